@@ -84,7 +84,7 @@ def alike(one: Answer | Trouble, other: Answer | Trouble) -> bool:
 @pytest.mark.clause("8.1")
 @settings(max_examples=1_500)
 @given(STREAMS, st.integers(1, 40))
-def test_however_it_is_cut_it_reads_the_same(data: bytes, cut: int) -> None:
+def test_answer_is_parsed_the_same_in_any_pieces(data: bytes, cut: int) -> None:
     whole = outcome([data])
     for size in (1, cut):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
@@ -97,7 +97,7 @@ def test_however_it_is_cut_it_reads_the_same(data: bytes, cut: int) -> None:
 
 @settings(max_examples=300)
 @given(st.binary(max_size=2_000), st.integers(1, 40))
-def test_bytes_of_any_kind_are_an_end(data: bytes, cut: int) -> None:
+def test_arbitrary_bytes_always_give_an_outcome(data: bytes, cut: int) -> None:
     pieces = [data[at : at + cut] for at in range(0, len(data), cut)]
     assert alike(outcome(pieces), outcome([data]))
 
@@ -107,7 +107,9 @@ def test_bytes_of_any_kind_are_an_end(data: bytes, cut: int) -> None:
 @pytest.mark.clause("8.1")
 @settings(max_examples=120)
 @given(STREAMS | st.binary(max_size=200), st.integers(1, 60), st.booleans())
-def test_over_a_socket_it_ends_in_time(data: bytes, cut: int, closes: bool) -> None:
+def test_request_over_a_socket_ends_in_time(
+    data: bytes, cut: int, closes: bool
+) -> None:
     def say(wire: socket.socket) -> None:
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for at in range(0, len(data), cut):
@@ -130,7 +132,7 @@ def test_over_a_socket_it_ends_in_time(data: bytes, cut: int, closes: bool) -> N
 
 @pytest.mark.system
 @pytest.mark.clause("8.1")
-def test_an_answer_without_end_is_given_up() -> None:
+def test_endless_answer_is_aborted() -> None:
     def pour(wire: socket.socket) -> None:
         wire.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         while not server.ended.is_set():

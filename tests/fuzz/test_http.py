@@ -237,7 +237,7 @@ def is_pushing(case: str) -> bool:
 
 
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_any_bytes_get_a_right_answer_or_a_refusal(
+def test_any_bytes_get_a_valid_answer_or_a_refusal(
     shard: int, fuzz_requests: int, fuzz_seed: int, fuzz_case: str, faults: list[str]
 ) -> None:
     async def story() -> None:
@@ -342,7 +342,7 @@ def test_repeated_request_gets_the_same_response_as_a_parsed_one(
     play(story)
 
 
-def test_it_does_not_matter_where_a_request_is_cut(fuzz_seed: int) -> None:
+def test_request_can_be_split_at_any_byte(fuzz_seed: int) -> None:
     """At every position, for some of each kind."""
 
     async def story() -> None:

@@ -76,7 +76,7 @@ def test_fast_path_and_full_parser_agree(fuzz_requests: int, fuzz_seed: int) -> 
     assert short > fuzz_requests // 20, "hardly any went the short way"
 
 
-def test_nothing_that_a_limit_refuses_can_go_the_short_way() -> None:
+def test_fast_path_never_takes_a_request_over_a_limit() -> None:
     """It is asked only for so few bytes, and refuses no request for its size."""
     smallest = min(
         limits.TARGET_BYTES_MAX,
@@ -91,7 +91,7 @@ def test_nothing_that_a_limit_refuses_can_go_the_short_way() -> None:
 
 
 @pytest.mark.parametrize("data", [CURL, REQUESTS])
-def test_it_counts_against_the_rate_limit_as_the_long_way_does(data: bytes) -> None:
+def test_fast_path_counts_against_the_rate_limit(data: bytes) -> None:
     async def statuses(pieces: list[bytes]) -> list[int]:
         hub = make_hub(rate_limit=2)
         hub.endpoint.publish(published(snapshot(2, EVENT)))

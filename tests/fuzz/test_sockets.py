@@ -52,7 +52,9 @@ def _stream(rng: Random) -> bytes:
             return b"".join(grammar.wire(rng, ask) for ask in asks)
 
 
-def test_a_socket_gives_the_same_answers(fuzz_requests: int, fuzz_seed: int) -> None:
+def test_socket_gives_the_same_answers_as_a_direct_call(
+    fuzz_requests: int, fuzz_seed: int
+) -> None:
     async def story() -> None:
         hub = make_hub()
         await talk(hub, [GET])

@@ -70,7 +70,7 @@ def rows(page: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_settings_that_are_shown_can_be_used(page: Path, tmp_path: Path) -> None:
+def test_shown_settings_are_valid(page: Path, tmp_path: Path) -> None:
     found = blocks(page, "toml")
     assert found
     for number, block in enumerate(found):
@@ -79,7 +79,7 @@ def test_the_settings_that_are_shown_can_be_used(page: Path, tmp_path: Path) -> 
         assert load_settings(file=str(file), environ={}, flags={}).warnings == ()
 
 
-def test_readmes_agent_can_be_started(tmp_path: Path) -> None:
+def test_agent_settings_in_the_readme_are_valid(tmp_path: Path) -> None:
     (block,) = [
         each for each in blocks(ROOT / "README.md", "toml") if "handler" in each
     ]
@@ -113,7 +113,7 @@ def test_example_command_prints_the_documented_output(
     assert capsys.readouterr().out == output
 
 
-def test_the_single_file_takes_every_command_that_is_shown() -> None:
+def test_single_file_accepts_every_shown_command() -> None:
     """`forewarn agent check` is `forewarn-agent check` there, as the page says."""
     parser = front._parser()
     found = 0
@@ -153,7 +153,7 @@ def test_documented_json_matches_the_sent_json() -> None:
     assert json.loads(shown) == Told(vm="web_0", note=note).as_json(17)
 
 
-def test_the_port_that_is_shown_is_the_port() -> None:
+def test_shown_worker_protocol_matches_the_code() -> None:
     (shown,) = [each for each in blocks(HANDLERS_PAGE, "python") if "Protocol" in each]
     methods = set(re.findall(r"def (\w+)\(", shown))
     assert methods == {name for name in vars(Worker) if not name.startswith("_")}
@@ -169,7 +169,7 @@ LOCKS_PAGE = ROOT / "docs" / "how-to" / "agent" / "lock.md"
         (EXAMPLES / "lock.toml").read_text("utf-8"),
     ],
 )
-def test_locks_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
+def test_shown_lock_settings_are_valid(text: str, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(text, encoding="utf-8")
     settings = load_settings(file=str(file), environ={}, flags={})
@@ -183,7 +183,7 @@ GATE_PAGE = ROOT / "docs" / "how-to" / "agent" / "alert-gate.md"
 @pytest.mark.parametrize(
     "text", [*blocks(GATE_PAGE, "toml"), (EXAMPLES / "gate.toml").read_text("utf-8")]
 )
-def test_gates_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
+def test_shown_gate_settings_are_valid(text: str, tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(text, encoding="utf-8")
     settings = load_settings(file=str(file), environ={}, flags={})
@@ -191,7 +191,7 @@ def test_gates_that_are_shown_can_be_used(text: str, tmp_path: Path) -> None:
     assert settings.warnings == ()
 
 
-def test_page_of_the_gate_has_the_requests_and_the_alerts_that_never_count() -> None:
+def test_gate_page_shows_the_requests_and_the_ignored_alerts() -> None:
     text = GATE_PAGE.read_text("utf-8")
     assert f"`GET {PROMETHEUS_PATH}`" in text
     shown = ALERTMANAGER_PATH.replace("&unprocessed=true", "")
@@ -205,7 +205,7 @@ def test_documented_body_matches_the_sent_body() -> None:
     assert shown.encode() == body_of("web_0", "default") + b"\n"
 
 
-def test_each_kind_of_lock_has_its_part_of_the_page() -> None:
+def test_each_lock_kind_has_its_section() -> None:
     text = LOCKS_PAGE.read_text("utf-8")
     for kind in LOCK_KINDS:
         assert f"| [`{kind}`](#{kind}) |" in text

@@ -64,7 +64,7 @@ def test_each_checker_covers_all_agent_files(judge: Any) -> None:
     assert judge() == PARTS | BOTTOM
 
 
-def test_agent_imports_nothing_that_is_judged_by_a_younger_python() -> None:
+def test_agent_imports_only_modules_for_the_oldest_python() -> None:
     def is_ours(name: str) -> bool:
         path = f"src/{name.replace('.', '/')}"
         return any(
@@ -96,7 +96,7 @@ def test_agent_imports_nothing_that_is_judged_by_a_younger_python() -> None:
     }
 
 
-def test_no_annotation_is_evaluated() -> None:
+def test_annotations_are_never_evaluated() -> None:
     """On Python 3.9 `X | None` is a mistake wherever it is."""
     annotated = (ast.AnnAssign, ast.FunctionDef)
     for name, data in bundle.sources().items():

@@ -25,13 +25,13 @@ def module_of(path: str) -> Path | None:
     return None
 
 
-def test_every_module_that_the_architecture_names_exists() -> None:
+def test_every_module_named_in_the_architecture_exists() -> None:
     missing = [path for path, _ in named() if module_of(path) is None]
     assert not missing, missing
     assert len(named()) > 40
 
 
-def test_every_name_that_the_architecture_looks_up_is_defined_there() -> None:
+def test_every_name_in_the_architecture_is_defined_in_its_module() -> None:
     missing: list[str] = []
     for path, name in named():
         place = module_of(path)

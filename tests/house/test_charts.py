@@ -115,7 +115,7 @@ def test_the_page_has_every_value_with_its_default(chart: Chart) -> None:
 
 
 @each_chart
-def test_the_templates_use_every_value_and_no_other(chart: Chart) -> None:
+def test_templates_use_exactly_the_chart_values(chart: Chart) -> None:
     used: set[str] = set()
     for file in (chart.folder / "templates").iterdir():
         used |= set(re.findall(r"\.Values\.(\w+(?:\.\w+)*)", file.read_text("utf-8")))
@@ -127,7 +127,7 @@ def test_the_templates_use_every_value_and_no_other(chart: Chart) -> None:
 
 
 @each_chart
-def test_the_schema_knows_every_value_and_no_other(chart: Chart) -> None:
+def test_schema_has_exactly_the_chart_values(chart: Chart) -> None:
     schema = json.loads((chart.folder / "values.schema.json").read_text("utf-8"))
     free: set[str] = set()
 
@@ -152,7 +152,7 @@ def test_the_schema_knows_every_value_and_no_other(chart: Chart) -> None:
     assert "global" in free
 
 
-def test_the_charts_variables_and_words_are_the_programs() -> None:
+def test_chart_uses_variables_and_arguments_of_the_program() -> None:
     text = SERVICE.template("statefulset.yaml")
     known = {environment_name(name) for name in OPTIONS}
     used = set(re.findall(r"- name: (FOREWARN_\w+)", text))
@@ -164,7 +164,7 @@ def test_the_charts_variables_and_words_are_the_programs() -> None:
     parser.build(given).parse_args(given)
 
 
-def test_the_chart_asks_for_pages_that_the_service_has() -> None:
+def test_chart_probes_paths_that_the_service_has() -> None:
     text = SERVICE.template("statefulset.yaml")
     assert set(re.findall(r'"path" "(/\w+)"', text)) == {"/healthz", "/readyz"}
     api = (ROOT / "docs" / "reference" / "http-api.md").read_text("utf-8")
@@ -173,14 +173,14 @@ def test_the_chart_asks_for_pages_that_the_service_has() -> None:
 
 
 @each_chart
-def test_the_page_sets_values_that_there_are(chart: Chart) -> None:
+def test_page_sets_only_existing_values(chart: Chart) -> None:
     text = chart.page_text()
     keys = re.findall(r"--set(?:-file)? '?([\w.]+)=", text)
     assert len(keys) > 4
     assert set(keys) <= set(chart.values())
 
 
-def test_there_is_never_a_second_pod() -> None:
+def test_chart_runs_only_one_pod() -> None:
     assert "\n  replicas: 1\n" in SERVICE.template("statefulset.yaml")
     assert "replica" not in (SERVICE.folder / "values.yaml").read_text("utf-8")
 
@@ -191,7 +191,7 @@ def test_there_is_never_a_second_pod() -> None:
     [(chart, drawn) for chart in CHARTS for drawn in chart.drawn],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_helm_takes_the_chart(chart: Chart, drawn: str) -> None:
+def test_helm_accepts_the_chart(chart: Chart, drawn: str) -> None:
     program = shutil.which("helm")
     if program is None:
         pytest.skip("helm is not installed")
@@ -208,7 +208,7 @@ def test_helm_takes_the_chart(chart: Chart, drawn: str) -> None:
 
 
 @pytest.mark.parametrize("setting", ["hostNetwork=true", "admin.tlsSecret=tls"])
-def test_helm_refuses_what_needs_tokens(setting: str) -> None:
+def test_helm_refuses_settings_that_need_tokens(setting: str) -> None:
     program = shutil.which("helm")
     if program is None:
         pytest.skip("helm is not installed")
@@ -226,7 +226,7 @@ def test_helm_refuses_what_needs_tokens(setting: str) -> None:
 # The agent's chart and the plain manifests
 
 
-def test_the_agents_chart_gives_the_rights_of_the_manifests() -> None:
+def test_agent_chart_grants_the_rights_of_the_manifests() -> None:
     """And more where pods may be deleted or Leases kept, which its values say."""
     text = AGENT.template("rbac.yaml")
     leases = "coordination.k8s.io", ("leases",), ("get", "create", "update")
@@ -263,7 +263,7 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(json.loads(f"[{text}]"))
 
 
-def test_the_agents_chart_starts_pods_as_the_manifest_does() -> None:
+def test_agent_chart_starts_pods_like_the_manifest() -> None:
     """Each line of the manifest's container is in the template, but what is a value."""
     text = AGENT.template("daemonset.yaml")
     lines = [line.strip() for line in text.splitlines()]
@@ -283,7 +283,7 @@ def test_the_agents_chart_starts_pods_as_the_manifest_does() -> None:
         assert shown[f"resources.{name}"] == told
 
 
-def test_the_agents_chart_has_the_files_that_it_reads() -> None:
+def test_agent_chart_contains_the_files_that_it_reads() -> None:
     used: set[str] = set()
     for file in (AGENT.folder / "templates").iterdir():
         used |= set(re.findall(r'\.Files\.Get "([^"]+)"', file.read_text("utf-8")))
@@ -295,7 +295,7 @@ def test_the_agents_chart_has_the_files_that_it_reads() -> None:
         assert (AGENT.folder / name).read_bytes() == origin.read_bytes(), name
 
 
-def test_the_right_to_keep_a_lock_is_given_in_each_way_alike() -> None:
+def test_chart_and_manifests_grant_the_same_lease_rights() -> None:
     folder = PARTS / "lock"
     role = plain_yaml.read((folder / "role.yaml").read_text("utf-8"))
     binding = plain_yaml.read((folder / "rolebinding.yaml").read_text("utf-8"))
@@ -323,7 +323,7 @@ def test_the_right_to_keep_a_lock_is_given_in_each_way_alike() -> None:
     assert {*whole["resources"]} == files
 
 
-def test_each_part_of_the_manifests_can_be_applied_alone() -> None:
+def test_each_component_of_the_manifests_can_be_applied_alone() -> None:
     names = {each.name for each in PARTS.iterdir()}
     assert names == {"lock", "monitoring"}
     for name in names:
@@ -333,7 +333,7 @@ def test_each_part_of_the_manifests_can_be_applied_alone() -> None:
         assert whole["components"] == [f"../kubernetes-parts/{name}"]
 
 
-def test_the_agents_metrics_are_opened_in_both_ways_alike() -> None:
+def test_chart_and_manifests_expose_metrics_alike() -> None:
     folder = PARTS / "monitoring"
     monitor = plain_yaml.read((folder / "podmonitor.yaml").read_text("utf-8"))
     patch = plain_yaml.read((folder / "daemonset.yaml").read_text("utf-8"))

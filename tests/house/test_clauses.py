@@ -137,7 +137,7 @@ def test_every_clause_that_a_test_cites_exists() -> None:
     assert not unknown, f"the protocol has no such clauses: {unknown}"
 
 
-def test_a_report_on_an_endpoint_has_every_clause() -> None:
+def test_conformance_report_covers_every_clause() -> None:
     """One that is asked about, or one that says why not, by its title here."""
     titles = dict(TITLE.findall(protocol()))
     untried = {clause: title for clause, title, _why in UNTRIED}
@@ -165,7 +165,7 @@ def test_each_clause_lists_its_tests(request: pytest.FixtureRequest) -> None:
     check_block(LISTS, "tests of clauses", lists(), rewrite=rewrite)
 
 
-def test_marks_are_found_wherever_they_may_stand(tmp_path: Path) -> None:
+def test_clause_marks_are_found_in_every_position(tmp_path: Path) -> None:
     path = tmp_path / "test_x.py"
     path.write_text(
         "import pytest\n"

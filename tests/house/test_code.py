@@ -87,14 +87,14 @@ def undocumented(path: Path) -> Iterator[str]:
             yield f"{name_of(path)}:{node.lineno} {node.name}"
 
 
-def test_functions_fit_on_a_screen() -> None:
+def test_functions_have_at_most_the_allowed_length() -> None:
     found = [
         line for path in python_files("src", "tests") for line in long_functions(path)
     ]
     assert not found, "\n".join(found)
 
 
-def test_files_fit_in_a_sitting() -> None:
+def test_files_have_at_most_the_allowed_length() -> None:
     sizes = {
         name_of(path): len(path.read_text(encoding="utf-8").splitlines())
         for path in python_files("src", "tests")
@@ -109,7 +109,7 @@ def test_public_code_has_docstrings() -> None:
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
-def test_the_tree_holds_nothing_that_only_its_makers_need(what: str) -> None:
+def test_repository_contains_no_forbidden_text(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     found = [
         f"{name_of(path)}:{number} {line.strip()}"
@@ -122,7 +122,7 @@ def test_the_tree_holds_nothing_that_only_its_makers_need(what: str) -> None:
     assert not found, f"{what}:\n" + "\n".join(found)
 
 
-def test_every_package_of_the_source_is_a_package() -> None:
+def test_every_source_directory_is_a_package() -> None:
     folders = {path.parent for path in python_files("src")}
     found = [
         name_of(folder)
@@ -132,7 +132,7 @@ def test_every_package_of_the_source_is_a_package() -> None:
     assert not found, f"no __init__.py in {found}"
 
 
-def test_only_tests_of_the_system_sleep() -> None:
+def test_only_system_tests_sleep() -> None:
     """What needs real sockets or processes is marked; all else turns its clock."""
     sleeping: list[str] = []
     for path in python_files("tests"):
@@ -168,7 +168,7 @@ def _sleeps(tree: ast.AST) -> Iterator[int]:
             yield node.lineno
 
 
-def test_fakes_are_written_by_hand() -> None:
+def test_no_test_uses_a_mock_library() -> None:
     """The linter bans the import in code; this finds it in text too."""
     mock = re.compile(r"unittest[.]mock|from unittest import [m]ock")
     found = [
@@ -183,7 +183,7 @@ def test_package_is_marked_as_typed() -> None:
     assert (PACKAGE / "py.typed").exists()
 
 
-def test_the_pins_name_no_place_and_carry_hashes() -> None:
+def test_pins_have_hashes_and_no_url() -> None:
     for name in ("server.txt", "run.txt", "dev.txt", "lock.txt"):
         text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
         assert "://" not in text, name

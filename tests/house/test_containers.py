@@ -39,7 +39,7 @@ def steps(image: Path) -> Iterator[tuple[str, str]]:
 
 
 @each_image
-def test_an_image_has_plain_steps_and_no_root_without_need(image: Path) -> None:
+def test_image_uses_only_basic_steps_and_avoids_root(image: Path) -> None:
     found = list(steps(image))
     assert {word for word, _ in found} <= STEPS
     users = [rest for word, rest in found if word == "USER"]
@@ -66,7 +66,7 @@ def test_an_image_has_plain_steps_and_no_root_without_need(image: Path) -> None:
         (f"mirror.example/python@sha256:{'0a' * 32}", False),
     ],
 )
-def test_a_release_is_refused_on_a_base_without_a_digest(
+def test_release_on_a_base_without_a_digest_is_refused(
     image: Path, base: str, is_refused: bool
 ) -> None:
     found = list(steps(image))
@@ -111,7 +111,7 @@ def test_image_entry_point_is_a_valid_command(image: Path) -> None:
         front._parser().parse_args(words)
 
 
-def test_the_simulator_is_built_as_the_service_is() -> None:
+def test_simulator_image_is_built_like_the_service_image() -> None:
     """Each file is to be used alone, so that the stage stands twice."""
     service = list(steps(DEPLOY / "docker" / "forewarn" / "Dockerfile"))
     simulator = list(steps(SIMULATOR))
@@ -120,7 +120,7 @@ def test_the_simulator_is_built_as_the_service_is() -> None:
 
 
 @each_image
-def test_hadolint_has_nothing_to_say(image: Path) -> None:
+def test_hadolint_reports_nothing(image: Path) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("hadolint"), image],
         capture_output=True,

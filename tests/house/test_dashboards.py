@@ -46,7 +46,7 @@ def queries(dashboard: Dashboard) -> list[dict[str, Any]]:
 
 
 @each_one
-def test_the_file_is_as_its_table(
+def test_dashboard_file_is_up_to_date(
     dashboard: Dashboard, request: pytest.FixtureRequest
 ) -> None:
     file, wanted = file_of(dashboard), dashboards.text(dashboard)
@@ -59,7 +59,7 @@ def test_the_file_is_as_its_table(
 
 
 @each_one
-def test_every_metric_that_a_query_names_exists(dashboard: Dashboard) -> None:
+def test_every_metric_in_a_query_exists(dashboard: Dashboard) -> None:
     meters = METERS[dashboard.name]
     for target in queries(dashboard):
         found = NAME.findall(target["expr"])
@@ -71,7 +71,7 @@ def test_every_metric_that_a_query_names_exists(dashboard: Dashboard) -> None:
 
 
 @each_one
-def test_every_label_that_a_query_names_is_there(dashboard: Dashboard) -> None:
+def test_every_label_in_a_query_exists(dashboard: Dashboard) -> None:
     meters = METERS[dashboard.name]
     for target in queries(dashboard):
         selected = SELECTED.findall(target["expr"])
@@ -97,7 +97,7 @@ def test_every_label_that_a_query_names_is_there(dashboard: Dashboard) -> None:
 
 
 @each_one
-def test_counters_are_asked_for_their_increase(dashboard: Dashboard) -> None:
+def test_counters_are_queried_with_rate_or_increase(dashboard: Dashboard) -> None:
     for target in queries(dashboard):
         for name in NAME.findall(target["expr"]):
             if name.endswith("_total"):
@@ -136,7 +136,7 @@ def _filled(query: str) -> str:
 
 
 @each_one
-def test_panels_stand_side_by_side_and_nowhere_over_each_other(
+def test_panels_do_not_overlap(
     dashboard: Dashboard,
 ) -> None:
     whole = json.loads(file_of(dashboard).read_text(encoding="utf-8"))

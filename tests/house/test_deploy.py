@@ -95,12 +95,12 @@ def promtool(*words: str) -> str:
 
 
 @both
-def test_every_metric_that_is_named_exists(watched: Watched) -> None:
+def test_every_named_metric_exists(watched: Watched) -> None:
     for file in (watched.rules, watched.tests):
         assert set(METRIC.findall(file.read_text())) <= watched.names(), file
 
 
-def test_every_metric_that_the_pages_name_exists() -> None:
+def test_every_metric_named_in_the_pages_exists() -> None:
     known = set[str]()
     for watched in (SERVICE, AGENT):
         known |= watched.names() | set(watched.meters)
@@ -109,7 +109,7 @@ def test_every_metric_that_the_pages_name_exists() -> None:
 
 
 @both
-def test_every_label_that_is_asked_for_can_be(watched: Watched) -> None:
+def test_every_queried_label_exists(watched: Watched) -> None:
     for file in (watched.rules, watched.tests):
         for name, labels in SERIES.findall(file.read_text()):
             known = watched.meters[re.sub(r"_(bucket|count|sum)$", "", name)]
@@ -133,7 +133,7 @@ def test_every_alert_is_tested_and_explained(watched: Watched) -> None:
     assert [each for each in explained if each in found] == found
 
 
-def test_the_runbook_explains_no_other_alert() -> None:
+def test_runbook_explains_exactly_the_alerts() -> None:
     guide = SERVICE.guide.read_text()
     explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
     assert explained == [*SERVICE.alerts(), *AGENT.alerts()]
@@ -151,13 +151,13 @@ def test_each_alert_names_its_entry_in_the_runbook(watched: Watched) -> None:
 
 
 @both
-def test_the_rules_are_rules(watched: Watched) -> None:
+def test_rules_are_valid(watched: Watched) -> None:
     assert "SUCCESS" in promtool("check", "rules", watched.rules.name)
 
 
 @pytest.mark.slow
 @both
-def test_the_alerts_ring_when_they_should_and_not_before(watched: Watched) -> None:
+def test_alerts_fire_only_when_they_should(watched: Watched) -> None:
     assert "SUCCESS" in promtool("test", "rules", watched.tests.name)
 
 
@@ -176,7 +176,9 @@ def test_unit_file_matches_the_service() -> None:
     assert "forewarn serve --config /etc/forewarn/forewarn.toml" in service["ExecStart"]
 
 
-def test_the_agents_unit_is_what_install_prints(request: pytest.FixtureRequest) -> None:
+def test_agent_unit_equals_the_output_of_install(
+    request: pytest.FixtureRequest,
+) -> None:
     wanted = installing.unit(shlex.split(AGENT_COMMAND))
     if request.config.getoption("--rewrite"):
         AGENT_UNIT.write_text(wanted, encoding="utf-8")
@@ -190,7 +192,7 @@ def test_the_agents_unit_is_what_install_prints(request: pytest.FixtureRequest) 
 
 
 @pytest.mark.parametrize("unit", [UNIT, AGENT_UNIT], ids=["service", "agent"])
-def test_systemd_takes_the_unit(unit: Path, tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(unit: Path, tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")

@@ -32,7 +32,7 @@ def test_every_arrow_is_drawn_once(machine: Machine) -> None:
             assert given.value in line.split(": ")[1].split(" / ")
 
 
-def test_ends_are_drawn_as_ends() -> None:
+def test_final_states_are_drawn_as_ends() -> None:
     text = diagrams.mermaid(diagrams.OPERATION)
     assert text.splitlines()[:2] == ["stateDiagram-v2", "    [*] --> Planned"]
     for state in ("Done", "Cancelled", "Failed"):

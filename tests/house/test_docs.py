@@ -152,13 +152,13 @@ def error_names() -> set[str]:
     return names
 
 
-def test_every_relative_link_leads_somewhere() -> None:
+def test_every_relative_link_has_a_target() -> None:
     broken = [line for path in documents() for line in broken_links(path)]
     assert not broken, "\n".join(broken)
 
 
 @pytest.mark.slow
-def test_every_command_that_is_shown_can_be_given(
+def test_every_shown_command_is_valid(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     wrong: list[str] = []
@@ -196,7 +196,7 @@ def listed_in_toctrees(page: Path) -> Iterator[str]:
                 yield listed.relative_to(DOCS).as_posix()
 
 
-def test_the_table_of_contents_leads_to_every_page() -> None:
+def test_table_of_contents_lists_every_page() -> None:
     pages = [*DOCS.rglob("*.md")]
     listed = [name for page in pages for name in listed_in_toctrees(page)]
     assert sorted(listed) == sorted(
@@ -211,7 +211,7 @@ def test_pages_that_name_the_package_link_to_the_unpublished_note() -> None:
         assert "#before-it-is-published)" in prose_of(ROOT / name), name
 
 
-def test_every_fleet_file_that_is_shown_is_one() -> None:
+def test_every_shown_fleet_file_is_valid() -> None:
     for block in blocks("toml"):
         tables = tomllib.loads(block.text)
         if tables.keys() & FLEET_TABLES:
@@ -219,7 +219,7 @@ def test_every_fleet_file_that_is_shown_is_one() -> None:
 
 
 @pytest.mark.slow
-def test_every_error_that_is_named_exists() -> None:
+def test_every_named_error_exists() -> None:
     known = error_names() | set(dir(builtins))
     wrong = [
         f"{name_of(path)}: {name}"
@@ -230,7 +230,7 @@ def test_every_error_that_is_named_exists() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_commands_are_found_in_what_shells_are_given() -> None:
+def test_commands_are_found_in_shell_blocks() -> None:
     block = Block(
         file="x",
         line=1,

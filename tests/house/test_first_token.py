@@ -29,7 +29,7 @@ def make_token(folder: Path) -> Path:
     return folder / "token"
 
 
-def test_package_makes_a_token_that_service_and_commands_take(tmp_path: Path) -> None:
+def test_package_creates_a_token_for_service_and_commands(tmp_path: Path) -> None:
     file = make_token(tmp_path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
     token = token_of_file(str(file), is_here=True)
@@ -42,7 +42,7 @@ def test_package_makes_a_token_that_service_and_commands_take(tmp_path: Path) ->
     assert token_of_file(str(make_token(other)), is_here=True) != token
 
 
-def test_settings_of_the_package_name_the_file_that_the_commands_look_for() -> None:
+def test_package_settings_and_commands_use_the_same_token_file() -> None:
     file = DEBIAN / "forewarn.toml"
     settings = load_settings(file=file, environ={}, flags={})
     assert settings.admin.token_file == str(TOKEN_FILE)
@@ -55,7 +55,7 @@ def test_settings_of_the_package_name_the_file_that_the_commands_look_for() -> N
     assert "\nRuntimeDirectory=forewarn\nRuntimeDirectoryMode=0750\n" in unit
 
 
-def test_chart_fails_where_every_process_of_a_node_would_be_an_operator() -> None:
+def test_chart_requires_tokens_with_host_network() -> None:
     text = (TEMPLATES / "statefulset.yaml").read_text("utf-8")
     condition = r'if and .Values.hostNetwork (not (include "forewarn.tokens" .))'
     found = re.search(

@@ -64,7 +64,7 @@ def test_workflow_pins_each_action_to_a_commit_and_names_its_version(
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_workflow_gets_no_right_that_it_does_not_name(path: Path) -> None:
+def test_workflow_gets_only_the_rights_that_it_names(path: Path) -> None:
     workflow = read(path)
     assert workflow["permissions"] == {"contents": "read"}
     for job in workflow["jobs"].values():
@@ -90,7 +90,7 @@ def test_release_publishes_with_the_identity_of_its_workflow() -> None:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.stem)
-def test_issue_template_can_be_read(path: Path) -> None:
+def test_issue_template_is_valid(path: Path) -> None:
     template = read(path)
     if path.stem != "config":
         assert template["name"]
@@ -108,7 +108,7 @@ def test_hooks_run_programs_of_the_project() -> None:
         assert set(targets_in(command)) <= make_targets()
 
 
-def test_files_that_a_forge_looks_for_are_there() -> None:
+def test_forge_files_exist() -> None:
     for name in ("SECURITY.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "LICENSE"):
         assert (ROOT / name).is_file(), name
     assert (FORGE / "pull_request_template.md").is_file()

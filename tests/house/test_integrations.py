@@ -26,11 +26,11 @@ def page(word: str) -> str:
     return (PAGES / f"{word}.md").read_text(encoding="utf-8")
 
 
-def test_each_word_is_one_kind() -> None:
+def test_each_kind_is_a_handler_or_a_receiver() -> None:
     assert not set(registry.HANDLERS) & set(registry.SINKS)
 
 
-def test_each_page_is_of_a_kind() -> None:
+def test_each_kind_has_one_page() -> None:
     assert {each.stem for each in PAGES.glob("*.md")} - {"index"} == set(WORDS)
 
 
@@ -43,7 +43,7 @@ def test_integration_page_lists_every_key(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_its_examples_are_sound(word: str, tmp_path: Path) -> None:
+def test_examples_of_the_page_are_valid(word: str, tmp_path: Path) -> None:
     examples = [each for each in toml_blocks(page(word)) if f'"{word}"' in each]
     assert examples, f"docs/integrations/{word}.md shows no settings"
     for example in examples:
@@ -69,7 +69,7 @@ def test_an_agent_runs_the_first_example_of_each_handler() -> None:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_its_module_is_loaded_when_it_is_used(word: str) -> None:
+def test_texts_of_its_settings_are_sentences(word: str) -> None:
     # A key's text begins as a sentence, and its default stands in it.
     for key, option in kind_of(word).keys.items():
         assert option.text[0].isupper() or option.text[0] == "`", (word, key)
@@ -119,7 +119,7 @@ def test_changelog_lists_integrations_tested_only_with_fakes() -> None:
     assert set(re.split(r", | and ", named.strip())) == {*FAKED.values(), *MET_SINCE}
 
 
-def test_the_page_of_handlers_lists_them_all() -> None:
+def test_handler_page_lists_all_handlers() -> None:
     text = (ROOT / "docs" / "how-to" / "agent" / "handlers.md").read_text(
         encoding="utf-8"
     )
@@ -130,7 +130,7 @@ def test_the_page_of_handlers_lists_them_all() -> None:
     assert all(word == page for word, page, _ in rows)
 
 
-def test_the_page_of_the_agent_lists_all_receivers() -> None:
+def test_agent_page_lists_all_receivers() -> None:
     text = (PAGES.parent / "troubleshoot.md").read_text(encoding="utf-8")
     missing = [
         word for word in registry.SINKS if f"(integrations/{word}.md)" not in text

@@ -61,7 +61,7 @@ def test_every_name_of_the_kit_is_listed(request: pytest.FixtureRequest) -> None
     assert text == wanted, "run `pytest --rewrite tests/house`"
 
 
-def test_faults_and_scenarios_that_are_shown_exist() -> None:
+def test_shown_faults_and_scenarios_exist() -> None:
     shown = "\n".join(
         (DOCUMENT.parent / name).read_text(encoding="utf-8")
         for name in (

@@ -106,7 +106,7 @@ def test_roles_grant_exactly_the_used_permissions(cluster: Cluster) -> None:
     assert REVIEW in cluster.fake.used
 
 
-def test_force_needs_one_more_rule(cluster: Cluster) -> None:
+def test_force_needs_one_additional_rule(cluster: Cluster) -> None:
     cluster.fake.allowed = granted()
     with pytest.raises((AssertionError, HandlerError)):
         live(cluster, force=True)
@@ -127,7 +127,7 @@ def test_the_kustomization_has_each_file() -> None:
     assert volume["configMap"]["name"] == settings["name"]
 
 
-def test_names_fit_each_other() -> None:
+def test_manifest_names_are_consistent() -> None:
     account = manifest("serviceaccount.yaml")["metadata"]
     namespace = manifest("namespace.yaml")["metadata"]
     assert account["namespace"] == namespace["name"]
@@ -174,7 +174,7 @@ def test_daemon_set_has_its_account_and_runs_on_each_node() -> None:
     assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_the_container_uses_the_settings_that_are_mounted() -> None:
+def test_container_uses_the_mounted_settings() -> None:
     watch = load_settings(file=str(SETTINGS), environ={}, flags={}).watch
     [container] = manifest("daemonset.yaml")["spec"]["template"]["spec"]["containers"]
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}

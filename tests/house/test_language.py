@@ -151,7 +151,9 @@ def limits() -> dict[tuple[str, str], int]:
 
 
 @pytest.mark.parametrize("kind", [*CODE, "documents"])
-def test_hard_words_only_get_fewer(kind: str, request: pytest.FixtureRequest) -> None:
+def test_counts_of_discouraged_words_only_fall(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     found = hits(kind)
     counts = {(kind, name): len(places) for name, places in found.items()}
     allowed = limits()

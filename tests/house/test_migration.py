@@ -114,7 +114,7 @@ def test_stated_behavior_of_the_other_client_matches_its_source(whose: str) -> N
 @pytest.mark.parametrize(
     ("whose", "text"), [*shown()], ids=lambda each: each.partition("\n")[0]
 )
-def test_the_agent_does_what_stands_there(
+def test_agent_behaves_as_the_migration_page_says(
     whose: str, text: str, tmp_path: Path
 ) -> None:
     settings = load(text, tmp_path)
@@ -130,13 +130,13 @@ def test_each_deliberate_difference_has_a_reason(whose: str) -> None:
 
 
 @pytest.mark.parametrize("page", FLAGS)
-def test_no_flag_is_passed_over(page: str) -> None:
+def test_every_flag_is_mentioned(page: str) -> None:
     text = text_of(ROOT / "docs" / "how-to" / "migrate" / page)
     code = " ".join(re.findall(r"`([^`\n]+)`", text))
     assert not set(FLAGS[page].split()) - set(re.split(r"[\s,=:]+", code))
 
 
-def test_a_script_of_the_manager_gets_the_variables_that_it_knows(
+def test_manager_script_gets_its_variables(
     tmp_path: Path,
 ) -> None:
     (settings,) = [
@@ -175,7 +175,7 @@ def test_a_script_of_the_manager_gets_the_variables_that_it_knows(
     ]
 
 
-def test_placeholders_and_metrics_are_there() -> None:
+def test_named_placeholders_and_metrics_exist() -> None:
     known = {meter.name for meter in METERS}
     for path in [*PAGES, INDEX, COMPARISON]:
         text = text_of(path)
@@ -184,7 +184,7 @@ def test_placeholders_and_metrics_are_there() -> None:
         assert not markers - PLACES.keys() - {"name"}
 
 
-def test_commands_that_are_named_can_be_given(
+def test_named_commands_are_valid(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     wrong: list[str] = []
@@ -201,14 +201,14 @@ def test_commands_that_are_named_can_be_given(
     assert not wrong, "\n".join(wrong)
 
 
-def test_scenarios_have_the_names_of_the_mock() -> None:
+def test_named_scenarios_exist() -> None:
     for name in re.findall(
         r'forewarn simulate "([^"]+)"', text_of(PAGES[0].parent / "mocks.md")
     ):
         builtin.find(name)
 
 
-def test_the_step_that_is_added_to_a_scenario_makes_one() -> None:
+def test_step_added_to_a_scenario_is_valid() -> None:
     (added,) = re.findall(
         r"^printf '(.*)' >>mine\.toml$",
         text_of(PAGES[0].parent / "mocks.md"),

@@ -34,7 +34,7 @@ VERSION = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.dev\d+)?\b(?!\.\d)")
 # The manual
 
 
-def test_the_manual_is_as_the_commands_and_settings(
+def test_manual_is_up_to_date(
     request: pytest.FixtureRequest,
 ) -> None:
     if request.config.getoption("--rewrite"):
@@ -53,7 +53,7 @@ def test_the_manual_has_every_command() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", sorted(manual.FOLDER.iterdir()), ids=lambda p: p.name)
-def test_the_manual_is_sound_roff(page: Path) -> None:
+def test_manual_is_valid_roff(page: Path) -> None:
     program = shutil.which("groff")
     if program is None:
         pytest.skip("groff is not installed (Debian: apt install groff)")
@@ -78,11 +78,11 @@ def test_the_manual_is_sound_roff(page: Path) -> None:
         ("`a\\|b` and \\n", "\\fBa|b\\fR and \\en"),
     ],
 )
-def test_markdown_becomes_roff(text: str, wanted: str) -> None:
+def test_markdown_is_converted_to_roff(text: str, wanted: str) -> None:
     assert roff.inline(text) == wanted
 
 
-def test_pages_of_markdown_become_roff() -> None:
+def test_markdown_pages_are_converted_to_roff() -> None:
     page = (
         "<!-- made -->\n\nOne.\n\n## The `first`\n\n### b\n\n- .x\n\n"
         "| key | default | meaning |\n|---|---|---|\n| `a` | empty | It. |\n\n"
@@ -130,7 +130,7 @@ def test_the_agents_program_has_completions(shell: str, tmp_path: Path) -> None:
 # One version
 
 
-def test_debian_sorts_versions_as_we_do() -> None:
+def test_debian_versions_sort_like_ours() -> None:
     versions = ("0.1.0.dev0", "0.1.0a1", "0.1.0b2", "0.1.0rc1", "0.1.0", "0.1.1")
     told = [build.debian_version(each) for each in versions]
     assert told == ["0.1.0~dev0", "0.1.0~a1", "0.1.0~b2", "0.1.0~rc1", "0.1.0", "0.1.1"]
@@ -141,7 +141,7 @@ def test_debian_sorts_versions_as_we_do() -> None:
         assert subprocess.run(command, check=False).returncode == 0, (less, more)
 
 
-def test_the_charts_have_the_packages_version() -> None:
+def test_charts_have_the_version_of_the_package() -> None:
     for file in DEPLOY.glob("helm/*/Chart.yaml"):
         text = file.read_text("utf-8")
         semantic = __version__.replace(".dev", "-dev")
@@ -165,7 +165,7 @@ def test_version_is_stated_in_no_other_file() -> None:
 # Debian
 
 
-def test_the_packages_settings_are_sound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_of_the_packages_are_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     debian = DEPLOY / "debian"
     service = load_settings(
         file=debian / "forewarn" / "forewarn.toml", environ={}, flags={}
@@ -182,7 +182,7 @@ def test_the_packages_settings_are_sound(monkeypatch: pytest.MonkeyPatch) -> Non
     assert tomllib.loads(example)["handler"][0]["name"] == "pool"
 
 
-def test_the_maintainers_scripts_are_for_any_shell() -> None:
+def test_maintainer_scripts_run_in_any_shell() -> None:
     for name in ("forewarn", "forewarn-agent"):
         for script in ("postinst", "prerm", "postrm"):
             file = DEPLOY / "debian" / name / script
@@ -206,7 +206,7 @@ def test_packages_and_tests_pin_the_same_dependencies() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["forewarn.service", "forewarn-agent.service"])
-def test_the_units_are_as_bounded_as_the_page_says(unit: str) -> None:
+def test_exposure_of_the_units_matches_the_page(unit: str) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")
@@ -259,7 +259,7 @@ def test_systemd_accepts_the_documented_unit_additions(tmp_path: Path) -> None:
 # The page
 
 
-def test_the_page_names_files_that_are_there() -> None:
+def test_page_names_only_existing_files() -> None:
     text = INSTALL.read_text("utf-8")
     named = set(re.findall(r"\b(?:deploy|requirements)/[\w./-]*\w", text))
     assert named
@@ -267,7 +267,7 @@ def test_the_page_names_files_that_are_there() -> None:
         assert (ROOT / name).exists(), name
 
 
-def test_the_page_gives_targets_that_make_has() -> None:
+def test_page_names_only_existing_make_targets() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     text = INSTALL.read_text("utf-8")
     targets = re.findall(r"(?:^|`)make ([a-z]+)(?:`|$)", text, re.MULTILINE)
@@ -276,13 +276,13 @@ def test_the_page_gives_targets_that_make_has() -> None:
         assert f"\n.PHONY: {target}\n" in makefile, target
 
 
-def test_the_completions_go_where_the_packages_put_them() -> None:
+def test_completions_are_installed_where_the_page_says() -> None:
     text = INSTALL.read_text("utf-8")
     shown = re.findall(r"^forewarn completion (\w+) \| tee (\S+)$", text, re.MULTILINE)
     assert dict(shown) == build.completion_places(completion.PROGRAM)
 
 
-def test_builders_can_be_asked_for_help() -> None:
+def test_package_builder_has_a_help_text() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "deploy.debian.build", "--help"],
         cwd=ROOT,

@@ -42,7 +42,7 @@ def short_waits(source: str) -> Iterator[tuple[int, float]]:
             yield node.lineno, seconds
 
 
-def test_waits_for_processes_are_found() -> None:
+def test_process_waits_are_found_in_source() -> None:
     source = """
 subprocess.run(words, timeout=30)
 found.process.wait(20)
@@ -65,6 +65,6 @@ def test_no_wait_for_a_process_is_shorter_than_a_minute(folder: str) -> None:
     assert found == []
 
 
-def test_patience_of_helpers_is_at_least_a_minute() -> None:
+def test_helper_timeouts_are_at_least_a_minute() -> None:
     limits = (processes.PATIENCE_SECONDS, simulators.SECONDS)
     assert min(limits) >= SECONDS_MIN

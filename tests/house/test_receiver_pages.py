@@ -40,7 +40,7 @@ def example() -> Told:
     return Told(vm="web_0", note=note)
 
 
-def test_journald_s_ids_are_those_of_the_page() -> None:
+def test_journald_ids_match_the_page() -> None:
     table = rows(page("journald"), 2)
     shown = dict(row for row in table if re.fullmatch("`[0-9a-f]{32}`", row[1]))
     assert shown == {
@@ -52,7 +52,7 @@ def test_journald_s_ids_are_those_of_the_page() -> None:
     assert named == {name.decode() for name in re.findall(rb"FOREWARN_[A-Z_]+", entry)}
 
 
-def test_the_event_log_s_numbers_are_those_of_the_page() -> None:
+def test_event_log_numbers_match_the_page() -> None:
     shown = {
         row[1]: (row[0], row[2].split(";")[0]) for row in rows(page("eventlog"), 3)
     }
@@ -63,7 +63,7 @@ def test_the_event_log_s_numbers_are_those_of_the_page() -> None:
 
 
 @pytest.mark.parametrize("kind", NoteKind)
-def test_severities_are_those_of_the_page(kind: NoteKind) -> None:
+def test_severities_match_the_page(kind: NoteKind) -> None:
     [row] = [
         row
         for row in rows(page("syslog"), 2)

@@ -51,5 +51,5 @@ def test_a_refusal_is_documented(module: str, sentence: str) -> None:
     assert sentence in documents, f"{module} raises what no document tells"
 
 
-def test_there_are_refusals_to_look_for() -> None:
+def test_refusals_are_found_in_the_source() -> None:
     assert len(_refusals()) > 20

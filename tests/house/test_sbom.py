@@ -38,7 +38,7 @@ def test_every_pin_is_a_component_with_its_hashes(bill: Json) -> None:
     assert sorted(told) == sorted(re.findall(r"sha256:([0-9a-f]{64})", pinned))
 
 
-def test_it_has_the_form_of_cyclonedx(bill: Json) -> None:
+def test_sbom_is_in_cyclonedx_format(bill: Json) -> None:
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
     assert bill["version"] == 1
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -75,7 +75,7 @@ def test_sbom_marks_bundled_tomli_as_for_older_pythons(bill: Json) -> None:
     assert marker in tomli["properties"]
 
 
-def test_same_source_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_source_gives_an_identical_sbom(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     first = sbom.text()
     assert first == sbom.text()
@@ -96,7 +96,7 @@ def test_line_that_is_not_a_pin_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["fastapi", "uvloop", "click", "rich", "typing-extensions"]
 )
-def test_bundled_distribution_brings_its_licence(name: str, tmp_path: Path) -> None:
+def test_bundled_distribution_includes_its_license(name: str, tmp_path: Path) -> None:
     found = metadata.distribution(name)
     notes = tmp_path / f"{name}-{found.version}.dist-info"
     for file in found.files or ():
@@ -122,7 +122,7 @@ def test_bundled_distribution_brings_its_licence(name: str, tmp_path: Path) -> N
     assert refers == (name == "uvloop")
 
 
-def test_distribution_without_a_licence_is_refused(tmp_path: Path) -> None:
+def test_distribution_without_a_license_is_refused(tmp_path: Path) -> None:
     notes = tmp_path / "a-1.dist-info"
     notes.mkdir()
     (notes / "RECORD").touch()

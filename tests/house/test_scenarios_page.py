@@ -18,7 +18,7 @@ def test_the_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
     assert page.read_text(encoding="utf-8") == wanted, "run `pytest --rewrite` here"
 
 
-def test_every_scenario_that_is_shown_is_one() -> None:
+def test_every_shown_scenario_is_valid() -> None:
     found = list(blocks("scenario"))
     assert found
     for block in found:
@@ -36,11 +36,11 @@ def test_every_scenario_that_is_shown_is_one() -> None:
         *(expected.value for expected in model.Expected),
     ],
 )
-def test_every_word_of_a_file_is_on_the_page(word: str) -> None:
+def test_every_keyword_of_a_scenario_file_is_on_the_page(word: str) -> None:
     assert f"`{word}" in PAGE.read_text(encoding="utf-8").replace('`"', "`")
 
 
-def test_every_table_with_settings_is_named() -> None:
+def test_every_settings_table_is_on_the_page() -> None:
     text = PAGE.read_text(encoding="utf-8")
     for table in file.SETTING_TABLES:
         assert f"[{table}]" in text, table

@@ -33,7 +33,7 @@ def test_the_compose_file_shares_the_simulators_network() -> None:
     assert app["network_mode"] == "service:simulator"
 
 
-def test_the_compose_file_plays_a_scenario_that_is_there() -> None:
+def test_compose_file_plays_an_existing_scenario() -> None:
     simulator = recipe("compose.yaml")["services"]["simulator"]
     name = PurePosixPath(simulator["command"][-1])
     mounts = dict(volume.split(":")[:2] for volume in simulator["volumes"])
@@ -43,7 +43,7 @@ def test_the_compose_file_plays_a_scenario_that_is_there() -> None:
     assert scenario.fleet.vms == 1
 
 
-def test_the_program_begins_when_the_simulator_answers() -> None:
+def test_program_starts_when_the_simulator_answers() -> None:
     services = recipe("compose.yaml")["services"]
     waited = services["app"]["depends_on"]["simulator"]
     assert waited == {"condition": "service_healthy"}
@@ -52,7 +52,7 @@ def test_the_program_begins_when_the_simulator_answers() -> None:
     check_words(*words)
 
 
-def test_the_pod_has_the_simulator_beside_the_program() -> None:
+def test_pod_runs_the_simulator_alongside_the_program() -> None:
     pod = recipe("sidecar.yaml")
     assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
     [simulator] = pod["spec"]["initContainers"]
@@ -72,7 +72,7 @@ def test_command_in_the_recipe_comment_is_valid() -> None:
     check_words(*shlex.split(command))
 
 
-def test_the_image_begins_the_simulator() -> None:
+def test_image_starts_the_simulator() -> None:
     text = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
     assert 'ENTRYPOINT ["forewarn", "simulate"]' in text
     [words] = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
@@ -91,7 +91,7 @@ CI = sorted((RECIPES / "ci").iterdir())
 
 
 @pytest.mark.parametrize("file", TESTCONTAINERS, ids=lambda file: file.name)
-def test_each_language_gives_commands_that_there_are(file: Path) -> None:
+def test_each_language_shows_valid_commands(file: Path) -> None:
     words = testcontainers.simulated(file)
     assert words[:2] == ["--listen", "0.0.0.0:8301"]
     check_words("simulate", *words)
@@ -116,7 +116,7 @@ def test_each_recipe_is_marked_untried_and_unpublished(
         )
 
 
-def test_the_jobs_of_all_forges_do_the_same() -> None:
+def test_jobs_of_all_forges_run_the_same_steps() -> None:
     assert len({ci_jobs.simulation(file) for file in CI}) == 1
     for file in CI:
         [line] = [
@@ -127,7 +127,7 @@ def test_the_jobs_of_all_forges_do_the_same() -> None:
         check_words(*shlex.split(line.removesuffix("&"))[1:])
 
 
-def test_a_forge_shows_the_results_that_the_job_writes() -> None:
+def test_forge_publishes_the_results_that_the_job_writes() -> None:
     github, gitlab = map(ci_jobs.read, CI)
     [job] = github["jobs"].values()
     [upload] = [

@@ -88,14 +88,14 @@ def test_every_verb_has_its_decision() -> None:
     assert set(DECISIONS) == set(VERBS)
 
 
-def test_every_verb_that_is_stored_is_in_the_table() -> None:
+def test_every_stored_verb_is_in_the_table() -> None:
     for verb in Verb:
         assert VERBS[verb.value].answer is Answer.REQUEST
         assert AuditKind[f"{verb.name}_ORDERED"].value == f"{verb.value} ordered"
 
 
 @pytest.mark.parametrize("entry", VERBS.values(), ids=list(VERBS))
-def test_an_entry_is_whole(entry: Entry) -> None:
+def test_verb_entry_is_complete(entry: Entry) -> None:
     keys = [entry.targets.key, *(each.key for each in entry.arguments), REASON.key]
     assert len(keys) == len(set(keys))
     assert entry.refusals
@@ -106,7 +106,7 @@ def test_an_entry_is_whole(entry: Entry) -> None:
         assert example.startswith(f"forewarn {entry.name} ")
 
 
-def test_methods_of_the_kit_are_named_as_in_the_table() -> None:
+def test_kit_methods_have_the_names_in_the_table() -> None:
     """The others are given by `ScheduledEvents.order`."""
     named = {name.replace("-", "_") for name in VERBS}
     methods = {
@@ -171,7 +171,7 @@ print(json.dumps(asked))
 '''
 
 
-def test_a_verb_is_added_by_an_entry_and_its_decision(tmp_path: Path) -> None:
+def test_verb_is_added_with_an_entry_and_a_decision(tmp_path: Path) -> None:
     program = tmp_path / "bounce.py"
     program.write_text(NEW_VERB, encoding="utf-8")
     ended = subprocess.run(

@@ -109,7 +109,7 @@ def test_control_formats_only_error_messages() -> None:
     assert found == OF_ERRORS
 
 
-def test_values_have_no_sentences() -> None:
+def test_value_modules_format_no_sentences() -> None:
     wrong = [
         f"{name}:{node.lineno}: {node.name}"
         for name, module in modules("protocol", "fleet", "store", "control")

@@ -45,5 +45,5 @@ PLANS = st.builds(
     max_examples=max(EXAMPLES // 4, 10), suppress_health_check=[HealthCheck.too_slow]
 )
 @given(PLANS)
-def test_a_healthy_server_is_never_complained_of(plan: Plan) -> None:
+def test_healthy_server_has_no_findings(plan: Plan) -> None:
     assert broken(examined(None, plan)) == {}

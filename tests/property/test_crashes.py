@@ -117,7 +117,9 @@ def _crashes(
 @pytest.mark.slow
 @pytest.mark.clause("2.10", "3.2", "4.2")
 @pytest.mark.parametrize("name", STORIES)
-def test_a_story_ends_the_same_wherever_it_is_killed(name: str, tmp_path: Path) -> None:
+def test_story_ends_the_same_after_a_crash_at_any_point(
+    name: str, tmp_path: Path
+) -> None:
     passed, end = _checkpoints(name, tmp_path / "whole.db")
     assert passed["committed"] > 0
 

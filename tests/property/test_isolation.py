@@ -213,7 +213,7 @@ def test_requests_neither_reveal_nor_change_another_scope(
     version=st.sampled_from(VERSIONS),
 )
 @pytest.mark.clause("3.3")
-def test_a_foreign_event_is_refused_as_one_that_does_not_exist(
+def test_event_of_another_scope_is_refused_like_an_unknown_event(
     which: list[tuple[str, int]], version: str
 ) -> None:
     foreign, absent = make_world(), make_world()
@@ -230,7 +230,7 @@ def test_a_foreign_event_is_refused_as_one_that_does_not_exist(
 
 
 @pytest.mark.clause("6.2")
-def test_a_vm_that_sees_its_own_events_only_cannot_approve_its_neighbours() -> None:
+def test_vm_that_sees_only_its_own_events_cannot_approve_others() -> None:
     world = make_world()
     own = world.vm("render_0").get().events
     other = world.vm("render_1").get().events

@@ -19,7 +19,7 @@ SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too
 @pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(3 * EXAMPLES)
-def test_lives_in_memory_keep_every_invariant() -> None:
+def test_random_lives_in_memory_keep_every_invariant() -> None:
     run_state_machine_as_test(
         Lives,
         settings=settings(
@@ -31,7 +31,7 @@ def test_lives_in_memory_keep_every_invariant() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("patient")
 @pytest.mark.timeout(3 * EXAMPLES)
-def test_lives_in_a_file_keep_every_invariant() -> None:
+def test_random_lives_in_a_file_keep_every_invariant() -> None:
     run_state_machine_as_test(
         LivesInFile,
         settings=settings(

@@ -342,7 +342,7 @@ def test_moves_of_a_call_that_failed_are_recorded(is_blind: bool) -> None:
     assert vms["web_0"].host == "h0"
 
 
-def test_forgotten_moves_of_a_call_that_failed_are_found(
+def test_missing_moves_of_a_failed_call_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Too few lives at random come there for the search above.

@@ -150,7 +150,7 @@ def answer(player: Replay, request: Request, at: int) -> bytes | None:
 
 
 @hypothesis.given(steps, st.sampled_from(VERSIONS), st.booleans())
-def test_a_recording_replays_byte_equal(
+def test_recording_replays_byte_for_byte(
     story: Story, version: ApiVersion, is_exact: bool
 ) -> None:
     taped = Taped(version)
@@ -174,7 +174,7 @@ def test_a_recording_replays_byte_equal(
 
 
 @hypothesis.given(steps)
-def test_older_versions_are_made_as_our_own_endpoint_makes_them(story: Story) -> None:
+def test_recorded_older_versions_match_our_endpoint(story: Story) -> None:
     taped = Taped(NEWEST)
     taped.play(story)
     vm = taped.world.vm(VM)

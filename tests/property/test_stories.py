@@ -110,7 +110,7 @@ def _live(life: ApprovingLife, story: list[Step]) -> None:
     life.close()
 
 
-def test_every_arrow_of_the_tables_is_in_a_story(lived: Lived) -> None:
+def test_every_transition_of_the_tables_is_in_a_story(lived: Lived) -> None:
     arrows = {
         _arrow(state, given)
         for table in TABLES
@@ -125,7 +125,7 @@ def test_every_verb_and_every_action_is_in_a_story(lived: Lived) -> None:
     assert lived.actions == set(Action)
 
 
-def test_everything_that_is_done_to_a_fleet_is_in_a_story() -> None:
+def test_every_fleet_step_is_in_a_story() -> None:
     done = {step.name for story in STORIES.values() for step in story}
     own = {*vars(Life), *vars(Ordering)}
     steps = {name for name in own if not name.startswith("_")}

@@ -233,7 +233,7 @@ def test_alertmanager_omits_silenced_alerts(servers: Servers) -> None:
     assert len(all_of_them) == 2
 
 
-def test_rule_that_fires_holds_the_approval_back_until_it_does_not(
+def test_firing_rule_delays_the_approval_until_it_stops(
     servers: Servers, place: Ground
 ) -> None:
     servers.set(fires=True)

@@ -193,7 +193,7 @@ globals().update(
 )
 
 
-def test_token_of_the_page_is_enough_and_of_one_group_only(tmp_path: Path) -> None:
+def test_documented_token_suffices_for_one_group_only(tmp_path: Path) -> None:
     consul = RealConsul(tmp_path, acl=ACLS)
     try:
         rules = f'key "{PREFIX}web" {{ policy = "write" }}'
@@ -246,7 +246,7 @@ def test_agent_waits_for_the_lock_and_for_a_server_that_was_killed(
     loop.close()
 
 
-def test_node_goes_into_maintenance_and_comes_back(
+def test_node_enters_and_leaves_maintenance(
     running: RealConsul, tmp_path: Path
 ) -> None:
     handler = Handled("consul", f'url = "{running.url}"\n', tmp_path, {})

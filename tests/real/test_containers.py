@@ -267,7 +267,9 @@ def test_running_containers_are_stopped_and_restarted(
     assert it.recover() == "nothing had to be undone"
 
 
-def test_labels_and_what_vanishes(engine: Engine, tmp_path: Path) -> None:
+def test_labeled_containers_are_stopped_and_removed_ones_are_noted(
+    engine: Engine, tmp_path: Path
+) -> None:
     engine.run("web", POLITE, "--label=tier=web")
     engine.run("job", POLITE, "--label=tier=web", "--rm")
     engine.run("other", POLITE)
@@ -286,7 +288,9 @@ def test_labels_and_what_vanishes(engine: Engine, tmp_path: Path) -> None:
     assert it.recover() == "nothing had to be undone"
 
 
-def test_all_but_one_are_paused_and_thawed(engine: Engine, tmp_path: Path) -> None:
+def test_all_containers_but_one_are_paused_and_unpaused(
+    engine: Engine, tmp_path: Path
+) -> None:
     engine.run("web", POLITE)
     engine.run("keeper", POLITE)
     settings = 'all = true\nkeep = "keeper"\naction = "pause"'
@@ -316,7 +320,7 @@ def test_unknown_container_is_reported(engine: Engine, tmp_path: Path) -> None:
 
 
 @needing("docker")
-def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+def test_unavailable_daemon_is_waited_for(tmp_path: Path) -> None:
     host = f"unix://{tmp_path}/docker.sock"
     settings = f'all = true\ncommand = ["docker", "--host", "{host}"]'
     own = environment("docker", HOME=str(tmp_path))

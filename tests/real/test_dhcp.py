@@ -198,7 +198,7 @@ lease {
 
 
 @pytest.mark.parametrize("expire", ["2 2019/01/01 09:00:00", "never"])
-def test_an_old_lease_hides_no_network(expire: str, world: World) -> None:
+def test_old_lease_does_not_hide_the_network(expire: str, world: World) -> None:
     """It is of the network in which the machine's image was made."""
     world.configure()
     # Said at once, as of the fixed address.

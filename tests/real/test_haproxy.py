@@ -171,7 +171,7 @@ class Working:
         return self.said
 
 
-def test_connections_end_before_it_is_prepared(real: Real, tmp_path: Path) -> None:
+def test_preparation_waits_until_connections_end(real: Real, tmp_path: Path) -> None:
     made = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))
     assert made.check("web_0") == []
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
@@ -204,7 +204,7 @@ def test_server_disabled_in_the_file_stays_disabled(real: Real, tmp_path: Path) 
     assert real.states() == {"web_0": 0, "web_1": 0, "web_2": 5}
 
 
-def test_sessions_can_be_broken_off(real: Real, tmp_path: Path) -> None:
+def test_remaining_sessions_can_be_shut_down(real: Real, tmp_path: Path) -> None:
     made = worker_of(
         "haproxy",
         tmp_path,
@@ -218,7 +218,7 @@ def test_sessions_can_be_broken_off(real: Real, tmp_path: Path) -> None:
     assert detail.endswith("0 sessions left")
 
 
-def test_a_reload_is_made_good_and_its_old_sessions_are_seen(
+def test_drain_is_repeated_after_a_reload_and_old_sessions_are_seen(
     real: Real, tmp_path: Path
 ) -> None:
     made = worker_of("haproxy", tmp_path, socket=(real.master,), servers=("*/{vm}",))

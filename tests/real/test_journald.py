@@ -82,7 +82,7 @@ def sink_of(run: Path) -> Sink:
     return KIND.make(NotifySettings(kind="journald", more=more), SystemClock())
 
 
-def test_journald_understands_each_kind(run: Path) -> None:
+def test_journald_accepts_each_kind(run: Path) -> None:
     sink = sink_of(run)
     assert list(sink.check()) == []
     for number, kind in enumerate(NoteKind, start=1):
@@ -100,7 +100,7 @@ def test_journald_understands_each_kind(run: Path) -> None:
     assert len(entries(run, f"FOREWARN_EVENT_ID={REBOOT.event_id}")) == len(NoteKind)
 
 
-def test_the_largest_entry_is_taken(run: Path) -> None:
+def test_largest_entry_is_accepted(run: Path) -> None:
     sink_of(run).deliver(1, told_of(NoteKind.FAILED, "é\n" * 100_000))
     [entry] = eventually(lambda: entries(run, "-t", "forewarn-test"), bool)
     assert len(str(entry["FOREWARN_DETAIL"]).encode()) == 8 * 1024

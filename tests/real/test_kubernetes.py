@@ -100,7 +100,9 @@ def populate(fake: FakeKubernetes) -> None:
     fake.add_pod("elsewhere", "web-1")
 
 
-def test_the_file_that_it_writes_is_read(kubectl: Kubectl, tmp_path: Path) -> None:
+def test_kubeconfig_written_by_kubectl_is_read(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
     certificate = tmp_path / "ca.crt"
     certificate.write_text("-----BEGIN CERTIFICATE-----\nx\n", encoding="ascii")
     kubectl.go_to("https://127.0.0.1:6443", certificate)
@@ -111,7 +113,7 @@ def test_the_file_that_it_writes_is_read(kubectl: Kubectl, tmp_path: Path) -> No
     assert found.ca_text == certificate.read_text()
 
 
-def test_the_manifests_are_one_whole(kubectl: Kubectl) -> None:
+def test_manifests_build_together(kubectl: Kubectl) -> None:
     made = kubectl("kustomize", str(MANIFESTS))
     kinds = {line[6:] for line in made.splitlines() if line.startswith("kind: ")}
     assert kinds == {
@@ -126,7 +128,7 @@ def test_the_manifests_are_one_whole(kubectl: Kubectl) -> None:
     assert 'kind = "kubernetes"' in made
 
 
-def test_the_manifests_with_monitoring_are_one_whole(kubectl: Kubectl) -> None:
+def test_manifests_with_monitoring_build_together(kubectl: Kubectl) -> None:
     made = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-monitoring")))
     kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
     assert kinds.count("PodMonitor") == kinds.count("DaemonSet") == 1
@@ -136,7 +138,7 @@ def test_the_manifests_with_monitoring_are_one_whole(kubectl: Kubectl) -> None:
         assert told in made, told
 
 
-def test_the_manifests_with_a_lock_are_one_whole(kubectl: Kubectl) -> None:
+def test_manifests_with_a_lock_build_together(kubectl: Kubectl) -> None:
     made = kubectl("kustomize", str(MANIFESTS.with_name("kubernetes-lock")))
     kinds = [line[6:] for line in made.splitlines() if line.startswith("kind: ")]
     assert kinds.count("Role") == kinds.count("RoleBinding") == 2
@@ -144,7 +146,7 @@ def test_the_manifests_with_a_lock_are_one_whole(kubectl: Kubectl) -> None:
     assert "- leases" in made
 
 
-def test_the_parts_of_the_manifests_can_be_taken_together(
+def test_components_of_the_manifests_can_be_combined(
     kubectl: Kubectl, tmp_path: Path
 ) -> None:
     def way(name: str) -> str:

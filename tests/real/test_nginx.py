@@ -124,7 +124,7 @@ def behind(tmp_path: Path) -> Iterator[Behind]:
     made.end()
 
 
-def test_orders_and_streams_through_nginx(behind: Behind) -> None:
+def test_orders_and_streams_work_through_nginx(behind: Behind) -> None:
     token = {"FOREWARN_TOKEN": TOKEN}
     watching = subprocess.Popen(
         [sys.executable, "-m", "forewarn", "operations", "--watch", "--json"],

@@ -133,7 +133,7 @@ def cluster(tmp_path: Path) -> Real:
     return real
 
 
-def test_everything_is_moved_away_and_let_back(cluster: Real) -> None:
+def test_resources_are_moved_away_and_allowed_back(cluster: Real) -> None:
     handler = cluster.handler()
     assert handler.check() == []
     assert handler.prepare() == "moved away: db, ip, app, ping, state"
@@ -146,7 +146,7 @@ def test_everything_is_moved_away_and_let_back(cluster: Real) -> None:
     assert handler.recover() == "n1 was not put into standby by forewarn"
 
 
-def test_until_the_next_start_of_the_node(cluster: Real) -> None:
+def test_standby_can_last_until_the_node_restarts(cluster: Real) -> None:
     handler = cluster.handler('lifetime = "reboot"')
     handler.prepare()
     assert cluster.on("n1") == []
@@ -168,7 +168,7 @@ def test_lack_of_another_node_is_reported(cluster: Real) -> None:
     assert cluster.on("n1") == []
 
 
-def test_an_operator_s_standby_stays(cluster: Real) -> None:
+def test_standby_set_by_an_operator_is_kept(cluster: Real) -> None:
     cluster.attribute("n1", "standby", "on")
     handler = cluster.handler()
     assert handler.prepare() == "n1 was already in standby; nothing runs on it"
@@ -208,7 +208,7 @@ def test_health_mode_moves_resources_away_and_back(cluster: Real) -> None:
     assert "db" in cluster.on("n1")
 
 
-def test_the_constraints_of_azure_events_az_go_on(cluster: Real) -> None:
+def test_constraints_of_azure_events_az_keep_working(cluster: Real) -> None:
     """A rule for each resource, that looks at its attribute."""
     cluster.option("node-health-strategy", "custom")
     for name in ("db", "web", "ping-clone", "state-clone"):
@@ -231,7 +231,7 @@ def test_the_constraints_of_azure_events_az_go_on(cluster: Real) -> None:
     assert cluster.ask(*words).strip() == "0"
 
 
-def test_no_cluster_is_there(cluster: Real) -> None:
+def test_missing_cluster_is_reported(cluster: Real) -> None:
     del cluster.environment["CIB_file"]
     (cluster.folder / "crm_mon").unlink()
     said = cluster.handler('node = "n1"').fails("prepare", 1.0)

@@ -89,9 +89,7 @@ LINTIAN_ALLOWED = (
 
 @needing("lintian")
 @pytest.mark.parametrize("fixture", ["agent_deb", "service_deb"])
-def test_lintian_has_nothing_to_say(
-    fixture: str, request: pytest.FixtureRequest
-) -> None:
+def test_lintian_reports_nothing(fixture: str, request: pytest.FixtureRequest) -> None:
     package: Path = request.getfixturevalue(fixture)
     done = subprocess.run(
         [find("lintian"), "--allow-root", "--fail-on", "none", package],
@@ -157,7 +155,9 @@ echo THE END
 """
 
 
-def test_the_services_package_comes_and_goes(service_deb: Path, tmp_path: Path) -> None:
+def test_service_package_is_installed_and_removed(
+    service_deb: Path, tmp_path: Path
+) -> None:
     said = throwaway.install(
         SERVICE_STORY,
         service_deb,

@@ -191,7 +191,7 @@ def real() -> Iterator[Real]:
         shutil.rmtree(folder)
 
 
-def test_the_lead_goes_and_comes_back(real: Real, tmp_path: Path) -> None:
+def test_leader_role_moves_away_and_returns(real: Real, tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text(f"{SECRET}\n")
     real.wait_well()

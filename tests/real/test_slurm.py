@@ -197,7 +197,7 @@ def slurm(cluster: Real) -> Iterator[Real]:
     shutil.rmtree(cluster.folder / "memos", ignore_errors=True)
 
 
-def test_jobs_are_waited_for(slurm: Real) -> None:
+def test_drain_waits_for_jobs(slurm: Real) -> None:
     job = slurm.job("sleep 2")
     handler = slurm.handler()
     assert handler.check() == []
@@ -209,7 +209,7 @@ def test_jobs_are_waited_for(slurm: Real) -> None:
     assert slurm.state() == "IDLE"
 
 
-def test_jobs_are_requeued_if_they_may(slurm: Real) -> None:
+def test_jobs_are_requeued_if_allowed(slurm: Real) -> None:
     may = slurm.job("sleep 60", "--requeue")
     must_not = slurm.job("sleep 60", "--no-requeue")
     said = slurm.handler('jobs = "requeue"').fails("prepare", 4.0)
@@ -262,7 +262,7 @@ def test_a_node_that_went_down_returns(slurm: Real) -> None:
     assert slurm.state() == "IDLE"
 
 
-def test_a_controller_that_is_away(slurm: Real) -> None:
+def test_controller_outage_times_out_and_is_retried(slurm: Real) -> None:
     handler = slurm.handler()
     slurm.kill("slurmctld")
     said = handler.fails("prepare", 3.0)
@@ -272,6 +272,6 @@ def test_a_controller_that_is_away(slurm: Real) -> None:
     assert handler.recover() == "n1 accepts jobs again"
 
 
-def test_a_node_that_slurm_does_not_know(slurm: Real) -> None:
+def test_unknown_node_is_reported(slurm: Real) -> None:
     said: Any = slurm.handler('node = "n9"').fails("prepare")
     assert said.startswith("Slurm has no node n9: set `node` to its name")

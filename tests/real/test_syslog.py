@@ -133,17 +133,17 @@ def tell(real: Real, sink: Sink) -> None:
 
 @needs_openssl
 @pytest.mark.parametrize("address", ["udp://127.0.0.1:UDP", "tcp://127.0.0.1:TCP"])
-def test_rsyslog_understands_it_over_the_network(real: Real, address: str) -> None:
+def test_rsyslog_parses_messages_over_the_network(real: Real, address: str) -> None:
     tell(real, real.sink(address))
 
 
 @needs_openssl
-def test_rsyslog_understands_it_by_its_socket(real: Real) -> None:
+def test_rsyslog_parses_messages_from_its_socket(real: Real) -> None:
     tell(real, real.sink(str(real.folder / "log")))
 
 
 @needs_openssl
-def test_rsyslog_understands_it_through_tls(real: Real) -> None:
+def test_rsyslog_parses_messages_over_tls(real: Real) -> None:
     if not real.has_tls:
         pytest.skip("needs the Debian package rsyslog-openssl: make real")
     address = "tls://localhost:TLS"

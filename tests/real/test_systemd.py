@@ -234,7 +234,7 @@ def test_unit_that_does_not_stop_is_reported_or_killed(
     manager.systemctl("stop", "stubborn.service")
 
 
-def test_a_oneshot_is_waited_for(manager: Manager, tmp_path: Path) -> None:
+def test_oneshot_unit_is_waited_for(manager: Manager, tmp_path: Path) -> None:
     it = handler(manager, tmp_path, 'start = ["save.service", "unmet.service"]')
     assert it.prepare() == "started save.service, started unmet.service"
     assert manager.active("save.service") == "inactive"
@@ -283,9 +283,7 @@ def test_check_reports_units_that_would_fail(manager: Manager, tmp_path: Path) -
     ]
 
 
-def test_a_manager_that_is_not_there_is_waited_for(
-    manager: Manager, tmp_path: Path
-) -> None:
+def test_unavailable_manager_is_waited_for(manager: Manager, tmp_path: Path) -> None:
     environment = {**manager.environment, "XDG_RUNTIME_DIR": str(tmp_path)}
     it = Handled("systemd", 'stop = "web"\nmanager = "user"', tmp_path, environment)
     assert it.fails("prepare", 0.5).startswith(

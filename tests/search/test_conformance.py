@@ -26,7 +26,7 @@ SETTINGS = (*worlds.WORLDS, worlds.BIG)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_the_model_and_a_world_do_the_same(
+def test_model_and_world_behave_the_same(
     setting: Setting, record_property: Callable[[str, object], None]
 ) -> None:
     steps = crashes = refusals = 0
@@ -62,7 +62,7 @@ def test_vm_moved_to_a_failed_host_is_down_and_gets_a_reboot_event() -> None:
     assert EventType.REBOOT in told
 
 
-def test_a_step_forward_that_is_taken_back_delays_no_start() -> None:
+def test_reverted_clock_step_delays_no_start() -> None:
     """The walks found that such an operation started a step's length late."""
     twin = Twin(worlds.CLOCKS, 0)
     steps = (Label("order", 0), Label("clock forward"), Label("clock back"), TICK, TICK)

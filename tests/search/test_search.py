@@ -55,7 +55,7 @@ def test_every_state_of_a_small_world_keeps_every_invariant(
     assert [setting.name, f"{report.states:,}", f"{report.steps:,}"] in rows()
 
 
-def test_the_worlds_are_big_enough() -> None:
+def test_worlds_have_a_minimum_number_of_states() -> None:
     names = {setting.name for setting in worlds.WORLDS}
     counts = [
         (int(row[1].replace(",", "")), int(row[2].replace(",", "")))
@@ -84,7 +84,7 @@ def test_a_big_world_keeps_every_invariant(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.model.__name__)
-def test_a_planted_bug_is_caught(planted: Planted, record_property: Record) -> None:
+def test_planted_bug_is_found(planted: Planted, record_property: Record) -> None:
     report = Search(planted.model(planted.setting)).run()
     what = (planted.model.__doc__ or "").strip()
     record_property("search", f"planted: {what}\n{report}")
@@ -96,6 +96,6 @@ def test_a_planted_bug_is_caught(planted: Planted, record_property: Record) -> N
 
 
 @pytest.mark.parametrize("planted", PLANTED, ids=lambda each: each.model.__name__)
-def test_a_planted_bug_is_the_only_one_there(planted: Planted) -> None:
+def test_model_without_the_planted_bug_has_no_violation(planted: Planted) -> None:
     report = Search(Model(planted.setting), limit=3_000).run()
     assert report.found is None, report

@@ -231,7 +231,7 @@ class FaultyClient(BentClient):
         return True, self.ask("POST", target, body=body)
 
 
-def test_every_question_has_its_fault() -> None:
+def test_every_question_has_a_planted_fault() -> None:
     assert set(FAULTS) == {question.title for question in QUESTIONS}
 
 
@@ -258,14 +258,14 @@ def ask(title: str, client: Client, world: World) -> Verdict:
 
 
 @pytest.mark.parametrize("title", FAULTS)
-def test_a_question_finds_its_fault(title: str) -> None:
+def test_question_detects_its_fault(title: str) -> None:
     world = everything()
     client = FaultyClient(WorldClient(world, "m_0"), FAULTS[title])
     assert isinstance(ask(title, client, world), Failed)
 
 
 @pytest.mark.parametrize("title", FAULTS)
-def test_a_good_endpoint_passes(title: str) -> None:
+def test_correct_endpoint_passes(title: str) -> None:
     world = everything()
     verdict = ask(title, WorldClient(world, "m_0"), world)
     if title == "a burst meets 429 with Retry-After":
@@ -308,7 +308,7 @@ def test_wrong_error_order_is_found_by_the_messages(both: str, fault: str) -> No
     assert both in verdict.witness.complaint
 
 
-def test_the_questions_are_of_sections_one_to_three_and_of_silence() -> None:
+def test_questions_cover_sections_1_to_3_and_7() -> None:
     sections = {each.clause.partition(".")[0] for each in QUESTIONS}
     assert sections == {"1", "2", "3", "7"}
     assert len({check.title for check in CHECKS}) == len(CHECKS)
@@ -317,7 +317,7 @@ def test_the_questions_are_of_sections_one_to_three_and_of_silence() -> None:
 
 
 @pytest.mark.system
-def test_a_patient_client_waits_out_a_limit() -> None:
+def test_client_waits_out_a_rate_limit() -> None:
     world = make_world(rate_limit=1)
     with support.served(world) as limited:
         pauses: list[float] = []
@@ -353,7 +353,7 @@ def test_permanent_rate_limit_leaves_most_checks_untried() -> None:
 @pytest.mark.parametrize(
     "url", ["", "x", "https://127.0.0.1", "http://", "http://[::1", "http://x:99999"]
 )
-def test_a_url_is_http(url: str) -> None:
+def test_url_that_is_not_http_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="is not a URL such as"):
         HttpClient(url)
 

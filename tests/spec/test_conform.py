@@ -113,7 +113,7 @@ def test_each_defect_of_the_mock_is_found(mock: tuple[Mock, str]) -> None:
     assert set(found) == set(MOCK_DEFECTS)
 
 
-def test_a_second_started_state_is_found() -> None:
+def test_second_started_event_is_reported() -> None:
     """What the mock shows when it is approved while it goes on by itself."""
     mock = Mock()
     mock.show("Started")
@@ -124,7 +124,7 @@ def test_a_second_started_state_is_found() -> None:
     assert "is Started too: one event, two ids" in found[KEPT_IDS]
 
 
-def test_a_failure_may_take_the_place_of_another(endpoint: ServedWorld) -> None:
+def test_failure_can_replace_another_failure(endpoint: ServedWorld) -> None:
     """When a VM runs again and its host fails before the next poll (5.5)."""
 
     def fail_again(world: World) -> None:
@@ -138,7 +138,7 @@ def test_a_failure_may_take_the_place_of_another(endpoint: ServedWorld) -> None:
     assert broken(findings) == {}
 
 
-def test_a_start_long_before_its_time_is_found(mock: tuple[Mock, str]) -> None:
+def test_start_long_before_its_time_is_reported(mock: tuple[Mock, str]) -> None:
     """What the mock does with its Dev Timing: minutes are told, and seconds pass.
 
     A server's own clock counts, where it tells it; here ours is ahead.
@@ -181,7 +181,7 @@ def test_start_on_time_or_after_a_possible_approval_is_not_early(
     assert isinstance(verdict(DUE - HOUR), NotTried)
 
 
-def test_states_set_backwards_are_found(mock: tuple[Mock, str]) -> None:
+def test_status_that_goes_backwards_is_reported(mock: tuple[Mock, str]) -> None:
     server, url = mock
     event = server.event
     assert event is not None
@@ -224,7 +224,7 @@ def test_watched_documents_are_judged_like_requested_ones() -> None:
     assert "Events is None" in array
 
 
-def test_a_cancelling_approval_is_found() -> None:
+def test_approval_that_cancels_its_event_is_reported() -> None:
     """Once may be chance; with another event it is not."""
     mock = Mock("Scheduled", "Canceled")
     mock.show("Scheduled")
@@ -298,7 +298,7 @@ def test_each_defect_of_a_careless_server_is_a_finding() -> None:
     assert "got no answer" in found["other verbs are 405"]
 
 
-def test_a_client_that_waits_for_a_100_is_patient_too() -> None:
+def test_client_that_expects_100_continue_also_waits_out_a_limit() -> None:
     statuses = [429, 400]
 
     class Limited(BaseHTTPRequestHandler):
@@ -320,7 +320,7 @@ def test_a_client_that_waits_for_a_100_is_patient_too() -> None:
     assert (goes_on, answer.status, len(waited)) == (True, 400, 1)
 
 
-def test_where_no_document_is_seen_nothing_is_passed() -> None:
+def test_no_check_passes_without_a_document() -> None:
     """Who is limited all the time sees a proper 429, and knows nothing else."""
 
     class Limited(BaseHTTPRequestHandler):

@@ -38,7 +38,7 @@ def test_response_that_is_not_http_gives_status_3(
     assert "no HTTP answer" in capsys.readouterr().err
 
 
-def test_an_answer_that_is_cut_short_is_reported(
+def test_truncated_answer_is_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The endpoint is there, so there is a report, though it has no document."""
@@ -56,7 +56,7 @@ def test_an_answer_that_is_cut_short_is_reported(
     assert "no document was seen" in out
 
 
-def test_the_command_reports_and_fails(
+def test_command_reports_findings_and_fails(
     mock: tuple[Mock, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, url = mock
@@ -72,7 +72,7 @@ def test_the_command_reports_and_fails(
     assert (value["format"], value["passed"]) == (2, False)
 
 
-def test_the_command_shows_its_evidence_on_demand(
+def test_command_shows_evidence_on_request(
     mock: tuple[Mock, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, url = mock
@@ -99,7 +99,7 @@ def test_the_command_shows_its_evidence_on_demand(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_watch_and_the_report_is_made(
+def test_signal_stops_the_watch_and_the_report_is_written(
     number: signal.Signals,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -122,7 +122,7 @@ def test_a_signal_ends_the_watch_and_the_report_is_made(
     assert summary.endswith("; the watch ended early: it was interrupted")
 
 
-def test_a_speed_is_a_number_above_0(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_speed_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     for speed in ("0", "-1", "fast", "nan", "inf"):
         assert main(["conform", "http://127.0.0.1:9", "--speed", speed]) == 2
         assert f"--speed: '{speed}' is not a number" in capsys.readouterr().err

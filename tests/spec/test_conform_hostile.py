@@ -34,7 +34,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("part", MALFORMED)
-def test_a_malformed_answer_is_a_finding_with_its_bytes(
+def test_malformed_answer_is_reported_with_its_bytes(
     part: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Malformed(BaseRequestHandler):
@@ -86,7 +86,7 @@ def test_huge_retry_after_causes_no_traceback(
     ],
     ids=["head", "body", "interim answers", "trailers", "chunk extension"],
 )
-def test_a_server_that_drips_is_a_finding_soon(
+def test_dripping_server_is_reported_soon(
     beginning: bytes,
     drops: bytes,
     capsys: pytest.CaptureFixture[str],
@@ -107,7 +107,7 @@ def test_a_server_that_drips_is_a_finding_soon(
     assert f"the watch ended early: {SLOW_MAX} answers did not end" in out
 
 
-def test_an_answer_that_begins_late_is_waited_for_the_first_time_only(
+def test_slow_answer_is_waited_for_the_first_time_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(clients, "LATER_SECONDS", 0.2)
@@ -141,7 +141,7 @@ def test_bytes_after_a_response_start_the_next_response() -> None:
     assert str(error) == "no HTTP answer: b'}'"
 
 
-def test_a_reset_in_an_answer_is_an_answer_that_is_cut() -> None:
+def test_reset_during_an_answer_counts_as_truncation() -> None:
     class Reset(BaseRequestHandler):
         def handle(self) -> None:
             # What is not read makes the end of a connection a reset.

@@ -41,7 +41,7 @@ def test_each_defect_is_either_found_or_undecidable() -> None:
         assert defect.is_decidable == (defect.name in FOUND), defect
 
 
-def test_each_clause_at_which_a_defect_is_found_is_asked_about() -> None:
+def test_each_clause_with_a_planted_defect_is_checked() -> None:
     clauses = {check.clause for check in CHECKS}
     assert {clause for found in FOUND.values() for clause in found.clauses} <= clauses
 
@@ -74,11 +74,11 @@ def test_undecidable_defects_are_not_found(name: str, course: Course) -> None:
 
 
 @pytest.mark.parametrize("course", Course)
-def test_a_server_without_defects_breaks_nothing(course: Course) -> None:
+def test_server_without_defects_breaks_no_clause(course: Course) -> None:
     assert broken(examined(None, course.plan)) == {}
 
 
-def test_a_server_without_defects_keeps_each_clause_that_is_asked_about() -> None:
+def test_server_without_defects_passes_each_checked_clause() -> None:
     """With witnesses, which the report has with their bytes and times."""
     kept: set[str] = set()
     for course in Course:
@@ -96,21 +96,21 @@ def test_a_server_without_defects_keeps_each_clause_that_is_asked_about() -> Non
     assert kept == {check.title for check in CHECKS}
 
 
-def test_a_line_end_is_remarked_on() -> None:
+def test_trailing_line_break_is_noted() -> None:
     findings = examined(planted.DEFECTS["line-end"], Course.APPROVING.plan)
     [compact] = [each for each in findings if "compact" in each.expected]
     assert isinstance(compact.verdict, Passed)
     assert "it ends with a line break" in detail(compact.verdict)
 
 
-def test_pages_of_html_break_the_clause_of_errors() -> None:
+def test_html_error_pages_break_the_error_clause() -> None:
     """And that of the list of versions in such an error, but none of statuses."""
     found = broken(examined(planted.DEFECTS["error-as-page"], Course.APPROVING.plan))
     assert set(found) == {"1.8", "1.11"}
     assert "the body is not JSON: 4" in found["1.8"]
 
 
-def test_a_blank_is_named_by_its_offset() -> None:
+def test_blank_is_reported_with_its_offset() -> None:
     found = broken(examined(planted.DEFECTS["blanks"], Course.APPROVING.plan))
     assert set(found) == {"2.1"}
     assert "byte 23 is a blank outside strings: " in found["2.1"]

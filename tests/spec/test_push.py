@@ -88,7 +88,7 @@ def test_event_wakes_all_waiters_of_its_scope_and_no_others(
     assert db.result(PATIENCE_SECONDS).status == 304
 
 
-def test_the_whole_notice_of_a_preempt_is_left(
+def test_waiting_vm_gets_the_whole_notice_of_a_preempt(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
     served.do(lambda world: world.advance("7s"))
@@ -122,7 +122,7 @@ def test_waiting_client_gets_each_step_of_an_event(
     assert told == [["Scheduled"], ["Started"], []]
 
 
-def test_a_wait_that_is_over_is_304_with_the_same_tag(
+def test_expired_wait_returns_304_with_the_same_tag(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
     asked = waiting(served, pool, "web_0", seconds=20)
@@ -146,7 +146,7 @@ def test_waiting_request_keeps_the_scope_enabled(
 
 
 @pytest.mark.parametrize("wait", ["x", "", "1.5", "-1"])
-def test_a_wait_that_cannot_be_read_is_refused(served: ServedWorld, wait: str) -> None:
+def test_invalid_wait_is_refused(served: ServedWorld, wait: str) -> None:
     answer = get(served, "web_0", wait)
     assert answer.status == 400
     assert "wait" in answer.json["error"]
@@ -154,7 +154,7 @@ def test_a_wait_that_cannot_be_read_is_refused(served: ServedWorld, wait: str) -
 
 @pytest.mark.clause("1.3")
 @pytest.mark.parametrize("wait", ["60", "x"])
-def test_without_push_wait_is_any_other_parameter(wait: str) -> None:
+def test_wait_parameter_is_ignored_without_push(wait: str) -> None:
     world = make_world(listening=["web_0"])
     with support.served(world) as served:
         for tag, status in (("", 200), ('"1"', 304)):

@@ -34,7 +34,7 @@ HEADER = {"metadata": ("true",)}
 @pytest.mark.system
 @pytest.mark.clause("1.1")
 @each_check("1.1")
-def test_the_address_answers(endpoint: ServedWorld, check: Check) -> None:
+def test_address_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -78,7 +78,7 @@ def test_unknown_caller_gets_404() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.2")
 @each_check("1.2")
-def test_paths_and_verbs(endpoint: ServedWorld, check: Check) -> None:
+def test_path_and_method_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -92,7 +92,7 @@ def test_paths_and_verbs(endpoint: ServedWorld, check: Check) -> None:
         "/METADATA/SCHEDULEDEVENTS",
     ],
 )
-def test_other_spellings_of_the_path(path: str) -> None:
+def test_equivalent_spellings_of_the_path_are_accepted(path: str) -> None:
     vm = make_world().vm("web_0")
     answer = vm.ask("GET", f"{path}?api-version=2020-07-01", headers=HEADER)
     assert answer.status == 200
@@ -102,7 +102,7 @@ def test_other_spellings_of_the_path(path: str) -> None:
 @pytest.mark.parametrize(
     "path", [f"{PATH}//", f"/{PATH}", "/metadata%2fscheduledevents", "/metadata/x/../"]
 )
-def test_no_other_spelling_is_guessed(path: str) -> None:
+def test_other_spellings_of_the_path_return_404(path: str) -> None:
     vm = make_world().vm("web_0")
     answer = vm.ask("GET", f"{path}?api-version=2020-07-01", headers=HEADER)
     assert answer.status == 404
@@ -121,7 +121,7 @@ def test_405_lists_the_allowed_methods() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.3")
 @each_check("1.3")
-def test_versions(endpoint: ServedWorld, check: Check) -> None:
+def test_version_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -148,12 +148,12 @@ def test_version_hides_newer_event_types(endpoint: ServedWorld, check: Check) ->
 @pytest.mark.system
 @pytest.mark.clause("1.6")
 @each_check("1.6")
-def test_the_header(endpoint: ServedWorld, check: Check) -> None:
+def test_header_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("1.6")
-def test_a_bare_root_is_400_and_not_404() -> None:
+def test_bare_root_returns_400_and_not_404() -> None:
     vm = make_world().vm("web_0")
     assert vm.ask("GET", "/").status == 400
     assert vm.ask("GET", "/", headers=HEADER).status == 404
@@ -162,7 +162,7 @@ def test_a_bare_root_is_400_and_not_404() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.7")
 @each_check("1.7")
-def test_forwarded_requests(endpoint: ServedWorld, check: Check) -> None:
+def test_forwarded_request_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -172,7 +172,7 @@ def test_forwarded_requests(endpoint: ServedWorld, check: Check) -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.8")
 @each_check("1.8")
-def test_error_bodies(endpoint: ServedWorld, check: Check) -> None:
+def test_error_body_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -190,7 +190,7 @@ def test_response_to_a_bad_version_lists_the_valid_ones() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.9")
 @each_check("1.9")
-def test_without_a_limit_nothing_is_known_of_one(
+def test_rate_limit_checks_are_not_tried_without_a_limit(
     endpoint: ServedWorld, check: Check
 ) -> None:
     verdict = support.verdict_of(check, endpoint.client("m_0"))
@@ -201,7 +201,7 @@ def test_without_a_limit_nothing_is_known_of_one(
 @pytest.mark.system
 @pytest.mark.clause("1.9")
 @each_check("1.9")
-def test_asking_too_often(check: Check) -> None:
+def test_too_many_requests_return_429(check: Check) -> None:
     with served(make_world(rate_limit=BURST / 3)) as limited:
         client = limited.client("web_0")
 
@@ -215,7 +215,7 @@ def test_asking_too_often(check: Check) -> None:
 
 
 @pytest.mark.clause("1.9")
-def test_the_limit_is_for_one_vm_and_all_its_paths() -> None:
+def test_rate_limit_covers_one_vm_and_all_its_paths() -> None:
     world = make_world(rate_limit=5, listening=["web_0", "web_1"])
     vm = world.vm("web_0")
     world.advance("1s")
@@ -233,7 +233,7 @@ def test_the_limit_is_for_one_vm_and_all_its_paths() -> None:
 
 
 @pytest.mark.clause("1.9")
-def test_beyond_the_limit_nothing_is_done() -> None:
+def test_request_over_the_limit_has_no_effect() -> None:
     world = make_world(rate_limit=1, listening=["web_0"])
     support.reboot(world, "web_0")
     world.advance("1s")
@@ -248,12 +248,12 @@ def test_beyond_the_limit_nothing_is_done() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.10")
 @each_check("1.10")
-def test_tags(endpoint: ServedWorld, check: Check) -> None:
+def test_tag_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("1.10", "7.3")
-def test_a_tag_from_before_a_reset_matches_nothing() -> None:
+def test_tag_from_before_a_reset_never_matches() -> None:
     world = make_world()
     vm = world.vm("web_0")
     assert vm.get(etag='"1"').status == 200
@@ -265,7 +265,7 @@ def test_a_tag_from_before_a_reset_matches_nothing() -> None:
 
 
 @pytest.mark.clause("1.10")
-def test_after_a_restart_the_first_answer_is_in_full(tmp_path: Path) -> None:
+def test_first_answer_after_a_restart_is_complete(tmp_path: Path) -> None:
     with durable_world(tmp_path, listening=["web_0"]) as world:
         assert world.vm("web_0").get(etag='"1"').status == 304
         world.restart()
@@ -274,7 +274,7 @@ def test_after_a_restart_the_first_answer_is_in_full(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("1.10")
-def test_a_change_ends_the_304() -> None:
+def test_change_ends_304_answers() -> None:
     world = make_world(listening=["web_0"])
     vm = world.vm("web_0")
     support.reboot(world, "web_0")
@@ -296,7 +296,7 @@ def test_vm_reads_its_name_from_the_instance_endpoint(
 
 
 @pytest.mark.clause("1.11", "2.5")
-def test_a_vm_finds_itself_in_resources() -> None:
+def test_vm_can_find_itself_in_resources() -> None:
     world = make_world(
         fleet(
             hosts=["h1"],
@@ -332,7 +332,7 @@ def test_a_vm_finds_itself_in_resources() -> None:
 
 
 @pytest.mark.clause("1.11")
-def test_one_leaf_comes_bare() -> None:
+def test_single_leaf_is_served_only_as_text() -> None:
     vm = make_world().vm("web_0")
     leaf = "/metadata/instance/compute/name?api-version=2021-02-01"
     text = vm.ask("GET", f"{leaf}&format=text", headers=HEADER)
@@ -347,7 +347,7 @@ def test_one_leaf_comes_bare() -> None:
 @pytest.mark.system
 @pytest.mark.clause("1.12")
 @each_check("1.12")
-def test_bodies_on_the_wire(endpoint: ServedWorld, check: Check) -> None:
+def test_body_format_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -374,7 +374,7 @@ def test_successful_post_returns_an_empty_body() -> None:
     ],
     ids=["document", "HEAD", "not found", "not allowed", "too long"],
 )
-def test_every_answer_has_the_date(
+def test_every_answer_has_a_date_header(
     endpoint: ServedWorld, method: str, target: str, status: int
 ) -> None:
     answer = endpoint.client("m_0").ask(method, target)
@@ -385,7 +385,7 @@ def test_every_answer_has_the_date(
 
 @pytest.mark.system
 @pytest.mark.clause("1.12", "3.2")
-def test_an_approval_may_wait_for_its_100(endpoint: ServedWorld) -> None:
+def test_approval_can_wait_for_100_continue(endpoint: ServedWorld) -> None:
     client = endpoint.client("m_0")
     event = client.ask("GET", TARGET).json["Events"][0]
     goes_on, answer = client.ask_first(TARGET, start_requests(event["EventId"]))
@@ -395,7 +395,7 @@ def test_an_approval_may_wait_for_its_100(endpoint: ServedWorld) -> None:
 
 @pytest.mark.system
 @pytest.mark.clause("1.1", "1.12")
-def test_a_head_that_is_refused_gets_no_100(endpoint: ServedWorld) -> None:
+def test_refused_head_gets_no_100_continue(endpoint: ServedWorld) -> None:
     goes_on, answer = endpoint.client("m_0").ask_first(f"{PATH}?api-version=x", b"{}")
     assert not goes_on
     assert answer.status == 400

@@ -40,7 +40,7 @@ ONE_HOST = fleet(
 @pytest.mark.system
 @pytest.mark.clause("2.1")
 @each_check("2.1")
-def test_the_form(endpoint: ServedWorld, check: Check) -> None:
+def test_document_form_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     if check.title == "Events is an array, empty without events":
         support.assert_kept(check, support.WorldClient(make_world(), "web_0"))
         return
@@ -73,19 +73,19 @@ def test_the_oldest_event_comes_first() -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.2")
 @each_check("2.2")
-def test_the_members(endpoint: ServedWorld, check: Check) -> None:
+def test_event_member_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.system
 @pytest.mark.clause("2.3")
 @each_check("2.3")
-def test_the_id(endpoint: ServedWorld, check: Check) -> None:
+def test_event_id_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.3")
-def test_an_id_stays_and_is_never_used_again() -> None:
+def test_event_id_is_stable_and_never_reused() -> None:
     world = make_world(listening=["web_0"])
     ids: list[str] = []
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_an_id_stays_and_is_never_used_again() -> None:
 
 
 @pytest.mark.clause("2.3")
-def test_an_id_is_read_in_any_case() -> None:
+def test_event_id_is_case_insensitive() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     event_id = support.only_event(world, "web_0")["EventId"]
@@ -116,7 +116,7 @@ def test_an_id_is_read_in_any_case() -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.4")
 @each_check("2.4")
-def test_the_type(endpoint: ServedWorld, check: Check) -> None:
+def test_event_type_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -126,7 +126,7 @@ def test_the_type(endpoint: ServedWorld, check: Check) -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.5")
 @each_check("2.5")
-def test_the_resources(endpoint: ServedWorld, check: Check) -> None:
+def test_resource_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -179,7 +179,7 @@ def test_the_worked_example_is_served_exactly() -> None:
 
 
 @pytest.mark.clause("2.5")
-def test_vms_of_one_host_are_in_one_event_and_of_two_in_two() -> None:
+def test_vms_of_one_host_share_an_event_and_vms_of_two_do_not() -> None:
     world = make_world(ONE_HOST, listening=["a"])
     support.maintain(world, "h1", "h2")
     names = [resources for _, _, resources in support.seen(world, "c")]
@@ -201,7 +201,7 @@ def without(text: str, name: str) -> str:
 
 
 @pytest.mark.clause("2.5")
-def test_a_vm_that_leaves_the_fleet_leaves_the_resources() -> None:
+def test_removed_vm_leaves_the_resources() -> None:
     world = make_world(ONE_HOST, listening=["a"])
     (operation,) = support.maintain(world, "h1")
     world.apply_fleet(without(ONE_HOST, "a"))
@@ -228,7 +228,7 @@ def test_event_without_remaining_vms_is_cancelled() -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.6")
 @each_check("2.6")
-def test_the_status(endpoint: ServedWorld, check: Check) -> None:
+def test_status_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -244,12 +244,12 @@ def test_finished_event_is_not_listed() -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.7")
 @each_check("2.7")
-def test_not_before(endpoint: ServedWorld, check: Check) -> None:
+def test_not_before_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.7")
-def test_not_before_is_a_whole_second_that_is_kept() -> None:
+def test_not_before_is_a_fixed_whole_second() -> None:
     world = make_world(listening=["web_0"], start=START + 400_000)
     support.reboot(world, "web_0")
     event = support.only_event(world, "web_0")
@@ -264,12 +264,14 @@ def test_not_before_is_a_whole_second_that_is_kept() -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.8")
 @each_check("2.8")
-def test_source_and_description(endpoint: ServedWorld, check: Check) -> None:
+def test_source_and_description_checks_pass(
+    endpoint: ServedWorld, check: Check
+) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.8")
-def test_a_description_is_free() -> None:
+def test_description_can_be_any_text() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0", description='New "fans" für h1 ✓')
     assert support.only_event(world, "web_0")["Description"] == 'New "fans" für h1 ✓'
@@ -279,7 +281,7 @@ def test_a_description_is_free() -> None:
 @pytest.mark.system
 @pytest.mark.clause("2.9")
 @each_check("2.9")
-def test_the_duration(endpoint: ServedWorld, check: Check) -> None:
+def test_duration_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
@@ -297,12 +299,12 @@ def test_duration_is_the_requested_one_or_unknown(said: int | None, shown: int) 
 @pytest.mark.system
 @pytest.mark.clause("2.10")
 @each_check("2.10")
-def test_the_incarnation(endpoint: ServedWorld, check: Check) -> None:
+def test_incarnation_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.clause("2.10")
-def test_one_transaction_raises_once() -> None:
+def test_transaction_raises_the_incarnation_once() -> None:
     world = make_world(ONE_HOST, listening=["a"])
     support.reboot(world, "a", "c")
     answer = world.vm("a").get()
@@ -310,7 +312,7 @@ def test_one_transaction_raises_once() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_a_first_document_with_events_is_number_two() -> None:
+def test_first_document_with_events_has_incarnation_two() -> None:
     world = make_world()
     support.maintain(world, "h1")
     answer = world.vm("web_0").get()
@@ -327,7 +329,7 @@ def test_an_approval_that_starts_nothing_changes_nothing() -> None:
 
 
 @pytest.mark.clause("2.10", "1.5")
-def test_a_hidden_event_raises_and_is_not_seen() -> None:
+def test_hidden_event_raises_the_incarnation_and_is_not_shown() -> None:
     world = make_world(
         fleet(
             hosts=["h1"],
@@ -372,7 +374,7 @@ def test_incarnation_identifies_the_content_and_never_decreases() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_a_restart_changes_no_incarnation(tmp_path: Path) -> None:
+def test_restart_keeps_the_incarnation(tmp_path: Path) -> None:
     with durable_world(tmp_path, listening=["web_0"]) as world:
         support.maintain(world, "h1")
         before = world.vm("web_0").get().body
@@ -383,7 +385,7 @@ def test_a_restart_changes_no_incarnation(tmp_path: Path) -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_a_vm_that_changes_its_scope_never_sees_a_lower_number() -> None:
+def test_vm_that_changes_its_scope_never_sees_a_lower_incarnation() -> None:
     text = fleet(
         hosts=["h1"],
         scopes={"one": WEB, "two": WEB},
@@ -410,7 +412,7 @@ def test_a_vm_that_changes_its_scope_never_sees_a_lower_number() -> None:
     assert world.vm("a").get().incarnation > before
 
 
-def test_without_events_nothing_is_known_of_them() -> None:
+def test_event_checks_are_not_tried_without_events() -> None:
     client = support.WorldClient(make_world(), "web_0")
     for number in range(2, 10):
         for check in support.checks_of(f"2.{number}"):

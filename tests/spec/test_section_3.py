@@ -57,14 +57,14 @@ def test_request_bodies_of_old_clients_are_accepted(
 @pytest.mark.system
 @pytest.mark.clause("3.2")
 @each_check("3.2")
-def test_repeats(endpoint: ServedWorld, check: Check) -> None:
+def test_repeated_approval_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_0"))
 
 
 @pytest.mark.system
 @pytest.mark.clause("3.3")
 @each_check("3.3")
-def test_refusals(endpoint: ServedWorld, check: Check) -> None:
+def test_refused_approval_checks_pass(endpoint: ServedWorld, check: Check) -> None:
     client = endpoint.client("m_0")
     before = endpoint.do(lambda world: world.live_events())
     support.assert_kept(check, client)
@@ -75,12 +75,12 @@ def test_refusals(endpoint: ServedWorld, check: Check) -> None:
 @pytest.mark.system
 @pytest.mark.clause("3.4")
 @each_check("3.4")
-def test_one_counts_for_all(endpoint: ServedWorld, check: Check) -> None:
+def test_one_approval_counts_for_all_vms(endpoint: ServedWorld, check: Check) -> None:
     support.assert_kept(check, endpoint.client("m_2"))
 
 
 @pytest.mark.clause("3.1")
-def test_several_events_at_once() -> None:
+def test_one_request_approves_several_events() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     support.reboot(world, "web_1")
@@ -92,7 +92,7 @@ def test_several_events_at_once() -> None:
 
 
 @pytest.mark.clause("3.2")
-def test_a_late_approval_is_200_and_does_nothing() -> None:
+def test_late_approval_returns_200_without_effect() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     event_id = only_event(world, "web_0")["EventId"]
@@ -169,7 +169,7 @@ def test_event_of_another_scope_is_refused_like_an_unknown_event() -> None:
 
 
 @pytest.mark.clause("3.3")
-def test_one_bad_entry_refuses_all() -> None:
+def test_one_bad_entry_refuses_the_whole_request() -> None:
     world = make_world(listening=["web_0", "db_0"])
     support.reboot(world, "web_0")
     support.reboot(world, "db_0")
@@ -190,7 +190,7 @@ def test_event_that_a_version_hides_can_be_approved_with_it() -> None:
 
 
 @pytest.mark.clause("3.3")
-def test_entries_are_at_most_a_thousand() -> None:
+def test_request_has_at_most_a_thousand_entries() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     event_id = only_event(world, "web_0")["EventId"]
@@ -199,7 +199,7 @@ def test_entries_are_at_most_a_thousand() -> None:
 
 
 @pytest.mark.clause("3.3", "7.3")
-def test_a_disabled_scope_approves_nothing_that_is_live() -> None:
+def test_disabled_scope_cannot_approve_a_live_event() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     gone = only_event(world, "web_0")["EventId"]
@@ -214,7 +214,7 @@ def test_a_disabled_scope_approves_nothing_that_is_live() -> None:
 
 
 @pytest.mark.clause("3.4")
-def test_any_vm_of_the_scope_approves_for_all_that_are_named() -> None:
+def test_any_vm_of_the_scope_approves_for_all_named_vms() -> None:
     world = make_world(
         fleet(
             hosts=["h1", "h2"],
@@ -253,7 +253,7 @@ def test_client_cannot_refuse_or_delay_an_event(body: object) -> None:
 
 
 @pytest.mark.clause("3.5")
-def test_a_shared_host_waits_for_everybody() -> None:
+def test_shared_host_waits_for_every_tenant() -> None:
     world = make_world(listening=["web_0", "db_0"])
     (operation,) = support.maintain(world, "h1")
     approve_all(world, "web_0")
@@ -332,7 +332,7 @@ def test_deletions_of_one_request_wait_for_each_other() -> None:
 
 
 @pytest.mark.clause("3.6")
-def test_the_longest_notice_is_everybodys() -> None:
+def test_longest_notice_applies_to_all_deletions() -> None:
     world = make_world(POOL, listening=["a", "slow"])
     support.terminate(world, "a", "slow")
     assert (
@@ -348,7 +348,7 @@ def test_the_longest_notice_is_everybodys() -> None:
 
 
 @pytest.mark.clause("3.6", "5.7")
-def test_deletions_without_an_event_wait_with_the_others() -> None:
+def test_deletions_without_an_event_wait_for_the_others() -> None:
     world = make_world(POOL, listening=["a", "off"])
     support.terminate(world, "a", "off")
     assert world.vm("off").get().events == []

@@ -46,7 +46,7 @@ def state(world: World, operation: Operation) -> str:
 
 
 @pytest.mark.clause("4.1")
-def test_the_usual_way() -> None:
+def test_event_is_scheduled_then_started_then_removed() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     statuses = [only_event(world, "web_0")["EventStatus"]]
@@ -58,14 +58,14 @@ def test_the_usual_way() -> None:
 
 
 @pytest.mark.clause("4.1", "5.5")
-def test_a_failure_begins_as_started() -> None:
+def test_failure_event_begins_as_started() -> None:
     world = make_world(listening=["web_0"])
     support.fail_host(world, "h1")
     assert seen(world, "web_0") == [("Started", "Reboot", ["web_0"])]
 
 
 @pytest.mark.clause("4.1")
-def test_a_cancelled_event_goes_without_an_impact() -> None:
+def test_cancelled_event_is_removed_without_an_impact() -> None:
     world = make_world(listening=["web_0"])
     (operation,) = support.reboot(world, "web_0")
     support.cancel(world, operation.operation_id)
@@ -141,7 +141,7 @@ def test_operation_held_too_long_is_announced_again() -> None:
 
 
 @pytest.mark.clause("4.3")
-def test_nothing_follows_a_removal() -> None:
+def test_removed_event_has_no_further_effects() -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_0")
     world.advance("26m")
@@ -152,7 +152,7 @@ def test_nothing_follows_a_removal() -> None:
 
 
 @pytest.mark.clause("4.3", "5.5")
-def test_vms_that_a_failed_call_left_down_get_an_event_at_once() -> None:
+def test_vms_left_down_by_a_failed_call_get_an_event_at_once() -> None:
     driver = SimulatedDriver()
     world = make_world(listening=["web_0"], driver=driver)
     driver.inject(Fault(kind=FaultKind.FAIL, times=None, leaves_down=True))
@@ -174,7 +174,7 @@ def test_vms_that_a_failed_call_left_down_get_an_event_at_once() -> None:
 
 
 @pytest.mark.clause("4.4")
-def test_the_end_is_the_removal_and_not_the_end_of_the_impact() -> None:
+def test_event_ends_with_its_removal_and_not_with_the_impact() -> None:
     world = make_world(listening=["web_0"])
     (operation,) = support.reboot(world, "web_0")
     approve_all(world, "web_0")
@@ -237,7 +237,7 @@ def test_cancel_keeps_an_operation_that_has_started() -> None:
 
 
 @pytest.mark.clause("4.6")
-def test_the_usual_times() -> None:
+def test_operation_and_event_follow_the_default_times() -> None:
     world = make_world(listening=["web_0"])
     moments: list[tuple[Micros, str]] = []
     world.vm("web_0").get()
@@ -279,7 +279,7 @@ def test_deletion_has_no_recovery() -> None:
 
 
 @pytest.mark.clause("4.6")
-def test_times_are_settings() -> None:
+def test_times_can_be_configured() -> None:
     policy = Policy(freeze_notice=5 * SECOND, recovery=2 * SECOND)
     world = make_world(listening=["web_0"], policy=policy)
     support.maintain(world, "h1")

@@ -85,7 +85,7 @@ def first_event(world: World) -> dict[str, Any]:
 
 @pytest.mark.clause("5.1")
 @pytest.mark.parametrize("order", ORDERS)
-def test_the_least_notice(order: str) -> None:
+def test_each_request_has_its_minimum_notice(order: str) -> None:
     world = make_world(FLEET, listening=["a"])
     give, notice = ORDERS[order]
     give(world)
@@ -110,7 +110,7 @@ def test_owner_sets_the_notice_of_a_deletion(minutes: int) -> None:
 
 @pytest.mark.clause("5.1")
 @pytest.mark.parametrize("notice", ["4m59s", "15m1s"])
-def test_no_other_notice_before_a_deletion(notice: str) -> None:
+def test_invalid_terminate_notice_is_refused(notice: str) -> None:
     with pytest.raises(FleetFileError, match="must be 5m to 15m"):
         make_world(
             FLEET.replace('terminate_notice = "5m"', f'terminate_notice = "{notice}"')
@@ -129,7 +129,7 @@ BY_HAND: dict[str, tuple[Callable[[World, str], object], Micros]] = {
 
 @pytest.mark.clause("5.1")
 @pytest.mark.parametrize("order", BY_HAND)
-def test_less_notice_by_hand_is_refused(order: str) -> None:
+def test_too_short_manual_notice_is_refused(order: str) -> None:
     give, least = BY_HAND[order]
     world = make_world(FLEET, listening=["a"])
     with pytest.raises(RefusedError, match="notice of at least"):
@@ -140,7 +140,7 @@ def test_less_notice_by_hand_is_refused(order: str) -> None:
 
 
 @pytest.mark.clause("5.1")
-def test_speed_divides_notices_but_no_time_by_hand() -> None:
+def test_speed_divides_default_notices_but_not_manual_times() -> None:
     policy = Policy(speed=60, reboot_notice=15 * SECOND)
     world = make_world(FLEET, listening=["a"], policy=policy)
     support.terminate(world, "a")
@@ -164,7 +164,9 @@ def test_speed_divides_notices_but_no_time_by_hand() -> None:
         ("maintain, redeploy", "Redeploy", True),
     ],
 )
-def test_maintenance(order: str, event_type: str, moves: bool) -> None:
+def test_maintenance_events_come_from_the_platform(
+    order: str, event_type: str, moves: bool
+) -> None:
     world = make_world(FLEET, listening=["a"])
     MAINTENANCE[order][0](world)
     event = first_event(world)
@@ -181,7 +183,7 @@ def test_maintenance(order: str, event_type: str, moves: bool) -> None:
         ("redeploy", "Redeploy", "approve_user_redeploy"),
     ],
 )
-def test_orders_of_a_user_wait_unless_policy_approves(
+def test_user_requests_wait_unless_the_policy_approves_them(
     order: str, event_type: str, switch: str
 ) -> None:
     waiting = make_world(FLEET, listening=["a"])
@@ -198,7 +200,7 @@ def test_orders_of_a_user_wait_unless_policy_approves(
 
 
 @pytest.mark.clause("5.3")
-def test_a_policy_is_for_one_kind_of_order() -> None:
+def test_policy_applies_to_one_kind_of_request() -> None:
     text = FLEET.replace('name = "pool"', 'name = "pool"\napprove_user_reboot = true')
     world = make_world(text, listening=["a"])
     support.redeploy(world, "a")
@@ -222,7 +224,7 @@ def test_vm_that_is_already_down_is_not_waited_for() -> None:
 
 
 @pytest.mark.clause("5.4")
-def test_a_predicted_failure_is_days_ahead_and_for_each_vm_by_itself() -> None:
+def test_predicted_failure_is_days_ahead_and_separate_for_each_vm() -> None:
     world = make_world(FLEET, listening=["a"])
     support.predict_failure(world, "h1")
     assert sorted(names for _, _, names in seen(world, "a")) == [["a"], ["big"]]
@@ -244,7 +246,7 @@ def test_approval_moves_only_the_approving_vm_early() -> None:
 
 
 @pytest.mark.clause("5.4")
-def test_a_redeploy_of_ones_own_ends_the_event() -> None:
+def test_redeploy_by_the_user_ends_the_predicted_failure() -> None:
     world = make_world(FLEET, listening=["a"])
     predicted, _ = support.predict_failure(world, "h1")
     support.redeploy(world, "a")
@@ -254,7 +256,7 @@ def test_a_redeploy_of_ones_own_ends_the_event() -> None:
 
 
 @pytest.mark.clause("5.4", "6.3")
-def test_a_predicted_failure_is_routine() -> None:
+def test_predicted_failure_is_treated_as_routine() -> None:
     world = make_world(FLEET, listening=["a"])
     operations = support.predict_failure(world, "h1")
     support.fail_host(world, "h2")
@@ -299,7 +301,7 @@ def test_a_failure_lasts_until_its_vms_run() -> None:
 
 
 @pytest.mark.clause("5.5")
-def test_a_failure_may_be_shown_as_a_redeploy() -> None:
+def test_failure_can_be_shown_as_a_redeploy() -> None:
     policy = Policy(failure_event=EventType.REDEPLOY)
     world = make_world(listening=["web_0"], policy=policy)
     support.fail_host(world, "h1")
@@ -362,7 +364,7 @@ def test_deletion_without_the_profile_has_no_event() -> None:
 
 
 @pytest.mark.clause("5.7")
-def test_the_time_out_of_an_event_cannot_be_changed() -> None:
+def test_timeout_of_an_existing_event_does_not_change() -> None:
     world = make_world(FLEET, listening=["a"])
     support.terminate(world, "a")
     before = world.vm("a").get().body
@@ -382,7 +384,7 @@ def test_the_time_out_of_an_event_cannot_be_changed() -> None:
 
 @pytest.mark.clause("5.8")
 @pytest.mark.parametrize("verb", [Verb.REIMAGE, Verb.UPGRADE_OS])
-def test_image_renewal_is_announced_with_the_profile(verb: Verb) -> None:
+def test_image_renewal_is_announced_if_the_profile_is_set(verb: Verb) -> None:
     world = make_world(FLEET, listening=["a"])
     support.renew_image(world, "a", verb=verb)
     assert seen(world, "a") == [("Scheduled", "Reboot", ["a"])]
@@ -400,7 +402,7 @@ def test_image_renewal_has_no_event_without_profile_or_for_large_sizes() -> None
 
 
 @pytest.mark.clause("5.8", "6.3")
-def test_image_renewal_is_guarded_also_without_an_event() -> None:
+def test_image_renewal_without_an_event_is_also_guarded() -> None:
     text = FLEET.replace('os_image_notice = "15m"', "")
     driver = SimulatedDriver()
     world = make_world(text, listening=["a"], driver=driver)
@@ -413,7 +415,7 @@ def test_image_renewal_is_guarded_also_without_an_event() -> None:
 
 
 @pytest.mark.clause("5.8")
-def test_image_renewal_is_for_scale_sets() -> None:
+def test_image_renewal_is_only_for_scale_sets() -> None:
     world = make_world(listening=["web_0"])
     with pytest.raises(RefusedError, match="not a scale-set instance"):
         support.renew_image(world, "web_0")
@@ -430,7 +432,7 @@ def table() -> dict[str, tuple[str, str, str, str]]:
     return {row[0]: (row[1], row[2], row[3], row[4]) for row in cells[2:]}
 
 
-def test_the_table_has_every_order() -> None:
+def test_table_lists_every_request() -> None:
     assert {*table()} == {*ORDERS, "fail", "maintain, as an emergency"}
 
 
@@ -459,7 +461,7 @@ def test_emergency_is_stated_in_the_description() -> None:
 
 
 @pytest.mark.clause("5.9")
-def test_an_operator_may_say_otherwise() -> None:
+def test_operator_can_set_duration_and_description() -> None:
     world = make_world(FLEET, listening=["a"])
     support.maintain(world, "h1", duration_seconds=30, description="New fans.")
     event = only_event(world, "a")

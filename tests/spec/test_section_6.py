@@ -40,7 +40,7 @@ def standing(world: World, operations: list[Operation]) -> dict[str, str]:
 
 @pytest.mark.clause("6.1")
 @pytest.mark.parametrize("kind", ["cloud-service", "availability-set", "scale-set"])
-def test_all_members_see_and_approve(kind: str) -> None:
+def test_all_members_see_and_approve_events(kind: str) -> None:
     world = make_world(
         fleet(
             hosts=["h1", "h2"],
@@ -60,7 +60,7 @@ def test_all_members_see_and_approve(kind: str) -> None:
 
 
 @pytest.mark.clause("6.1")
-def test_a_standalone_vm_is_alone() -> None:
+def test_standalone_vm_has_its_own_scope() -> None:
     world = make_world(
         fleet(
             hosts=["h1"],
@@ -144,7 +144,7 @@ def test_gpu_vms_of_several_domains_see_everything() -> None:
 
 
 @pytest.mark.clause("6.2")
-def test_gpu_is_for_scale_sets() -> None:
+def test_gpu_is_only_for_scale_sets() -> None:
     with pytest.raises(FleetFileError, match=r"clause 6\.2"):
         make_world(
             fleet(
@@ -159,7 +159,7 @@ def test_gpu_is_for_scale_sets() -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_routine_maintenance_takes_one_domain_after_the_other() -> None:
+def test_routine_maintenance_takes_one_domain_at_a_time() -> None:
     world = make_world(ROW, listening=["web_0"])
     # Of what is let go at one instant, anybody may be the first.
     operations = support.maintain(world, "h1", "h2")
@@ -203,7 +203,7 @@ def test_not_before_is_not_a_deadline() -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_the_same_domain_may_be_down_already() -> None:
+def test_maintenance_can_start_in_a_domain_that_is_already_down() -> None:
     world = make_world(ROW, listening=["web_0"])
     support.fail_host(world, "h2")
     (operation,) = support.maintain(world, "h1")
@@ -243,7 +243,7 @@ def test_non_routine_operations_hold_routine_ones_and_are_not_held(holder: str) 
 
 
 @pytest.mark.clause("6.3")
-def test_other_scopes_hold_nothing() -> None:
+def test_failure_in_another_scope_does_not_delay_maintenance() -> None:
     world = make_world(
         ROW + '\n[[tenant]]\nname = "bank"\n[[vm]]\nname = "x"\nhost = "h5"\n'
         'tenant = "bank"\n',
@@ -256,7 +256,7 @@ def test_other_scopes_hold_nothing() -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_one_live_migration_of_a_scope_at_a_time() -> None:
+def test_scope_has_at_most_one_live_migration_at_a_time() -> None:
     world = make_world(ROW, listening=["web_0"])
     operations = support.maintain(world, "h1", "h2", action=Action.LIVE_MIGRATE)
     approve_all(world, "web_0")
@@ -268,7 +268,7 @@ def test_one_live_migration_of_a_scope_at_a_time() -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_the_vms_of_one_migration_move_in_turn() -> None:
+def test_vms_of_one_migration_move_one_after_another() -> None:
     world = make_world(
         fleet(
             hosts=["h1", "h2"],

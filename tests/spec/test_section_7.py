@@ -36,7 +36,7 @@ def restart_is_at_once(world: support.World, vm: str) -> bool:
 
 
 @pytest.mark.clause("7.1")
-def test_the_first_get_enables() -> None:
+def test_first_get_enables_the_scope() -> None:
     assert restart_is_at_once(make_world(), "web_0")
     assert not restart_is_at_once(make_world(listening=["web_1"]), "web_0")
 
@@ -59,7 +59,7 @@ def test_only_a_valid_events_request_enables_a_scope(target: str) -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_a_post_enables_nothing() -> None:
+def test_post_does_not_enable_the_scope() -> None:
     world = make_world()
     support.maintain(world, "h1")
     (event_id,) = (e.event_id for e in world.live_events() if e.scope == "web")
@@ -68,7 +68,7 @@ def test_a_post_enables_nothing() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_events_under_way_are_in_the_first_document_as_they_are() -> None:
+def test_first_document_shows_running_events_unchanged() -> None:
     world = make_world()
     support.maintain(world, "h1")
     world.advance("14m")
@@ -76,7 +76,7 @@ def test_events_under_way_are_in_the_first_document_as_they_are() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_the_first_answer_and_the_first_events_may_take_their_time() -> None:
+def test_first_answer_and_first_events_can_be_delayed() -> None:
     world = make_world(policy=SLOW)
     support.maintain(world, "h1")
     first = world.vm("web_0").get()
@@ -105,7 +105,7 @@ def test_event_cannot_be_approved_before_it_is_shown() -> None:
 
 @pytest.mark.clause("7.1")
 @pytest.mark.parametrize("by", ["GET", "304", "POST"])
-def test_every_valid_request_keeps_enabled(by: str) -> None:
+def test_every_valid_request_keeps_the_scope_enabled(by: str) -> None:
     world = make_world(listening=["web_0"])
     support.reboot(world, "web_1")
     event_id = only_event(world, "web_0")["EventId"]
@@ -120,7 +120,7 @@ def test_every_valid_request_keeps_enabled(by: str) -> None:
 
 
 @pytest.mark.clause("7.1", "7.3")
-def test_a_refused_request_keeps_nothing_enabled() -> None:
+def test_refused_request_does_not_keep_the_scope_enabled() -> None:
     world = make_world(listening=["web_0"])
     world.advance("20h")
     assert world.vm("web_0").approve("x").status == 400
@@ -133,14 +133,14 @@ def test_a_refused_request_keeps_nothing_enabled() -> None:
 
 
 @pytest.mark.clause("7.2")
-def test_a_scope_is_enabled_as_a_whole_and_no_other() -> None:
+def test_enabling_a_scope_covers_the_whole_scope_and_no_other() -> None:
     world = make_world(listening=["web_0"])
     assert not restart_is_at_once(world, "web_1")
     assert restart_is_at_once(world, "db_0")
 
 
 @pytest.mark.clause("7.2")
-def test_each_zone_of_a_scale_set_is_enabled_by_itself() -> None:
+def test_each_zone_of_a_scale_set_is_enabled_separately() -> None:
     world = make_world(ZONAL, listening=["a"])
     assert not restart_is_at_once(world, "a")
     assert restart_is_at_once(world, "b")
@@ -150,7 +150,7 @@ def test_each_zone_of_a_scale_set_is_enabled_by_itself() -> None:
 
 
 @pytest.mark.clause("7.2", "6.1")
-def test_zones_that_are_enabled_see_the_same_events() -> None:
+def test_enabled_zones_see_the_same_events() -> None:
     world = make_world(ZONAL, listening=["a", "b"])
     support.reboot(world, "a")
     assert seen(world, "a") == seen(world, "b") == [("Scheduled", "Reboot", ["a"])]
@@ -166,7 +166,7 @@ def test_availability_set_across_zones_is_one_scope() -> None:
 
 
 @pytest.mark.clause("7.3")
-def test_a_day_of_silence_disables() -> None:
+def test_scope_is_disabled_after_a_day_of_silence() -> None:
     world = make_world(listening=["web_0"])
     world.advance(24 * HOUR - SECOND)
     assert not restart_is_at_once(world, "web_0")
@@ -188,7 +188,7 @@ def test_incarnation_resets_only_after_a_day_of_silence() -> None:
 
 
 @pytest.mark.clause("7.3")
-def test_the_time_is_a_setting() -> None:
+def test_time_until_disabling_is_configurable() -> None:
     world = make_world(listening=["web_0"], policy=Policy(disable_after=HOUR))
     world.advance("1h")
     assert restart_is_at_once(world, "web_0")
@@ -243,7 +243,7 @@ def test_explicit_time_is_kept_without_events_enabled(
 
 
 @pytest.mark.clause("7.4")
-def test_the_platform_keeps_its_notice() -> None:
+def test_platform_keeps_its_notice_for_a_disabled_scope() -> None:
     world = make_world()
     (operation,) = support.maintain(world, "h1")
     assert operation.state.value == "Announced"

@@ -68,7 +68,7 @@ def fresh(running: Simulation) -> Simulation:
         ("fail", {"names": ["h0"]}, "Reboot"),
     ],
 )
-def test_an_order_makes_an_event_without_a_hypervisor(
+def test_request_creates_an_event_without_a_hypervisor(
     fresh: Simulation, path: str, order: dict[str, object], event_type: str
 ) -> None:
     status, _ = fresh.api(path, order)
@@ -84,7 +84,7 @@ def test_an_order_makes_an_event_without_a_hypervisor(
 
 
 @pytest.mark.clause("9.1")
-def test_an_event_by_hand_may_have_any_notice(fresh: Simulation) -> None:
+def test_manual_event_can_have_any_notice(fresh: Simulation) -> None:
     fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "0s"})
     [event] = fresh.events()
     assert (event["EventType"], event["EventStatus"]) == ("Preempt", "Started")
@@ -94,7 +94,7 @@ def test_an_event_by_hand_may_have_any_notice(fresh: Simulation) -> None:
 
 
 @pytest.mark.clause("9.2")
-def test_there_are_scenarios_for_the_commonest_cases() -> None:
+def test_scenarios_cover_the_most_common_cases() -> None:
     assert len(builtin.names()) >= 9
     for name in MICROSOFTS:
         assert builtin.find(name).steps, name
@@ -102,7 +102,7 @@ def test_there_are_scenarios_for_the_commonest_cases() -> None:
 
 @pytest.mark.clause("9.2")
 @in_loop
-async def test_a_scenario_of_ones_own_is_played() -> None:
+async def test_custom_scenario_is_played() -> None:
     scenario = read_scenario(MINE, file="mine.toml")
     stage = virtual_stage(setup_for([scenario]))
     # Nobody asks for its events here: what the platform does is judged alone.
@@ -115,7 +115,7 @@ async def test_a_scenario_of_ones_own_is_played() -> None:
 
 
 @pytest.mark.clause("9.4")
-def test_the_past_and_the_downtime_of_a_vm_can_be_asked_for(
+def test_history_and_downtime_of_a_vm_can_be_queried(
     fresh: Simulation,
 ) -> None:
     fresh.api("fail", {"names": ["h0"]})

@@ -44,7 +44,9 @@ def services() -> Iterator[list[Serving]]:
         each.process.wait()
 
 
-def test_commands_at_a_unix_socket(tmp_path: Path, services: list[Serving]) -> None:
+def test_commands_work_over_a_unix_socket(
+    tmp_path: Path, services: list[Serving]
+) -> None:
     url = f"unix:{tmp_path / 'api'}"
     for _ in range(2):
         services.append(Serving(tmp_path, FLEET, admin_listen=url).wait_ready())
@@ -71,7 +73,7 @@ def shake_hands_often(port: int, certificate: Path) -> None:
 
 
 @needs_openssl
-def test_commands_over_tls(tmp_path: Path, services: list[Serving]) -> None:
+def test_commands_work_over_tls(tmp_path: Path, services: list[Serving]) -> None:
     made = certificate_in(tmp_path)
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice:{TOKEN}\n")

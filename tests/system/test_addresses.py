@@ -299,7 +299,7 @@ def forge_and_be_caught(world: World, liar: Namespace) -> None:
 
 @pytest.mark.clause("1.1")
 @pytest.mark.parametrize("host", ["0.0.0.0", SERVICE])
-def test_routed_guests_are_known_by_their_source_address(
+def test_routed_guests_are_identified_by_source_address(
     world: World, host: str
 ) -> None:
     guests = {
@@ -401,7 +401,7 @@ mac = "52:54:00:00:00:0b"
 
 
 @pytest.mark.parametrize("calls_iptables", ["0", "1"])
-def test_guests_of_a_bridge_are_known_by_their_port(
+def test_bridged_guests_are_identified_by_port(
     world: World, calls_iptables: str
 ) -> None:
     guests = bridged(world)

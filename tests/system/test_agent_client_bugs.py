@@ -83,7 +83,7 @@ def event(place: Ground, *vms: str, kind: str = "Reboot", notice: str = "1h") ->
 
 
 @pytest.mark.clause("8.4")
-def test_it_does_not_approve_although_the_drain_failed(place: Ground) -> None:
+def test_failed_drain_prevents_the_approval(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_1"), FAILING) as agent:
         found = event(place)
         agent.wait_stage(found, Stage.WITHHELD)
@@ -91,7 +91,7 @@ def test_it_does_not_approve_although_the_drain_failed(place: Ground) -> None:
         assert place.posts() == []
 
 
-def test_it_does_not_panic_where_nothing_is_to_be_drained(place: Ground) -> None:
+def test_rule_without_handlers_does_not_crash_the_agent(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_1"), NO_HANDLERS) as agent:
         reboot = event(place)
         freeze = event(place, kind="Freeze")
@@ -107,7 +107,7 @@ def test_agent_start_does_not_uncordon_a_node_it_never_cordoned(
     assert agent.did() == []
 
 
-def test_it_approves_once_and_not_with_each_poll(
+def test_event_is_approved_once_and_not_with_each_poll(
     place: Ground, agent: Resident
 ) -> None:
     """The endpoint says yes, and the event stays Scheduled for long."""
@@ -119,9 +119,7 @@ def test_it_approves_once_and_not_with_each_poll(
     assert agent.did() == [f"prepare {found}"]
 
 
-def test_it_does_not_drain_again_for_an_event_that_has_started(
-    place: Ground, agent: Resident
-) -> None:
+def test_started_event_is_not_drained_again(place: Ground, agent: Resident) -> None:
     # A started event continues only when the clock does.
     place.world.sim("clock", {"do": "pause"})
     found = event(place)
@@ -130,9 +128,7 @@ def test_it_does_not_drain_again_for_an_event_that_has_started(
     assert agent.did().count(f"prepare {found}") == 1
 
 
-def test_of_two_events_both_are_approved_each_by_itself(
-    place: Ground, agent: Resident
-) -> None:
+def test_two_events_are_approved_separately(place: Ground, agent: Resident) -> None:
     reboot, freeze = event(place), event(place, kind="Freeze")
     for each in (reboot, freeze):
         agent.wait_stage(each, Stage.FINISHED)
@@ -140,7 +136,7 @@ def test_of_two_events_both_are_approved_each_by_itself(
     assert all(len(post["approved"]) == 1 for post in place.posts())
 
 
-def test_a_freeze_is_not_approved_because_a_reboot_beside_it_is(place: Ground) -> None:
+def test_freeze_is_not_approved_with_a_reboot(place: Ground) -> None:
     rules = TOML + '\n[[rule]]\nname = "other"\napprove = "never"\n'
     text = rules.replace(
         'handlers = ["note"]', 'type = ["Reboot"]\nhandlers = ["note"]'
@@ -181,7 +177,7 @@ def test_event_without_handlers_is_approved_automatically(place: Ground) -> None
 
 
 @pytest.mark.clause("8.7")
-def test_it_does_not_stop_watching_after_the_first_event(
+def test_agent_keeps_watching_after_the_first_event(
     place: Ground, agent: Resident
 ) -> None:
     for _ in range(4):
@@ -192,7 +188,7 @@ def test_it_does_not_stop_watching_after_the_first_event(
 
 @pytest.mark.clause("8.3")
 @pytest.mark.parametrize("kind", ["Preempt", "Reboot"])
-def test_it_does_not_act_on_the_event_of_another_vm(
+def test_event_of_another_vm_is_ignored(
     place: Ground, agent: Resident, kind: str
 ) -> None:
     """Nor of one whose name contains its own."""
@@ -203,7 +199,7 @@ def test_it_does_not_act_on_the_event_of_another_vm(
 
 
 @pytest.mark.clause("8.3")
-def test_a_name_within_its_own_is_not_its_own(place: Ground) -> None:
+def test_vm_name_that_is_a_prefix_does_not_match(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_10")) as agent:
         found = event(place, "web_1", notice="1s")
         agent.wait_stage(found, Stage.FINISHED)
@@ -211,7 +207,7 @@ def test_a_name_within_its_own_is_not_its_own(place: Ground) -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_a_scale_sets_computer_name_is_counted_in_base_36(place: Ground) -> None:
+def test_computer_name_of_a_scale_set_is_base_36(place: Ground) -> None:
     text = 'name = "pool00000i"\nscale_set_names = true\n' + TOML
     with resident(place.folder / "a", place.world.url("pool_18"), text) as agent:
         found = event(place, "pool_18")
@@ -219,14 +215,14 @@ def test_a_scale_sets_computer_name_is_counted_in_base_36(place: Ground) -> None
         assert place.approvals(found) == ["pool_18"]
 
 
-def test_a_name_without_a_number_is_one(place: Ground) -> None:
+def test_vm_name_without_a_number_is_accepted(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("plain")) as agent:
         found = event(place, "plain")
         agent.wait_stage(found, Stage.FINISHED)
         assert place.approvals(found) == ["plain"]
 
 
-def test_no_recovery_is_skipped_where_several_events_go_at_once(place: Ground) -> None:
+def test_all_recoveries_run_if_several_events_end_at_once(place: Ground) -> None:
     note = 'echo "$FOREWARN_PHASE $FOREWARN_HANDLER" >>did'
     handlers = "".join(
         f'[[handler]]\nname = "h{number}"\nkind = "exec"\ndirectory = "FOLDER"\n'
@@ -265,7 +261,7 @@ def test_agent_that_is_not_the_leader_does_not_approve(place: Ground) -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_two_that_one_event_names_do_not_wait_for_each_other(place: Ground) -> None:
+def test_two_vms_of_one_event_do_not_wait_for_each_other(place: Ground) -> None:
     text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
     with (
         resident(place.folder / "a", place.world.url("web_1"), text) as first,

@@ -75,7 +75,7 @@ class Company:
             assert done == ["prepare", "recover"]
 
 
-def test_of_any_each_approves_for_itself_and_once(place: Ground) -> None:
+def test_each_agent_approves_once_with_approver_any(place: Ground) -> None:
     company = Company(place, "any", peers=False)
     event = company.reboot()
     company.wait_over(event)
@@ -97,7 +97,7 @@ def test_only_the_leader_approves(place: Ground) -> None:
     assert place.approvals(event) == ["web_0"]
 
 
-def test_the_second_takes_over_from_a_leader_that_was_killed(place: Ground) -> None:
+def test_second_agent_takes_over_from_a_killed_leader(place: Ground) -> None:
     company = Company(place, "leader", peers=False)
     company.agents["web_0"].hold("drain.prepare")
     event = company.reboot()
@@ -110,7 +110,7 @@ def test_the_second_takes_over_from_a_leader_that_was_killed(place: Ground) -> N
     assert place.approvals(event) == ["web_1"]
 
 
-def test_a_leader_that_lives_is_given_its_time(place: Ground) -> None:
+def test_living_leader_is_given_its_time(place: Ground) -> None:
     """Peers see that it lives and still prepares, so none takes over."""
     company = Company(place, "leader", peers=True, takeover="4s")
     company.agents["web_0"].hold("drain.prepare")
@@ -126,7 +126,7 @@ def test_a_leader_that_lives_is_given_its_time(place: Ground) -> None:
     assert place.approvals(event) == ["web_0"]
 
 
-def test_all_approve_only_when_each_is_prepared(place: Ground) -> None:
+def test_approval_waits_until_all_agents_are_prepared(place: Ground) -> None:
     company = Company(place, "all", peers=True)
     company.agents["web_2"].hold("drain.prepare")
     event = company.reboot()
@@ -146,7 +146,7 @@ def test_all_approve_only_when_each_is_prepared(place: Ground) -> None:
     assert place.approvals(event)[0] == "web_0"
 
 
-def test_all_approve_nothing_while_one_is_silent(place: Ground) -> None:
+def test_nothing_is_approved_while_one_agent_is_silent(place: Ground) -> None:
     company = Company(place, "all", peers=True)
     company.agents["web_1"].kill()
     event = company.reboot()
@@ -186,7 +186,7 @@ after = "1s"
 
 
 @pytest.mark.clause("8.3")
-def test_a_named_vm_that_stays_silent_is_stood_by_for_if_that_was_set(
+def test_standby_approves_for_a_silent_vm_if_configured(
     place: Ground,
 ) -> None:
     place.agent("web_0", STANDBY + DRAIN).wait_ready()
@@ -255,7 +255,7 @@ def residents(
 
 
 @pytest.mark.parametrize("impact", ["live-migrate", "reboot"])
-def test_maintenance_of_the_service_is_prepared_for_by_each_and_approved_by_one(
+def test_service_maintenance_is_prepared_by_each_agent_and_approved_by_one(
     service: Serving, residents: list[AgentProcess], impact: str
 ) -> None:
     service.admin("/v1/maintain", {"hosts": ["h1"], "impact": impact})
@@ -268,7 +268,7 @@ def test_maintenance_of_the_service_is_prepared_for_by_each_and_approved_by_one(
     assert ["approved" in kinds for kinds in told] == [True, False]
 
 
-def test_a_host_that_fails_is_recovered_from_when_it_is_back(
+def test_failed_host_is_recovered_from_when_it_is_back(
     service: Serving, residents: list[AgentProcess]
 ) -> None:
     for agent in residents:

@@ -90,7 +90,7 @@ class Reader:
 
 
 @pytest.mark.clause("8.2", "8.5")
-def test_five_minutes(place: Ground, tmp_path: Path) -> None:
+def test_example_works_from_check_to_recovery(place: Ground, tmp_path: Path) -> None:
     """Check, run, an event, and the status after each."""
     folder = tmp_path / "etc"
     folder.mkdir()
@@ -128,7 +128,7 @@ def test_five_minutes(place: Ground, tmp_path: Path) -> None:
     assert "Reboot recovered" in remembered.stdout
 
 
-def test_a_handler_is_tried_by_hand(tmp_path: Path) -> None:
+def test_documented_command_tests_a_handler_by_hand(tmp_path: Path) -> None:
     """The command that the page shows for it."""
     text = HANDLERS_PAGE.read_text(encoding="utf-8")
     found = re.search(r"^```sh\n(READY=.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -147,7 +147,7 @@ def test_a_handler_is_tried_by_hand(tmp_path: Path) -> None:
     assert not ready.exists()
 
 
-def test_the_request_that_is_shown_is_sent(place: Ground, tmp_path: Path) -> None:
+def test_documented_webhook_request_is_sent(place: Ground, tmp_path: Path) -> None:
     """The page's webhook, to a balancer that is busy at first."""
     text = HANDLERS_PAGE.read_text(encoding="utf-8")
     section = text.partition("## A request")[2]

@@ -121,23 +121,19 @@ def test_agent_survives_a_plain_text_response(place: Ground, agent: Resident) ->
     outlives(place, agent, "text")
 
 
-def test_it_reads_a_document_that_is_called_text(
+def test_document_with_a_text_content_type_is_read(
     place: Ground, agent: Resident
 ) -> None:
     outlives(place, agent, "mistyped")
     assert counted(agent, Result.UNREADABLE) == 0
 
 
-def test_without_the_member_events_nothing_is_believed_gone(
-    place: Ground, agent: Resident
-) -> None:
+def test_missing_events_member_removes_no_event(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "no-events", later=6)
     assert counted(agent, Result.UNREADABLE) >= 10
 
 
-def test_with_null_for_events_nothing_is_believed_gone(
-    place: Ground, agent: Resident
-) -> None:
+def test_null_events_member_removes_no_event(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "null-events", later=6)
     assert counted(agent, Result.UNREADABLE) >= 10
 
@@ -146,12 +142,12 @@ def test_agent_survives_a_truncated_document(place: Ground, agent: Resident) -> 
     outlives(place, agent, "broken")
 
 
-def test_it_reads_raw_line_breaks(place: Ground, agent: Resident) -> None:
+def test_raw_line_breaks_are_read(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "newline")
     assert counted(agent, Result.UNREADABLE) == 0
 
 
-def test_it_reads_not_before_in_iso(place: Ground, agent: Resident) -> None:
+def test_not_before_in_iso_format_is_read(place: Ground, agent: Resident) -> None:
     place.world.call(lambda sim: sim.stage.faults.set("", "iso-dates"))
     event = place.event(notice="1h")
     seen = agent.wait_seen(event)
@@ -175,7 +171,7 @@ def test_agent_survives_reordered_events(place: Ground, agent: Resident) -> None
     outlives(place, agent, "reordered-events")
 
 
-def test_an_old_document_once_is_not_believed(place: Ground, agent: Resident) -> None:
+def test_single_stale_document_is_not_trusted(place: Ground, agent: Resident) -> None:
     outlives(place, agent, "stale", later=1)
 
 
@@ -198,7 +194,7 @@ def test_agent_survives_client_errors(
     assert counted(agent, Result.CLIENT_ERROR) >= 4
 
 
-def test_429_and_a_long_retry_after_make_it_miss_nothing(
+def test_no_event_is_missed_after_429_with_a_long_retry_after(
     place: Ground, agent: Resident
 ) -> None:
     outlives(place, agent, "429 retry-after 3600")
@@ -257,13 +253,13 @@ def test_agent_survives_a_deeply_nested_document(
     outlives(place, agent, replaced(body=deep, content_type="application/json"))
 
 
-def test_it_follows_no_redirect(place: Ground, agent: Resident) -> None:
+def test_redirect_is_not_followed(place: Ground, agent: Resident) -> None:
     there = (("Location", place.world.url(VM) + "/metadata/scheduledevents"),)
     outlives(place, agent, replaced(status=302, headers=there))
     assert counted(agent, Result.REDIRECT) >= 4
 
 
-def test_it_uses_no_proxy_of_the_environment(
+def test_proxy_of_the_environment_is_not_used(
     place: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY")
@@ -293,7 +289,7 @@ def test_agent_survives_fields_of_wrong_types(place: Ground, agent: Resident) ->
     )
 
 
-def test_a_notice_shorter_than_documented_is_used_as_it_is(
+def test_notice_shorter_than_documented_is_used_as_given(
     place: Ground, agent: Resident
 ) -> None:
     event = place.event("Preempt", notice="2s")
@@ -306,7 +302,7 @@ def lives_on_without_the_vm(place: Ground, agent: Resident, event: str) -> None:
     assert agent.did() == [f"prepare {event}"]
 
 
-def test_an_event_that_is_new_and_started_is_hurried(
+def test_new_event_that_has_started_is_handled_urgently(
     place: Ground, agent: Resident
 ) -> None:
     """A Freeze was seen in the real logs whose first notice was that it had begun."""
@@ -415,7 +411,7 @@ def test_approval_arrives_despite_a_fault_in_its_response(
         assert task.consent is Consent.GIVEN
 
 
-def test_an_approval_that_is_refused_again_and_again_is_given_up(
+def test_repeatedly_refused_approval_is_abandoned(
     place: Ground, agent: Resident
 ) -> None:
     place.faults("400 post lost")
@@ -429,7 +425,7 @@ def test_an_approval_that_is_refused_again_and_again_is_given_up(
     assert agent.did() == [f"prepare {event}", f"recover {event}"]
 
 
-def test_one_refusal_is_an_error_of_the_moment(place: Ground, agent: Resident) -> None:
+def test_single_refusal_is_retried(place: Ground, agent: Resident) -> None:
     place.faults("400 post lost x1")
     event = place.event()
     task = agent.wait_stage(event, Stage.FINISHED)

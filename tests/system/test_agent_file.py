@@ -45,7 +45,7 @@ def test_two_builds_are_the_same(built: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.pythons
-def test_it_shows_its_settings_alone(
+def test_single_file_shows_its_settings(
     built: Path, python: Python, tmp_path: Path
 ) -> None:
     (tmp_path / "agent.toml").write_text('margin = "3s"\n', encoding="utf-8")
@@ -66,7 +66,7 @@ def test_it_shows_its_settings_alone(
 
 
 @pytest.mark.pythons
-def test_at_work_it_has_loaded_nothing_heavy(
+def test_running_agent_loads_no_heavy_modules(
     built: Path, python: Python, tmp_path: Path
 ) -> None:
     """It runs, answers, ends at a signal, and needed little for it."""

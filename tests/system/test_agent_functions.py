@@ -96,7 +96,7 @@ def worker(
         ),
     ],
 )
-def test_a_function_prepares(
+def test_result_of_a_function_is_reported(
     bench: Bench, entry: str, state: StepState, detail: str
 ) -> None:
     worker(bench, entry)
@@ -130,9 +130,7 @@ def test_check_finds_a_function_that_cannot_take_the_event(
 @pytest.mark.parametrize(
     "entry", ["mine:later", "mine:bit_by_bit", "mine:handed_on", "mine:called"]
 )
-def test_a_function_of_which_nothing_has_run_has_failed(
-    bench: Bench, entry: str
-) -> None:
+def test_asynchronous_function_fails(bench: Bench, entry: str) -> None:
     worker(bench, entry)
     bench.run()
     done = bench.end()
@@ -142,9 +140,7 @@ def test_a_function_of_which_nothing_has_run_has_failed(
 
 
 @pytest.mark.parametrize("entry", ["mine:later", "mine:bit_by_bit", "mine:called"])
-def test_the_check_finds_a_function_that_would_not_run(
-    bench: Bench, entry: str
-) -> None:
+def test_check_reports_a_function_that_would_not_run(bench: Bench, entry: str) -> None:
     why = f"{entry} is asynchronous or a generator"
     for made in (
         worker(bench, entry),
@@ -156,7 +152,7 @@ def test_the_check_finds_a_function_that_would_not_run(
         assert why in fault
 
 
-def test_a_check_is_called_with_an_empty_event(bench: Bench) -> None:
+def test_check_function_gets_an_empty_event(bench: Bench) -> None:
     assert not worker(bench, "mine:good", check=("mine:well",)).check()
     [fault] = worker(bench, "mine:good", check=("mine:bad",)).check()
     assert "exit status 1" in fault

@@ -62,7 +62,7 @@ def waits_for(agent: AgentProcess) -> str:
 
 
 @pytest.mark.pythons
-def test_alert_holds_the_approval_back_until_it_ends(
+def test_alert_delays_the_approval_until_it_ends(
     place: Ground, either: FakeAlerts
 ) -> None:
     either.alerts = (DISK, DISK, Fires("NodeDown"), Fires("Watchdog"))
@@ -87,7 +87,9 @@ def test_alert_holds_the_approval_back_until_it_ends(
     assert "forewarn_agent_gate_held 0\n" in agent.sentence("/metrics")[1]
 
 
-def test_without_alerts_nothing_is_held_back(place: Ground, either: FakeAlerts) -> None:
+def test_approval_is_not_delayed_without_alerts(
+    place: Ground, either: FakeAlerts
+) -> None:
     either.alerts = (Fires("Soon", state="pending"), Fires("Quiet", state="silenced"))
     if either.kind == PROMETHEUS:
         either.alerts = either.alerts[:1]
@@ -99,7 +101,7 @@ def test_without_alerts_nothing_is_held_back(place: Ground, either: FakeAlerts) 
     assert either.asked == 1
 
 
-def test_server_that_is_lost_holds_back_until_it_is_there(
+def test_unreachable_server_delays_the_approval_until_it_is_back(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     agent = place.agent(settings=alerts.table + DRAIN, pages=True).wait_ready()
@@ -116,9 +118,7 @@ def test_server_that_is_lost_holds_back_until_it_is_there(
     agent.wait_stage(event, Stage.FINISHED)
 
 
-def test_server_that_is_lost_may_be_no_obstacle(
-    place: Ground, alerts: FakeAlerts
-) -> None:
+def test_unreachable_server_can_be_ignored(place: Ground, alerts: FakeAlerts) -> None:
     table = alerts.table + 'unknown = "go"\n'
     agent = place.agent(settings=table + DRAIN).wait_ready()
     alerts.odd = Odd(502, b"Bad Gateway")
@@ -144,7 +144,9 @@ GARBAGE = {
 }
 
 
-def test_garbage_opens_no_gate(place: Ground, alerts: FakeAlerts) -> None:
+def test_invalid_answers_do_not_open_the_gate(
+    place: Ground, alerts: FakeAlerts
+) -> None:
     agent = place.agent(settings=alerts.table + DRAIN, pages=True).wait_ready()
     alerts.odd = next(iter(GARBAGE.values()))
     event = place.event()
@@ -161,7 +163,7 @@ def test_garbage_opens_no_gate(place: Ground, alerts: FakeAlerts) -> None:
     place.wait_approved(event, "web_0")
 
 
-def test_thousand_alerts_make_a_bounded_text(place: Ground, alerts: FakeAlerts) -> None:
+def test_thousand_alerts_give_a_bounded_text(place: Ground, alerts: FakeAlerts) -> None:
     alerts.alerts = tuple(
         Fires(f"Alert{number:04}x" + "y" * 200) for number in range(1_000)
     )
@@ -207,7 +209,7 @@ def test_slow_server_delays_neither_preparation_nor_recovery(
     assert alerts.waiting == 1
 
 
-def test_agent_that_is_killed_while_it_holds_back_holds_back_again(
+def test_agent_killed_while_delaying_delays_again(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     alerts.alerts = (DISK,)
@@ -226,7 +228,9 @@ def test_agent_that_is_killed_while_it_holds_back_holds_back_again(
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
-def test_deadline_gives_the_approval_up(place: Ground, alerts: FakeAlerts) -> None:
+def test_approval_is_withheld_at_the_deadline(
+    place: Ground, alerts: FakeAlerts
+) -> None:
     alerts.alerts = (DISK,)
     agent = place.agent(settings=alerts.table + DRAIN).wait_ready()
     event = place.event(notice="4s")
@@ -241,9 +245,7 @@ def test_deadline_gives_the_approval_up(place: Ground, alerts: FakeAlerts) -> No
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
-def test_operator_is_obeyed_while_alerts_fire(
-    place: Ground, alerts: FakeAlerts
-) -> None:
+def test_operator_approval_overrides_alerts(place: Ground, alerts: FakeAlerts) -> None:
     alerts.alerts = (DISK,)
     agent = place.agent(settings=alerts.table + DRAIN).wait_ready()
     event = place.event()
@@ -253,7 +255,7 @@ def test_operator_is_obeyed_while_alerts_fire(
     place.wait_approved(event, "web_0")
 
 
-def test_settings_are_read_again_while_an_event_is_held_back(
+def test_settings_are_reloaded_while_an_approval_is_delayed(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     alerts.alerts = (DISK,)
@@ -304,7 +306,7 @@ def test_check_reports_firing_alerts(place: Ground, either: FakeAlerts) -> None:
     either.begin()
 
 
-def test_dry_run_really_asks_and_approves_nothing(
+def test_dry_run_queries_alerts_and_approves_nothing(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     alerts.alerts = (DISK,)
@@ -344,7 +346,7 @@ def test_vm_that_waits_for_alerts_delays_no_other_vm(
         assert locks.most == {"default": 1}
 
 
-def test_alert_that_fires_while_the_lock_is_waited_for_holds_back(
+def test_alert_during_the_wait_for_the_lock_delays_the_approval(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     with FakeFleetLock(holders={"default": ["vm7"]}) as locks:
@@ -367,7 +369,7 @@ def test_alert_that_fires_while_the_lock_is_waited_for_holds_back(
         eventually(locks.held, ([]).__eq__)
 
 
-def test_others_are_asked_on_while_lock_and_gate_hold_back(
+def test_peers_are_still_polled_while_lock_and_gate_delay(
     place: Ground, alerts: FakeAlerts
 ) -> None:
     """Both approve only when each is prepared, no alert fires and the lock is had."""

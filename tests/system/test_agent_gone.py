@@ -110,7 +110,7 @@ def prepared_and_started(metadata: Metadata, agent: AgentProcess) -> None:
     agent.wait(lambda agent: "started" in agent.told("E1"), "the start")
 
 
-def test_a_vm_whose_endpoint_answers_empty_is_ready_and_quick(
+def test_agent_with_an_empty_endpoint_is_ready_and_polls_normally(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     agent.wait_ready()
@@ -130,7 +130,7 @@ def test_a_vm_whose_endpoint_answers_empty_is_ready_and_quick(
 
 
 @pytest.mark.clause("8.8")
-def test_it_recovers_where_nothing_but_empty_bodies_follows(
+def test_agent_recovers_if_only_empty_bodies_follow(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     prepared_and_started(metadata, agent)
@@ -176,7 +176,7 @@ def test_metadata_server_reset_ends_no_event(
         pytest.param({"EventId": ...}, id="no-id"),
     ],
 )
-def test_an_event_that_is_listed_unreadably_is_not_gone(
+def test_unreadable_event_in_the_list_is_not_removed(
     metadata: Metadata, agent: AgentProcess, spoiled: dict[str, object]
 ) -> None:
     prepared_and_started(metadata, agent)
@@ -238,7 +238,7 @@ def test_agent_with_a_lost_journal_ignores_old_runs(
     assert [each.phase for each in agent.did("done")] == ["prepare", "prepare"]
 
 
-def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
+def test_reload_with_another_journal_is_refused_while_tasks_are_pending(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     """An event would be prepared for twice, and its recovery be forgotten."""
@@ -260,7 +260,7 @@ def test_a_reload_with_another_journal_is_refused_until_nothing_is_owed(
     assert [each.phase for each in agent.did("done")] == ["prepare", "recover"]
 
 
-def test_an_event_of_this_vm_is_there_when_the_vm_is_called_otherwise(
+def test_event_is_kept_if_the_vm_name_setting_changes(
     metadata: Metadata, agent: AgentProcess
 ) -> None:
     prepared_and_started(metadata, agent)

@@ -90,7 +90,7 @@ def test_failed_program_reports_the_reason(
     assert done == Finished(run_id="r1", state=StepState.FAILED, detail=detail)
 
 
-def test_a_program_that_is_not_there_is_a_failure(bench: Bench) -> None:
+def test_missing_program_is_a_failure(bench: Bench) -> None:
     bench.add("", prepare=("/no/such/program",))
     bench.run()
     done = bench.end()
@@ -99,7 +99,7 @@ def test_a_program_that_is_not_there_is_a_failure(bench: Bench) -> None:
     assert list(bench.workers["h"].check()) == ["there is no program /no/such/program"]
 
 
-def test_a_handler_without_something_to_do_has_done_it(bench: Bench) -> None:
+def test_handler_without_a_program_is_done(bench: Bench) -> None:
     bench.add("", prepare=())
     bench.run()
     assert bench.end().state is StepState.DONE
@@ -189,14 +189,14 @@ def test_children_of_a_finished_program_continue(bench: Bench) -> None:
     os.kill(child, signal.SIGKILL)
 
 
-def test_the_end_of_a_program_is_known_at_once(bench: Bench) -> None:
+def test_end_of_a_program_is_noticed_at_once(bench: Bench) -> None:
     begun = CLOCK.monotonic()
     done = bench.result(":")
     assert done.state is StepState.DONE
     assert CLOCK.monotonic() - begun < 0.25
 
 
-def test_of_a_long_output_the_beginning_and_the_end_are_kept(bench: Bench) -> None:
+def test_start_and_end_of_a_long_output_are_kept(bench: Bench) -> None:
     done = bench.result(
         "echo first; head -c 3000000 /dev/zero | tr '\\0' 'x'; sleep 0.7;"
         " head -c 300000 /dev/zero | tr '\\0' 'y'; echo; echo last"
@@ -216,7 +216,7 @@ def on_disk(bench: Bench) -> int:
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
-def test_an_output_that_was_long_at_the_very_end_is_not_kept(bench: Bench) -> None:
+def test_large_final_output_is_not_kept_on_disk(bench: Bench) -> None:
     assert bench.result("head -c 3000000 /dev/zero; echo end").state is StepState.DONE
     assert on_disk(bench) < 100_000
 
@@ -232,7 +232,7 @@ def test_only_the_latest_records_are_kept(bench: Bench) -> None:
     )
 
 
-def test_a_handler_that_the_settings_no_longer_have(bench: Bench) -> None:
+def test_handler_removed_from_the_settings_fails_or_is_lost(bench: Bench) -> None:
     bench.run()
     assert bench.end().state is StepState.FAILED
     bench.run(is_again=True)
@@ -292,7 +292,7 @@ class TestAfterKill9:
             assert agent.stdout is not None
             agent.stdout.close()
 
-    def test_a_program_that_still_runs_is_waited_for(self, bench: Bench) -> None:
+    def test_running_program_is_waited_for(self, bench: Bench) -> None:
         go = bench.folder / "go"
         script = (
             f"echo $$ >{bench.folder}/self; while [ ! -e {go} ]; do sleep 0.02; done;"
@@ -307,7 +307,7 @@ class TestAfterKill9:
             run_id="r1", state=StepState.FAILED, detail="exit status 4: done"
         )
 
-    def test_one_that_ended_meanwhile_is_believed(self, bench: Bench) -> None:
+    def test_result_of_a_program_that_has_ended_is_used(self, bench: Bench) -> None:
         script = f"echo $$ >{bench.folder}/self; echo fine"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         status = Path(bench.shelf.folder("r1").path) / "status"
@@ -332,7 +332,7 @@ class TestAfterKill9:
         assert bench.end() == Finished(run_id="r1", state=StepState.DONE, detail="fine")
         assert on_disk(bench) < 100_000
 
-    def test_it_keeps_its_deadline(self, bench: Bench) -> None:
+    def test_running_program_keeps_its_deadline(self, bench: Bench) -> None:
         script = f"echo $$ >{bench.folder}/self; exec sleep 60"
         self.kill_agent(bench, script, when=lambda: bench.saw("self"))
         bench.add("exit 99")
@@ -340,7 +340,7 @@ class TestAfterKill9:
         assert bench.end().state is StepState.FAILED
         eventually(lambda: is_gone(int(bench.saw("self"))), bool)
 
-    def test_one_that_was_killed_too_is_lost(self, bench: Bench) -> None:
+    def test_program_that_was_also_killed_is_lost(self, bench: Bench) -> None:
         script = f"echo $PPID >{bench.folder}/wrapper; exec sleep 60"
         self.kill_agent(bench, script, when=lambda: bench.saw("wrapper"))
         os.killpg(int(bench.saw("wrapper")), signal.SIGKILL)
@@ -349,7 +349,7 @@ class TestAfterKill9:
         bench.run(is_again=True)
         assert bench.end().state is StepState.LOST
 
-    def test_another_process_with_its_number_is_not_taken_for_it(
+    def test_process_with_a_reused_id_is_not_mistaken_for_the_program(
         self, bench: Bench
     ) -> None:
         folder = bench.shelf.folder("r1")
@@ -362,7 +362,9 @@ class TestAfterKill9:
         bench.run(is_again=True)
         assert bench.end().state is StepState.LOST
 
-    def test_a_program_that_never_began_never_will(self, bench: Bench) -> None:
+    def test_program_that_never_started_is_not_started_later(
+        self, bench: Bench
+    ) -> None:
         folder = bench.shelf.folder("r1")
         bench.add(f"echo ran >{bench.folder}/ran")
         bench.run(is_again=True)
@@ -415,7 +417,9 @@ class TestAfterKill9:
         assert bench.end().state is StepState.DONE
         assert (bench.folder / "order").read_text() == "old\nnew\n"
 
-    def test_and_is_ended_when_the_time_is_up(self, bench: Bench) -> None:
+    def test_program_of_a_lost_journal_is_stopped_at_the_deadline(
+        self, bench: Bench
+    ) -> None:
         self.leave_behind(bench, "E1.j1-1.1.prepare.1.h")
         bench.add("exit 99")
         bench.run(run_id="E2.j2-1.1.prepare.1.h", seconds=0.2, grace=1)
@@ -454,7 +458,7 @@ def test_check_reports_problems(bench: Bench) -> None:
     assert "chmod +x" in fault
 
 
-def test_a_handler_starts_and_is_reported_in_no_time(bench: Bench) -> None:
+def test_handler_starts_and_reports_without_delay(bench: Bench) -> None:
     """Not a measurement, which `make bench` does: a bound against polling."""
     bench.add(":")
     took: list[Micros] = []
@@ -481,7 +485,7 @@ def test_program_runs_without_space_for_its_record(
     assert list(spare.iterdir()) == []
 
 
-def test_an_end_is_known_although_it_could_not_be_written_down(bench: Bench) -> None:
+def test_result_is_known_even_if_it_could_not_be_saved(bench: Bench) -> None:
     folder = bench.shelf.folder("r1").path
     done = bench.result(f"mkdir {folder}/status; echo all well")
     assert done == Finished(run_id="r1", state=StepState.DONE, detail="all well")

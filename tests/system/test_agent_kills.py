@@ -101,7 +101,7 @@ def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
 
 
 @pytest.mark.timeout(120)
-def test_whichever_save_it_is_killed_at_all_is_done_once_and_undone(
+def test_handlers_run_once_and_are_undone_after_a_kill_at_any_save(
     place: Ground,
 ) -> None:
     agents = {

@@ -49,7 +49,7 @@ def recovered(agent: AgentProcess, *events: str) -> AgentProcess:
 
 @pytest.mark.pythons
 @pytest.mark.clause("8.3", "8.5")
-def test_it_prepares_approves_and_recovers(place: Ground) -> None:
+def test_agent_prepares_approves_and_recovers(place: Ground) -> None:
     agent = place.agent().wait_ready()
     event = place.event()
     agent.wait_did("done prepare drain")
@@ -82,9 +82,7 @@ def test_a_short_freeze_of_a_live_migration_is_approved_at_once(place: Ground) -
 
 @pytest.mark.clause("8.4")
 @pytest.mark.parametrize("duration", ["9s", "-1"])
-def test_a_live_migration_that_may_be_long_is_prepared_for(
-    place: Ground, duration: str
-) -> None:
+def test_long_live_migration_is_prepared_for(place: Ground, duration: str) -> None:
     agent = place.agent(settings=DRAIN + SHORT_FREEZE).wait_ready()
     agent.hold("drain.prepare")
     seconds: object = duration if duration.endswith("s") else int(duration)
@@ -129,7 +127,7 @@ def note(job, phase):
 
 
 @pytest.mark.clause("8.5")
-def test_handlers_of_every_kind_work_in_the_order_of_the_rule(
+def test_handlers_of_every_kind_run_in_the_order_of_the_rule(
     place: Ground,
 ) -> None:
     with receiving() as receiver:
@@ -202,7 +200,7 @@ def test_handlers_of_a_cancelled_event_are_stopped_and_undone(place: Ground) -> 
     assert place.posts() == []
 
 
-def test_a_host_that_fails_is_found_started_by_the_agent_of_after(
+def test_restarted_agent_finds_the_failure_of_its_host(
     place: Ground,
 ) -> None:
     """It dies with its VM; when that is back, it does what can still be done."""
@@ -221,7 +219,7 @@ def test_a_host_that_fails_is_found_started_by_the_agent_of_after(
 
 
 @pytest.mark.pythons
-def test_a_prepared_vm_that_goes_down_recovers_when_it_is_back(place: Ground) -> None:
+def test_prepared_vm_recovers_after_downtime(place: Ground) -> None:
     agent = place.agent().wait_ready()
     event = place.event()
     place.wait_approved(event, "web_0")
@@ -237,7 +235,7 @@ def test_a_prepared_vm_that_goes_down_recovers_when_it_is_back(place: Ground) ->
 
 
 @pytest.mark.clause("8.8")
-def test_an_upgrade_in_the_midst_of_a_preparation_disturbs_nothing(
+def test_upgrade_during_a_preparation_does_not_interrupt_it(
     place: Ground,
 ) -> None:
     """The handler goes on meanwhile, is found again, and is not run twice."""
@@ -260,7 +258,7 @@ def test_an_upgrade_in_the_midst_of_a_preparation_disturbs_nothing(
 
 
 @pytest.mark.clause("8.8")
-def test_a_preparation_that_ended_while_no_agent_was_there_is_known(
+def test_preparation_that_ended_without_an_agent_is_found(
     place: Ground,
 ) -> None:
     agent = place.agent().wait_ready()
@@ -277,7 +275,7 @@ def test_a_preparation_that_ended_while_no_agent_was_there_is_known(
 
 
 @pytest.mark.clause("8.8")
-def test_an_event_that_was_cancelled_while_no_agent_was_there_is_undone(
+def test_event_cancelled_without_an_agent_is_undone(
     place: Ground,
 ) -> None:
     """The running handler is found, stopped, and recovered from."""
@@ -298,9 +296,7 @@ def test_an_event_that_was_cancelled_while_no_agent_was_there_is_undone(
 
 @pytest.mark.clause("8.1")
 @pytest.mark.parametrize("fault", ["refuse", "503", "timeout"])
-def test_an_endpoint_that_goes_away_stops_no_preparation(
-    place: Ground, fault: str
-) -> None:
+def test_endpoint_outage_does_not_stop_a_preparation(place: Ground, fault: str) -> None:
     agent = place.agent(top='timeout = "500ms"\n').wait_ready()
     agent.hold("drain.prepare")
     event = place.event()
@@ -324,7 +320,7 @@ def test_an_endpoint_that_goes_away_stops_no_preparation(
 
 
 @pytest.mark.clause("8.1")
-def test_an_event_that_goes_while_the_endpoint_is_away_is_recovered_from(
+def test_event_removed_during_an_endpoint_outage_is_recovered_from(
     place: Ground,
 ) -> None:
     agent = place.agent().wait_ready()
@@ -360,7 +356,7 @@ def test_recovery_waits_for_the_last_of_overlapping_events(place: Ground) -> Non
 
 
 @pytest.mark.clause("8.7")
-def test_it_watches_on_after_an_event(place: Ground) -> None:
+def test_agent_keeps_watching_after_an_event(place: Ground) -> None:
     agent = place.agent().wait_ready()
     for _ in range(3):
         event = place.event()

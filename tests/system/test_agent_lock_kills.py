@@ -160,7 +160,7 @@ class Company:
 
 
 @pytest.mark.timeout(240)
-def test_wherever_it_is_killed_it_is_away_under_the_lock_only_and_releases_it(
+def test_agent_killed_at_any_point_is_away_only_with_the_lock_and_releases_it(
     place: Ground, bench: Bench, deaths: Sequence[str]
 ) -> None:
     company = Company(place, bench, deaths)

@@ -77,7 +77,7 @@ def free(bench: Bench, group: str = "web") -> None:
 # How it goes
 
 
-def test_of_many_vms_so_many_are_away_at_once_as_there_are_slots(
+def test_number_of_vms_away_equals_the_number_of_slots(
     place: Ground, bench: Bench
 ) -> None:
     """All have an event at the same time; each is away, recovers and pauses in turn."""
@@ -101,9 +101,7 @@ def test_of_many_vms_so_many_are_away_at_once_as_there_are_slots(
         assert released >= task.over + 300 * MILLISECOND - SECOND // 50
 
 
-def test_two_agents_and_one_slot_go_one_after_the_other(
-    place: Ground, bench: Bench
-) -> None:
+def test_two_agents_with_one_slot_take_turns(place: Ground, bench: Bench) -> None:
     first = locked(place, "web_0", bench)
     second = locked(place, "web_1", bench)
     first.hold("drain.recover")
@@ -127,7 +125,7 @@ def test_two_agents_and_one_slot_go_one_after_the_other(
 
 
 @pytest.mark.parametrize("then", ["approve", "withhold"])
-def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
+def test_busy_lock_delays_the_approval_only_until_its_deadline(
     place: Ground, fleetlock: FleetLockBench, then: str
 ) -> None:
     assert lock_of(fleetlock).take("another", context_for(30, SystemClock())).is_held
@@ -152,7 +150,7 @@ def test_lock_that_others_keep_delays_the_approval_until_its_deadline_only(
     assert fleetlock.holders() == {"another"}
 
 
-def test_server_that_takes_requests_and_never_answers_delays_nothing_for_longer(
+def test_hanging_server_does_not_delay_past_the_deadline(
     place: Ground, fleetlock: FleetLockBench
 ) -> None:
     agent = locked(place, "web_0", fleetlock, margin="18s", timeout="2m")
@@ -172,7 +170,7 @@ def test_server_that_takes_requests_and_never_answers_delays_nothing_for_longer(
 # What keeps the lock is lost
 
 
-def test_lock_that_is_out_of_reach_in_each_phase_is_waited_for(
+def test_unreachable_lock_is_waited_for_in_each_phase(
     place: Ground, bench: Bench
 ) -> None:
     agent = locked(place, "web_0", bench, at_deadline="withhold")
@@ -243,7 +241,7 @@ def test_slot_of_a_vm_that_never_returns_expires(
     free(expiring)
 
 
-def test_slot_of_a_vm_that_never_returns_is_released_by_hand_where_it_cannot_expire(
+def test_slot_that_cannot_expire_is_released_by_hand(
     place: Ground, fleetlock: FleetLockBench
 ) -> None:
     _, other, event = gone_for_good(place, fleetlock)
@@ -373,7 +371,7 @@ def test_unwritable_lock_directory_is_reported_and_awaited(
     assert all(name.startswith("web.") for name in names), names
 
 
-def test_a_share_that_is_unmounted_gives_no_lock(place: Ground, small: Small) -> None:
+def test_unmounted_share_gives_no_lock(place: Ground, small: Small) -> None:
     """The directory below the mount is empty, and takes files."""
     agent = small.agent
     small.unmount()

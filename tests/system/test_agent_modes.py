@@ -117,7 +117,7 @@ def test_second_agent_at_the_same_endpoint_exits_and_names_the_first(
     ]
 
 
-def test_a_token_file_that_is_missing_is_a_fault_of_the_settings(
+def test_missing_token_file_is_a_settings_error(
     place: Ground,
 ) -> None:
     peers = '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "none"\n'
@@ -129,7 +129,7 @@ def test_a_token_file_that_is_missing_is_a_fault_of_the_settings(
 # Orders
 
 
-def test_an_order_overrides_a_blackout(place: Ground) -> None:
+def test_operator_approval_overrides_a_blackout(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + NEVER).wait_ready()
     event = place.event()
     agent.wait_stage(event, Stage.PREPARED)
@@ -158,7 +158,7 @@ def test_approve_command_overrides_a_withheld_approval(place: Ground) -> None:
     assert agent.did("done")[-1].phase == "recover"
 
 
-def test_an_order_to_an_agent_that_is_down_is_carried_out_by_the_next(
+def test_approval_ordered_while_the_agent_is_down_is_sent_after_restart(
     place: Ground,
 ) -> None:
     agent = place.agent(settings=DRAIN + NEVER).wait_ready()
@@ -170,7 +170,7 @@ def test_an_order_to_an_agent_that_is_down_is_carried_out_by_the_next(
     place.wait_approved(event, "web_0")
 
 
-def test_an_order_for_no_event_is_refused(place: Ground) -> None:
+def test_approval_of_an_unknown_event_is_refused(place: Ground) -> None:
     agent = place.agent().wait_ready()
     done = agent.command("approve", "E1")
     assert done.returncode == 1
@@ -189,7 +189,7 @@ def test_failed_handler_withholds_the_approval_with_a_warning(place: Ground) -> 
     assert f"Reboot withheld: {why}" in loud
 
 
-def test_an_optional_handler_withholds_nothing(place: Ground) -> None:
+def test_failed_optional_handler_does_not_withhold_the_approval(place: Ground) -> None:
     settings = handler("drain", required="-").replace('"-"', "false")
     agent = place.agent(settings=settings).wait_ready()
     agent.fail("drain.prepare")
@@ -242,7 +242,7 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
         assert numbers == sorted(set(numbers))
 
 
-def test_notifications_wait_for_their_receiver_through_a_restart(
+def test_notifications_wait_for_their_receiver_across_a_restart(
     place: Ground, receiver: Receiver
 ) -> None:
     """They delay nothing, are in order, and one that was cut off has its number."""

@@ -79,7 +79,7 @@ def context(seconds: float = PATIENCE_SECONDS) -> RunContext:
 
 
 class TestHandler:
-    def test_it_posts_the_event(self, receiver: Receiver, tmp_path: Path) -> None:
+    def test_event_is_posted(self, receiver: Receiver, tmp_path: Path) -> None:
         worker(receiver, tmp_path).prepare(job(), context())
         worker(receiver, tmp_path).recover(job(Phase.RECOVER), context())
         first, second = receiver.came
@@ -116,7 +116,7 @@ class TestHandler:
         assert came.headers["X-Said"] == "Host ?h1? is to be?maintained"
         assert "Authorization" not in came.headers
 
-    def test_without_such_a_header_the_secret_is_a_bearer_token(
+    def test_secret_is_sent_as_a_bearer_token_by_default(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         secret = tmp_path / "secret"
@@ -124,7 +124,7 @@ class TestHandler:
         worker(receiver, tmp_path, secret_file=str(secret)).prepare(job(), context())
         assert receiver.came[0].headers["Authorization"] == "Bearer s3cret"
 
-    def test_it_tries_again_while_there_is_time(
+    def test_failed_request_is_retried_until_the_timeout(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         receiver.script = [503, 429, 500, 204]
@@ -132,7 +132,7 @@ class TestHandler:
         assert len(receiver.came) == 4
 
     @pytest.mark.parametrize("status", [302, 400, 404])
-    def test_a_refusal_is_a_failure_at_once(
+    def test_refused_request_fails_at_once(
         self, receiver: Receiver, tmp_path: Path, status: int
     ) -> None:
         receiver.script = [status]
@@ -140,12 +140,12 @@ class TestHandler:
             worker(receiver, tmp_path).prepare(job(), context())
         assert len(receiver.came) == 1
 
-    def test_its_time_ends(self, receiver: Receiver, tmp_path: Path) -> None:
+    def test_request_times_out(self, receiver: Receiver, tmp_path: Path) -> None:
         receiver.usual = 0
         with pytest.raises(TimeUpError, match="timed out"):
             worker(receiver, tmp_path).prepare(job(), context(0.3))
 
-    def test_it_stops_in_the_midst_of_a_request(
+    def test_request_is_stopped_while_running(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         receiver.usual = 0
@@ -209,7 +209,7 @@ class TestNotify:
         notifier.attach(journal)
         return notifier, journal
 
-    def test_it_appends_lines_and_posts(
+    def test_notifications_are_appended_to_a_file_and_posted(
         self, receiver: Receiver, tmp_path: Path
     ) -> None:
         file = tmp_path / "told.jsonl"
@@ -307,7 +307,7 @@ class TestNotify:
         eventually(file.exists, bool)
         notifier.stop()
 
-    def test_without_receivers_nothing_is_made(self) -> None:
+    def test_notifier_without_receivers_starts_no_threads(self) -> None:
         notifier, journal = self.begun()
         journal.save(Memory(), [note_of("E1")])
         notifier.ring()

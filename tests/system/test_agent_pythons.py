@@ -55,7 +55,9 @@ def modules() -> list[str]:
 
 
 @pytest.mark.pythons
-def test_every_module_is_read_and_imported(python: Python, tmp_path: Path) -> None:
+def test_every_module_is_imported_without_warnings(
+    python: Python, tmp_path: Path
+) -> None:
     assert len(modules()) > 150
     # A warning would be one of a later Python that has no mercy.
     done = subprocess.run(
@@ -72,7 +74,7 @@ def test_every_module_is_read_and_imported(python: Python, tmp_path: Path) -> No
 
 
 @needing_oldest()
-def test_the_oldest_reads_the_agents_file_and_nothing_of_the_tree(
+def test_oldest_python_imports_only_from_the_agent_file(
     tmp_path: Path,
 ) -> None:
     """So that what is tested above and elsewhere is what people get."""
@@ -87,7 +89,7 @@ def test_the_oldest_reads_the_agents_file_and_nothing_of_the_tree(
 
 @pytest.mark.long
 @needing_oldest()
-def test_the_oldest_decides_as_the_tests_say(tmp_path: Path) -> None:
+def test_oldest_python_passes_the_unit_tests(tmp_path: Path) -> None:
     if not LIBRARIES.exists():
         pytest.skip(f"needs pytest for Python {OLDEST}: make tools")
     settings = tmp_path / "pytest.ini"
@@ -127,7 +129,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_an_older_one_is_refused_with_one_sentence(tmp_path: Path) -> None:
+def test_older_python_is_refused_with_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "forewarn-agent.pyz"
     bundle.bundle(file)
     done = subprocess.run(
@@ -145,7 +147,7 @@ def test_an_older_one_is_refused_with_one_sentence(tmp_path: Path) -> None:
     )
 
 
-def test_any_python_can_read_what_refuses() -> None:
+def test_refusal_uses_only_syntax_of_any_python() -> None:
     """Its syntax is valid in Python 2.7, which was tested by hand."""
     tree = ast.parse(bundle.main_of(bundle.OLDEST).decode("ascii"))
     found = {type(node).__name__ for node in ast.walk(tree)}

@@ -64,7 +64,7 @@ def has_reloaded(agent: AgentProcess, times: int) -> None:
     agent.wait(lambda each: each.log().count(words) == times, words)
 
 
-def test_other_settings_are_in_force_without_a_restart(place: Ground) -> None:
+def test_new_settings_take_effect_without_a_restart(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     pid = agent.process.pid
     edit(agent, RULE, handler("flush") + OTHER)
@@ -77,7 +77,7 @@ def test_other_settings_are_in_force_without_a_restart(place: Ground) -> None:
     assert agent.process.pid == pid
 
 
-def test_settings_that_are_refused_change_nothing(place: Ground) -> None:
+def test_refused_settings_change_nothing(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     edit(agent, '["drain"]', '["drian"]')
     reload(agent)
@@ -94,7 +94,7 @@ def test_settings_that_are_refused_change_nothing(place: Ground) -> None:
     assert agent.status()["problems"] == []
 
 
-def test_settings_that_fail_when_they_are_used_change_nothing(place: Ground) -> None:
+def test_settings_that_fail_in_use_change_nothing(place: Ground) -> None:
     """A token that is missing is found as the agent is put together."""
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     peers = '[peers]\nlisten = "127.0.0.1:0"\ntoken_file = "nowhere"\n'
@@ -126,7 +126,7 @@ def test_reload_waits_for_a_handler_and_prepared_work_is_recovered(
     assert place.approvals(event) == ["web_0"]
 
 
-def test_a_reload_forgets_nothing_of_the_endpoint(place: Ground) -> None:
+def test_reload_keeps_the_state_of_the_endpoint(place: Ground) -> None:
     """It would be out of service at each reload, until the first answer."""
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     agent.wait(lambda each: each.status()["problems"] == [])
@@ -186,7 +186,7 @@ def test_health_requests_are_answered_during_a_reload(place: Ground) -> None:
         listener.bind(("127.0.0.1", old))
 
 
-def test_many_reloads_lose_nothing(place: Ground) -> None:
+def test_many_reloads_lose_no_event(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE).wait_ready()
     for _ in range(6):
         reload(agent)
@@ -199,7 +199,7 @@ def test_many_reloads_lose_nothing(place: Ground) -> None:
 
 
 @pytest.mark.parametrize("left", [0, 4])
-def test_a_file_that_was_cut_short_changes_nothing(place: Ground, left: int) -> None:
+def test_truncated_file_changes_nothing(place: Ground, left: int) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     file = agent.folder / "agent.toml"
     whole = file.read_text(encoding="utf-8")
@@ -219,7 +219,7 @@ def test_a_file_that_was_cut_short_changes_nothing(place: Ground, left: int) -> 
     assert agent.status()["problems"] == []
 
 
-def test_a_start_with_an_empty_file_goes_by_the_last_good_one(place: Ground) -> None:
+def test_start_with_an_empty_file_uses_the_last_valid_settings(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE).wait_ready()
     assert agent.terminate() == 0
     (agent.folder / "agent.toml").write_text("", encoding="utf-8")
@@ -251,7 +251,7 @@ def test_commands_reach_an_agent_with_a_broken_settings_file(
     assert agent.command("check").returncode == 2
 
 
-def test_a_start_with_a_bad_file_goes_by_the_last_good_one(place: Ground) -> None:
+def test_start_with_a_bad_file_uses_the_last_valid_settings(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     assert agent.terminate() == 0
     edit(agent, '["drain"]', '["drian"]')

@@ -82,7 +82,7 @@ def assert_no_secret(shown: str) -> None:
         assert secret not in shown
 
 
-def test_alerts_that_repeat_the_token_show_it_nowhere(
+def test_token_echoed_by_alerts_is_never_shown(
     place: Ground, alerts: FakeAlerts, token: Path
 ) -> None:
     table = f'{alerts.table}token_file = "{token}"\n'
@@ -122,9 +122,7 @@ def test_alerts_that_repeat_the_token_show_it_nowhere(
     assert "Reboot failed" not in agent.log()
 
 
-def test_lock_that_repeats_the_token_shows_it_nowhere(
-    place: Ground, token: Path
-) -> None:
+def test_token_echoed_by_a_lock_is_never_shown(place: Ground, token: Path) -> None:
     with FakeFleetLock() as lock:
         table = (
             f'[lock]\nkind = "fleetlock"\nurl = "{lock.url}"\ntoken_file = "{token}"\n'

@@ -119,7 +119,7 @@ def test_agent_survives_each_fault(agent: Agent, fleet: StagedFleet, line: str) 
     assert survives(agent, fleet, line) == [ENDS[line]] * 3
 
 
-def test_every_kind_of_fault_is_tried() -> None:
+def test_every_kind_of_fault_is_tested() -> None:
     assert {line.partition(" ")[0] for line in ENDS} == {*FAULTS} - {"ok", "replace"}
 
 
@@ -137,16 +137,16 @@ def test_agent_survives_each_fault_at_startup(
 # Reports about the real service.
 
 
-def test_empty_200s_are_common(agent: Agent, fleet: StagedFleet) -> None:
+def test_empty_200_answers_are_tolerated(agent: Agent, fleet: StagedFleet) -> None:
     survives(agent, fleet, "empty")
     assert agent.watcher.view.polls[Result.EMPTY] == 3
 
 
-def test_an_answer_as_text_plain_is_read(agent: Agent, fleet: StagedFleet) -> None:
+def test_text_plain_answer_is_read(agent: Agent, fleet: StagedFleet) -> None:
     assert survives(agent, fleet, "mistyped") == ["ok"] * 3
 
 
-def test_without_the_member_events_nothing_is_believed_gone(
+def test_missing_events_member_removes_no_event(
     agent: Agent, fleet: StagedFleet
 ) -> None:
     survives(agent, fleet, "no-events")
@@ -171,7 +171,7 @@ def test_poll_timeouts_end_no_event(agent: Agent, fleet: StagedFleet) -> None:
     assert survives(agent, fleet, "timeout") == ["timeout"] * 3
 
 
-def test_a_notice_shorter_than_documented_is_taken_as_it_is(
+def test_notice_shorter_than_documented_is_used_as_given(
     agent: Agent, fleet: StagedFleet
 ) -> None:
     wanted = Staged(
@@ -193,7 +193,7 @@ def replacement(document: object) -> Playbook:
     return Playbook(steps=(Fault(kind="replace", replacement=answer, times=1),))
 
 
-def test_a_new_event_may_have_started_and_the_count_be_anything(
+def test_new_event_can_have_started_with_any_incarnation(
     agent: Agent, fleet: StagedFleet
 ) -> None:
     event = {
@@ -235,7 +235,7 @@ def test_a_redirect_is_refused(agent: Agent, fleet: StagedFleet) -> None:
 # Known mistakes of clients.
 
 
-def test_it_watches_on_after_an_event_is_over(agent: Agent, fleet: StagedFleet) -> None:
+def test_agent_keeps_watching_after_an_event(agent: Agent, fleet: StagedFleet) -> None:
     """Several clients stop reading after the first event (clause 8.7)."""
     event = fleet.event()
     agent.poll()
@@ -250,7 +250,9 @@ def test_it_watches_on_after_an_event_is_over(agent: Agent, fleet: StagedFleet) 
     assert {*agent.notices} == {again}
 
 
-def test_the_same_document_is_not_news(agent: Agent, fleet: StagedFleet) -> None:
+def test_unchanged_document_is_not_reported_again(
+    agent: Agent, fleet: StagedFleet
+) -> None:
     """Several clients act again on each poll; here they get nothing to act on."""
     fleet.event()
     agent.poll(30)
@@ -266,7 +268,7 @@ def test_the_same_document_is_not_news(agent: Agent, fleet: StagedFleet) -> None
         if kind.name not in {"ok", "replace"}
     ],
 )
-def test_an_approval_is_given_refused_or_sent_again(
+def test_approval_is_accepted_refused_or_sent_again(
     agent: Agent, fleet: StagedFleet, kind: str, approval: Approval
 ) -> None:
     """No answer to it breaks anything, not even one that is no JSON."""
@@ -303,7 +305,7 @@ listen = "127.0.0.1:0"
 
 
 @pytest.mark.slow
-def test_push_is_used_where_it_is_offered(tmp_path: Path) -> None:
+def test_push_is_used_if_offered(tmp_path: Path) -> None:
     service = Serving(tmp_path, FLEET, metadata_push="true").wait_ready()
     try:
         clock = SystemClock()

@@ -81,7 +81,7 @@ def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
     return made
 
 
-def test_it_prepares_approves_and_recovers(place: Ground) -> None:
+def test_agent_prepares_approves_and_recovers(place: Ground) -> None:
     with receiving() as posts:
         told = f"""
 [[handler]]
@@ -104,7 +104,7 @@ handlers = ["drain", "tell"]
     assert agent.status()["vm"] == "web_0"
 
 
-def test_a_handler_whose_time_is_up_is_ended(place: Ground) -> None:
+def test_handler_is_stopped_at_its_timeout(place: Ground) -> None:
     agent = started(place)
     agent.hold("drain.prepare")
     event = place.event()
@@ -133,7 +133,7 @@ def test_agent_resumes_from_its_journal_and_refuses_a_second_agent(
 @pytest.mark.parametrize(
     "words", [("check",), ("status",), ("install",), ("status", "--json")]
 )
-def test_its_commands_work(place: Ground, words: tuple[str, ...]) -> None:
+def test_agent_commands_work(place: Ground, words: tuple[str, ...]) -> None:
     agent = started(place)
     done = agent.run(*words)
     assert "Traceback" not in done.stderr

@@ -96,7 +96,7 @@ def connected(service: Serving) -> socket.socket:
     return socket.create_connection((url.hostname, url.port or 0), timeout=20)
 
 
-def test_api_that_is_killed_comes_back_and_vms_do_not_notice(start: Start) -> None:
+def test_killed_api_process_restarts_unnoticed_by_vms(start: Start) -> None:
     service = start()
     api = api_of(service)
     assert service.admin("/v1/operations") == {"operations": [], "next": None}
@@ -129,7 +129,7 @@ def test_api_that_accepts_no_connection_is_restarted(start: Start) -> None:
     assert service.admin("/v1/operations") == {"operations": [], "next": None}
 
 
-def test_api_ends_with_a_service_that_is_killed(start: Start) -> None:
+def test_api_process_ends_with_a_killed_service(start: Start) -> None:
     service = start()
     api = api_of(service)
     service.kill()
@@ -151,7 +151,7 @@ def test_health_reports_the_service_and_not_the_api(start: Start) -> None:
     eventually(lambda: http(f"{url}/readyz")[0], lambda status: status == 200)
 
 
-def test_api_is_confined(start: Start) -> None:
+def test_api_process_is_limited_in_memory_and_priority(start: Start) -> None:
     service = start()
     api = api_of(service)
     bounds = Path(f"/proc/{api}/limits").read_text("ascii")
@@ -222,7 +222,7 @@ def refusals(service: Serving, token: str, body: bytes) -> Iterator[tuple[str, f
             yield status, time.monotonic() - began
 
 
-def test_nested_json_of_a_reader_is_refused_before_it_is_sent(start: Start) -> None:
+def test_nested_json_of_a_read_only_token_is_refused_early(start: Start) -> None:
     service = start()
     made = service.admin("/v1/tokens", {"tenant": "shop", "read_only": True})
     body = b'{"text":' + b"[" * (60 << 20)
@@ -236,7 +236,7 @@ def test_nested_json_of_a_reader_is_refused_before_it_is_sent(start: Start) -> N
     assert int(peak.split()[1]) < 200 * 1024, peak
 
 
-def test_operators_connections_leave_vms_their_files(
+def test_operator_connections_do_not_use_up_file_descriptors_of_vms(
     start: Start, tmp_path: Path
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -268,7 +268,7 @@ def test_operators_connections_leave_vms_their_files(
         few.kill()
 
 
-def test_a_store_in_memory_is_served_by_the_service_itself(start: Start) -> None:
+def test_memory_store_runs_without_an_api_process(start: Start) -> None:
     service = start(store_url="memory://")
     assert children(service.process.pid) == []
     assert service.admin("/v1/operations")["operations"] == []

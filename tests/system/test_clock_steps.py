@@ -68,7 +68,7 @@ def stepped(tmp_path: Path) -> Iterator[Stepped]:
 @pytest.mark.clause("2.10", "3.2", "7.1")
 @pytest.mark.parametrize("back", [20, 3600])
 @pytest.mark.parametrize("restarts", [False, True], ids=["running", "restarted"])
-def test_step_back_hides_no_event_and_hangs_no_get(
+def test_step_back_hides_no_event_and_blocks_no_get(
     stepped: Stepped, back: int, *, restarts: bool
 ) -> None:
     assert stepped.events("web_0") == []
@@ -86,7 +86,9 @@ def test_step_back_hides_no_event_and_hangs_no_get(
 
 
 @pytest.mark.clause("2.10", "4.2")
-def test_order_after_step_back_is_shown_and_survives_restart(stepped: Stepped) -> None:
+def test_request_after_step_back_is_shown_and_survives_a_restart(
+    stepped: Stepped,
+) -> None:
     assert stepped.events("web_0") == []
     stepped.set_clock(-15)
     stepped.service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
@@ -97,7 +99,7 @@ def test_order_after_step_back_is_shown_and_survives_restart(stepped: Stepped) -
 
 
 @pytest.mark.clause("2.7", "4.2")
-def test_step_forward_cuts_no_notice_short(stepped: Stepped) -> None:
+def test_step_forward_shortens_no_notice(stepped: Stepped) -> None:
     assert stepped.events("web_0") == []
     stepped.service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
     [event] = stepped.events("web_0")

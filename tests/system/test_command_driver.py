@@ -174,7 +174,7 @@ def test_driver_does_not_judge_calls_of_another_driver_kind(
 
 
 @pytest.mark.parametrize("removed", ["all", "calls", "folder"])
-def test_emptied_records_do_not_run_a_program_twice(
+def test_program_is_not_run_twice_after_records_are_emptied(
     start: Start, tmp_path: Path, removed: str
 ) -> None:
     service = start().wait_ready()
@@ -201,7 +201,7 @@ def test_emptied_records_do_not_run_a_program_twice(
     assert log_of(tmp_path) == ["begun", "done"], "the program ran once"
 
 
-def test_records_of_an_earlier_version_get_an_identity_and_go_on(
+def test_records_of_an_earlier_version_get_an_identity_and_are_used(
     start: Start, tmp_path: Path
 ) -> None:
     service = start().wait_ready()
@@ -239,7 +239,7 @@ def test_probe_program_resolves_a_lost_call(start: Start, tmp_path: Path) -> Non
     assert log_of(tmp_path) == ["begun", "done"]
 
 
-def test_a_failing_program_is_run_again_and_then_given_up(
+def test_failing_program_is_retried_and_then_fails_the_operation(
     start: Start, tmp_path: Path
 ) -> None:
     log = f'echo "begun $1" >> {tmp_path}/vms/log; echo no power; exit 3'
@@ -269,7 +269,7 @@ def test_a_failing_program_is_run_again_and_then_given_up(
         ),
     ],
 )
-def test_programs_that_are_not_there_stop_the_start(
+def test_missing_programs_prevent_the_start(
     start: Start, settings: dict[str, str], said: str
 ) -> None:
     service = start(**settings)
@@ -296,7 +296,7 @@ def test_action_without_a_program_is_refused(start: Start) -> None:
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.toml")), ids=lambda f: f.stem)
-def test_the_examples_are_settings(file: Path) -> None:
+def test_example_files_are_valid_settings(file: Path) -> None:
     settings = load_settings(file=file, environ={}, flags={})
     assert settings.driver.kind == "command"
     assert settings.command.reboot

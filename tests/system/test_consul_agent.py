@@ -10,7 +10,7 @@ from tests.support.recipes import integration_settings
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_it_is_in_maintenance_while_the_event_is_there(place: Ground) -> None:
+def test_node_is_in_maintenance_during_the_event(place: Ground) -> None:
     with FakeConsul(token="s3cret") as consul:
         (place.folder / "web_0").mkdir()
         (place.folder / "web_0" / "token").write_text("s3cret\n")

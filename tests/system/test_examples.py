@@ -98,7 +98,7 @@ def test_a_client_that_cannot_prepare_does_not_approve(
 
 @pytest.mark.clause("9.3")
 @pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
-def test_a_client_leaves_its_neighbours_events_alone(
+def test_client_ignores_events_of_other_vms(
     service: Serving, client: list[str]
 ) -> None:
     service.document("web_0")
@@ -132,7 +132,7 @@ def test_client_matches_only_its_exact_name(tmp_path: Path, client: list[str]) -
 
 @pytest.mark.clause("9.3")
 @pytest.mark.parametrize("client", [BASH, PYTHON], ids=["bash", "python"])
-def test_a_preparation_that_reads_its_input_swallows_no_event(
+def test_preparation_that_reads_its_input_loses_no_event(
     service: Serving, client: list[str]
 ) -> None:
     service.document("web_0")
@@ -146,7 +146,7 @@ def test_a_preparation_that_reads_its_input_swallows_no_event(
         assert f"approved {event['EventId']}" in said
 
 
-def test_a_client_waits_for_a_service_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_client_waits_for_a_service_that_is_not_running_yet(tmp_path: Path) -> None:
     serving = Serving(tmp_path, _readme_fleet()).wait_ready()
     url = serving.urls["VM web_0"]
     serving.kill()
@@ -171,7 +171,7 @@ def test_a_client_waits_for_a_service_that_is_not_there_yet(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(shutil.which("pwsh") is None, reason="PowerShell is not here")
-def test_the_powershell_client_is_read_without_fault() -> None:
+def test_powershell_client_has_valid_syntax() -> None:
     check = f"[ScriptBlock]::Create((Get-Content -Raw '{CLIENTS / 'watch.ps1'}'))"
     done = subprocess.run(
         ["pwsh", "-NoProfile", "-Command", check], capture_output=True, check=False

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 IS_WELL = "ok   handler rotation: works"
 
 
-def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
+def test_server_is_drained_during_the_event(place: Ground) -> None:
     haproxy = FakeHaproxy("app/web_0", "app/web_1")
     haproxy.servers["app/web_0"].sessions = [1]
     with serving(haproxy):

@@ -39,9 +39,7 @@ def own(service: Serving, vm: str, path: str = OWN) -> tuple[int, Any]:
 
 
 @pytest.mark.clause("9.4")
-def test_a_failure_lasts_over_the_death_of_the_service(
-    start: Start, tmp_path: Path
-) -> None:
+def test_failure_survives_a_crash_of_the_service(start: Start, tmp_path: Path) -> None:
     service = start(metadata_event_details="true").wait_ready()
     assert service.document("web_0")["Events"] == []
     service.admin("/v1/fail", {"names": ["web_0"]})
@@ -69,7 +67,7 @@ def test_a_failure_lasts_over_the_death_of_the_service(
     assert (status, "no violations" in said) == (0, True), said
 
 
-def test_where_it_is_off_there_is_nothing(start: Start) -> None:
+def test_disabled_event_details_return_404(start: Start) -> None:
     service = start().wait_ready()
     there = own(service, "web_0")
     assert there == own(service, "web_0", "/metadata/forewarn/nothing")

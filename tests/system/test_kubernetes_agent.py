@@ -26,7 +26,7 @@ def fake() -> Iterator[FakeKubernetes]:
 
 
 @pytest.mark.clause("8.3", "8.5")
-def test_a_node_is_drained_before_the_approval_and_opened_after_it(
+def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
     place: Ground, fake: FakeKubernetes, tmp_path: Path
 ) -> None:
     fake.add_pod("proxy", owner="DaemonSet")
@@ -66,7 +66,7 @@ def test_a_node_is_drained_before_the_approval_and_opened_after_it(
 
 
 @pytest.mark.clause("8.8")
-def test_a_node_whose_disk_was_lost_is_opened_again(
+def test_node_with_a_lost_disk_is_uncordoned(
     place: Ground, fake: FakeKubernetes, tmp_path: Path
 ) -> None:
     """As after a Redeploy: the agent is a new one, and the node's mark says the rest."""

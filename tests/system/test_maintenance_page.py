@@ -99,7 +99,7 @@ def test_daily_commands_print_the_documented_output(
         service.kill()
 
 
-def test_an_unknown_outcome_is_shown_and_resolved_as_on_the_page(
+def test_unknown_outcome_is_shown_and_resolved_as_documented(
     tmp_path: Path,
 ) -> None:
     """The driver's memory is lost while it works."""

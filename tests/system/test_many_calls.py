@@ -73,7 +73,7 @@ def get(connection: http.client.HTTPConnection) -> int:
     return answer.status
 
 
-def test_many_calls_fail_neither_themselves_nor_vms(service: Serving) -> None:
+def test_many_calls_fail_no_calls_and_no_vm_requests(service: Serving) -> None:
     service.wait_ready()
     with ExitStack() as stack:
         vms = [

@@ -11,7 +11,7 @@ from tests.support.recipes import integration_settings
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_it_is_drained_while_the_event_is_there(place: Ground) -> None:
+def test_node_is_drained_during_the_event(place: Ground) -> None:
     web = Allocation("web.web[0]", looks=-1)
     with FakeNomad(allocations=[web]) as nomad:
         settings = integration_settings("nomad", url=nomad.url)

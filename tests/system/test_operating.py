@@ -47,9 +47,7 @@ def forewarn(folder: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_the_store_is_copied_and_checked_while_it_is_used(
-    start: Start, tmp_path: Path
-) -> None:
+def test_store_is_copied_and_checked_while_in_use(start: Start, tmp_path: Path) -> None:
     service, here = start(timing_speed="600").wait_ready(), tmp_path / "here"
     assert service.document("web_0")["DocumentIncarnation"] == 1
     for number in range(5):
@@ -106,7 +104,7 @@ def is_lost(service: Serving, verb: str) -> bool:
     return status == 503
 
 
-def test_a_store_that_was_moved_away_is_named_at_the_end(
+def test_moved_store_file_is_named_in_the_final_error(
     start: Start, tmp_path: Path
 ) -> None:
     service, here = start().wait_ready(), tmp_path / "here"

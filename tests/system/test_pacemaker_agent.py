@@ -11,7 +11,7 @@ from tests.support.recipes import integration_settings
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_a_node_is_emptied_approved_and_let_back(
+def test_node_is_emptied_approved_and_readmitted(
     place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakePacemaker(tmp_path, "n1", "n2")
@@ -35,7 +35,7 @@ def test_a_node_is_emptied_approved_and_let_back(
     assert "moved away: db" in agent.log()
 
 
-def test_an_event_of_a_node_that_stands_alone_is_not_approved(
+def test_event_of_the_only_online_node_is_not_approved(
     place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = FakePacemaker(tmp_path, "n1", "n2")

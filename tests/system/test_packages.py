@@ -50,7 +50,7 @@ def wheel_of(dist: Path) -> Path:
     return wheel
 
 
-def test_the_wheel_has_the_package_and_nothing_else(dist: Path) -> None:
+def test_wheel_contains_only_the_package(dist: Path) -> None:
     wheel = wheel_of(dist)
     assert wheel.name == f"forewarn-{__version__}-py3-none-any.whl"
     names = set(zipfile.ZipFile(wheel).namelist())
@@ -112,7 +112,7 @@ def test_sdist_has_all_needed_files_and_no_junk(dist: Path, tmp_path: Path) -> N
     assert wheel_of(again).read_bytes() == wheel_of(dist).read_bytes()
 
 
-def test_the_wheel_is_all_that_an_agent_needs(dist: Path, tmp_path: Path) -> None:
+def test_wheel_alone_can_run_an_agent(dist: Path, tmp_path: Path) -> None:
     """In an environment with only `pip install forewarn`."""
     home = tmp_path / "env"
     run(sys.executable, "-m", "venv", "--without-pip", home)
@@ -145,7 +145,7 @@ def agent_deb(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return deb("forewarn-agent", tmp_path_factory.mktemp("agent"))
 
 
-def test_the_agents_package_is_the_agent_alone(agent_deb: Path) -> None:
+def test_agent_package_contains_only_the_agent(agent_deb: Path) -> None:
     version = build.debian_version(__version__)
     assert agent_deb.name == f"forewarn-agent_{version}_all.deb"
     found = check_places(
@@ -240,7 +240,9 @@ echo THE END
 """
 
 
-def test_the_agents_package_comes_and_goes(agent_deb: Path, tmp_path: Path) -> None:
+def test_agent_package_is_installed_and_removed(
+    agent_deb: Path, tmp_path: Path
+) -> None:
     said = throwaway.install(
         AGENT_STORY, agent_deb, place=tmp_path / "place", seconds=PATIENCE_SECONDS
     )

@@ -16,7 +16,7 @@ from tests.support.recipes import integration_settings
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
-def test_the_lead_goes_and_stays(
+def test_leader_role_moves_away_and_stays(
     loop: LoopThread, python: Python, tmp_path: Path
 ) -> None:
     patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")
@@ -33,7 +33,7 @@ def test_the_lead_goes_and_stays(
         assert patroni.posts == [{"leader": "web_0", "candidate": "web_1"}]
 
 
-def test_the_lead_goes_and_comes_back(
+def test_leader_role_moves_away_and_returns(
     loop: LoopThread, python: Python, tmp_path: Path
 ) -> None:
     patroni = FakePatroni("web_0", "web_1", "web_2", me="web_0")

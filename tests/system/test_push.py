@@ -85,7 +85,7 @@ def wait_until_waiting(service: Serving, count: int = 1) -> None:
     eventually(metrics, lambda text: f"metadata_waiters {float(count)}\n" in text)
 
 
-def test_a_preempt_reaches_a_vm_that_waits_at_once(service: Serving, vm: Vm) -> None:
+def test_preempt_reaches_a_waiting_vm_at_once(service: Serving, vm: Vm) -> None:
     first, body, _ = vm.ask(wait=30)
     assert (first.status, first.getheader("Forewarn-Wait")) == (200, "60")
     assert json.loads(body)["Events"] == []
@@ -114,9 +114,7 @@ def test_stop_answers_waiting_requests(service: Serving, vm: Vm) -> None:
     assert "Traceback" not in service.log()
 
 
-def test_the_client_that_the_document_shows_works(
-    service: Serving, tmp_path: Path
-) -> None:
+def test_documented_push_client_works(service: Serving, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "reference" / "extensions.md").read_text(encoding="utf-8")
     found = re.search(r"```bash\n(.*?)```", page, re.DOTALL)
     assert found is not None

@@ -102,7 +102,7 @@ def statuses(fleet: StagedFleet) -> set[str]:
     return {event.status.value for event in fleet.events()}
 
 
-def test_it_survives_every_fault_and_never_approves(
+def test_recorder_survives_every_fault_and_never_approves(
     fleet: StagedFleet, tmp_path: Path
 ) -> None:
     file = tmp_path / "faults.jsonl"
@@ -151,7 +151,7 @@ def test_it_survives_every_fault_and_never_approves(
     assert statuses(fleet) == {"Scheduled"}
 
 
-def test_a_terminal_that_is_closed_ends_it_with_its_last_line(
+def test_closed_terminal_ends_the_recording_with_its_last_line(
     fleet: StagedFleet, tmp_path: Path
 ) -> None:
     """It sends SIGHUP, mostly twice, and takes no lines any more."""
@@ -177,9 +177,7 @@ def test_a_terminal_that_is_closed_ends_it_with_its_last_line(
     assert "interrupted" in last
 
 
-def test_kill_9_loses_nothing_that_was_written(
-    fleet: StagedFleet, tmp_path: Path
-) -> None:
+def test_kill_9_loses_no_written_data(fleet: StagedFleet, tmp_path: Path) -> None:
     file = tmp_path / "killed.jsonl"
     with running(
         "record",
@@ -262,7 +260,7 @@ def test_recording_is_replayed_byte_by_byte(fleet: StagedFleet, tmp_path: Path) 
     assert "Traceback" not in said
 
 
-def test_pseudonyms_leave_nothing_of_the_original(
+def test_pseudonyms_replace_all_original_names(
     fleet: StagedFleet, tmp_path: Path
 ) -> None:
     file = tmp_path / "hidden.jsonl"
@@ -326,7 +324,7 @@ def test_recording_errors_are_reported(tmp_path: Path) -> None:
     assert "No space left" in said
 
 
-def test_the_endpoint_of_the_environment_and_standard_output(
+def test_recorder_uses_the_environment_endpoint_and_standard_output(
     fleet: StagedFleet, tmp_path: Path
 ) -> None:
     ended = subprocess.run(
@@ -347,7 +345,9 @@ def test_the_endpoint_of_the_environment_and_standard_output(
     assert b"incarnation 1: no events" in ended.stderr
 
 
-def test_it_needs_no_extra(fleet: StagedFleet, tmp_path: Path) -> None:
+def test_recorder_needs_no_optional_dependency(
+    fleet: StagedFleet, tmp_path: Path
+) -> None:
     program = (
         "import sys\n"
         "for name in 'rich httptools uvloop fastapi httpx2 prometheus_client'.split():\n"
@@ -413,7 +413,9 @@ def test_recorded_failures_are_replayed(loop: LoopThread) -> None:
     ]
 
 
-def test_a_program_can_serve_a_recording(loop: LoopThread, tmp_path: Path) -> None:
+def test_recording_can_be_served_from_a_program(
+    loop: LoopThread, tmp_path: Path
+) -> None:
     file = tmp_path / "x.jsonl"
     writer = Writer()
     answer = Answer(status=200, headers=(("Content-Length", "2"),), body=b"{}")

@@ -43,7 +43,7 @@ def order(service: Serving, vm: str, key: str) -> tuple[int, str]:
         connection.close()
 
 
-def test_order_repeated_after_kill_is_carried_out_once(tmp_path: Path) -> None:
+def test_request_repeated_after_a_kill_is_carried_out_once(tmp_path: Path) -> None:
     rng = Random(7)
     services: list[Serving] = []
     first: dict[str, tuple[int, str]] = {}

@@ -58,7 +58,7 @@ def operations(service: Serving) -> list[dict[str, Any]]:
         after = f"&after={page['next']}"
 
 
-def test_a_rollout_keeps_to_one_domain_and_its_slots_to_the_end(
+def test_rollout_keeps_to_one_domain_and_its_slots(
     service: Serving,
 ) -> None:
     service.document("vm_00")
@@ -101,7 +101,7 @@ def two_kinds_of_hosts(count: int) -> str:
     )
 
 
-def test_hosts_of_a_scope_and_unrelated_ones_are_all_done(
+def test_rollouts_of_related_and_unrelated_hosts_complete(
     rollout_hosts: int, tmp_path: Path
 ) -> None:
     """Two parallel rollouts, each with the hosts of one fault domain at a time."""

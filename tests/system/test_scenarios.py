@@ -126,7 +126,7 @@ async def _play(scenario: Scenario) -> tuple[Result, list[Client], SimServer]:
 
 @pytest.mark.clause("9.2")
 @in_loop
-async def test_every_scenario_runs_on_sockets_with_careful_clients() -> None:
+async def test_careful_clients_pass_every_scenario_over_sockets() -> None:
     scenarios = builtin.scenarios()
     played = await asyncio.gather(*(_play(scenario) for scenario in scenarios))
 
@@ -238,7 +238,7 @@ say = "it is over"
 
 
 @pytest.mark.parametrize("clock", ["running", "virtual"])
-def test_a_client_gets_over_faults_on_either_clock(clock: str) -> None:
+def test_client_survives_faults_on_either_clock(clock: str) -> None:
     """Also on a virtual clock clients on sockets have the time that they take."""
 
     async def play() -> tuple[Result, list[int]]:

@@ -57,7 +57,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         each.process.wait()
 
 
-def test_a_maintenance_from_order_to_end(start: Start) -> None:
+def test_maintenance_runs_from_request_to_end(start: Start) -> None:
     service = start(timing_speed="600").wait_ready()
     assert service.document("web_0") == {"DocumentIncarnation": 1, "Events": []}
     service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
@@ -83,7 +83,9 @@ def test_a_second_service_on_the_same_file_is_refused(start: Start) -> None:
     assert http(first.vm_url("web_0"))[0] == 200
 
 
-def test_files_of_service_are_for_its_user_only(start: Start, tmp_path: Path) -> None:
+def test_service_files_are_accessible_only_to_its_user(
+    start: Start, tmp_path: Path
+) -> None:
     before = os.umask(0o022)
     try:
         service = start().wait_ready()
@@ -99,14 +101,14 @@ def test_files_of_service_are_for_its_user_only(start: Start, tmp_path: Path) ->
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_a_fleet_that_is_wrong_stops_the_start(start: Start) -> None:
+def test_invalid_fleet_prevents_the_start(start: Start) -> None:
     service = start(FLEET.replace('host = "h2"', 'host = "h3"'))
     assert service.ended() == 2
     assert "fleet.toml:16: vm.host" in service.log()
     assert "Traceback" not in service.log()
 
 
-def test_a_port_that_is_taken_stops_the_start(start: Start) -> None:
+def test_port_in_use_prevents_the_start(start: Start) -> None:
     first = start().wait_ready()
     taken = first.urls["operators"].removeprefix("http://")
     second = start(admin_listen=taken, store_url="memory://")
@@ -128,7 +130,7 @@ def test_a_port_that_is_taken_stops_the_start(start: Start) -> None:
         ),
     ],
 )
-def test_a_store_that_cannot_be_is_a_wrong_setting(
+def test_impossible_store_url_is_a_settings_error(
     start: Start, url: str, said: str
 ) -> None:
     service = start(store_url=url)
@@ -139,7 +141,7 @@ def test_a_store_that_cannot_be_is_a_wrong_setting(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_stops_at_once_with_a_request_under_way(
+def test_service_stops_at_once_during_a_request(
     start: Start, number: signal.Signals
 ) -> None:
     service = start(metadata_first_answer_delay="2m").wait_ready()
@@ -158,7 +160,7 @@ def test_it_stops_at_once_with_a_request_under_way(
     assert "Traceback" not in service.log()
 
 
-def test_a_watch_does_not_hold_up_the_end(start: Start) -> None:
+def test_open_watch_does_not_delay_the_shutdown(start: Start) -> None:
     service = start().wait_ready()
     url = service.urls["operators"].removeprefix("http://")
     connection = HTTPConnection(url, timeout=PATIENCE_SECONDS)
@@ -192,7 +194,7 @@ def _many(vms: int) -> str:
     )
 
 
-def test_no_acknowledged_approval_is_lost_in_a_crash(start: Start) -> None:
+def test_acknowledged_approval_survives_a_crash(start: Start) -> None:
     fleet, count = _many(40), 40
     fast = {"driver_simulated_reboot": "1s", "timing_recovery": "200ms"}
     service = start(fleet, **fast).wait_ready()

@@ -23,7 +23,7 @@ QUICKEST = ("spot-preemption", "terminate-several")
         for each in builtin.scenarios()
     ],
 )
-def test_a_shipped_client_passes_and_a_sleeping_one_fails(
+def test_shipped_client_passes_and_sleeping_client_fails(
     scenario: str, tmp_path: Path
 ) -> None:
     shipped.judge(scenario, tmp_path)

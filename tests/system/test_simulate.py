@@ -121,7 +121,7 @@ def client(endpoint: str, *words: str) -> Generator[None]:
         running.wait()
 
 
-def test_a_fleet_may_be_larger_than_a_shell_s_limit_of_files(start: Start) -> None:
+def test_fleet_can_exceed_the_soft_limit_of_open_files(start: Start) -> None:
     """It has as many files open as the system allows, and says so where that is few."""
     few = ("bash", "-c", 'ulimit -Sn 100 && exec "$@"', "bash")
     found = start("--vms=150", *ANYWHERE, prefix=few).wait_ready()
@@ -133,7 +133,7 @@ def test_a_fleet_may_be_larger_than_a_shell_s_limit_of_files(start: Start) -> No
     assert "`ulimit -n`" in refused.log()
 
 
-def test_a_program_that_approves_passes(start: Start, tmp_path: Path) -> None:
+def test_approving_program_passes(start: Start, tmp_path: Path) -> None:
     found = start("mine.toml", *FAST, "--profile=strict", "--junit=report.xml")
     with client(found.wait_ready().urls["web_0"], "true"):
         assert found.ended() == 0, found.log()
@@ -164,7 +164,7 @@ def test_strict_simulator_reports_deviations_that_lenient_accepts(start: Start) 
         assert ("deviation web_0:" in found.log()) is (profile == "strict")
 
 
-def test_scenarios_run_one_after_the_other_at_the_same_addresses(
+def test_scenarios_run_in_sequence_at_the_same_addresses(
     start: Start,
 ) -> None:
     words = ("live-migration", "hardware-failure", *ANYWHERE, "--speed=6000")
@@ -178,7 +178,9 @@ def test_scenarios_run_one_after_the_other_at_the_same_addresses(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_it_cleanly(start: Start, number: signal.Signals) -> None:
+def test_signal_ends_the_simulator_cleanly(
+    start: Start, number: signal.Signals
+) -> None:
     found = start(*ANYWHERE).wait_ready()
     found.document()
     found.process.send_signal(number)
@@ -193,7 +195,7 @@ def test_signal_during_a_scenario_is_not_a_success(start: Start) -> None:
     assert found.log().splitlines()[-1].endswith("interrupted by a signal")
 
 
-def test_a_terminal_that_is_closed_ends_it_with_its_report(tmp_path: Path) -> None:
+def test_closed_terminal_ends_the_simulator_with_its_report(tmp_path: Path) -> None:
     """It sends SIGHUP, and once more when the shell has ended, and takes no lines."""
     ours, theirs = os.openpty()
     words = ("simulate", "user-reboot", *ANYWHERE, "--wait=10m", "--junit=report.xml")
@@ -253,14 +255,16 @@ def test_simulator_loops_until_a_signal(start: Start) -> None:
     assert found.ended() == 0
 
 
-def test_the_real_profile_is_slow_to_begin_and_counts_requests(start: Start) -> None:
+def test_real_profile_has_a_slow_start_and_a_rate_limit(start: Start) -> None:
     found = start(*ANYWHERE, "--profile=real", "--speed=600").wait_ready()
     assert found.document()["DocumentIncarnation"] == 1
     statuses = {http(found.urls["web_0"] + EVENTS)[0] for _ in range(30)}
     assert statuses == {200, 429}
 
 
-def test_the_usual_commands_work_against_it(start: Start, tmp_path: Path) -> None:
+def test_operator_commands_work_against_the_simulator(
+    start: Start, tmp_path: Path
+) -> None:
     found = start(*ANYWHERE, "--speed=60").wait_ready()
     found.document()
     environ = {**os.environ, "FOREWARN_URL": found.urls["operators"]}
@@ -342,7 +346,7 @@ def loopback(netns: str) -> str:
     return run("ip", "-n", netns, "address", "show", "dev", "lo")
 
 
-def test_the_real_address_is_served_and_given_back(start: Start, netns: str) -> None:
+def test_link_local_address_is_served_and_removed(start: Start, netns: str) -> None:
     found = start("--link-local", f"--netns={netns}").wait_ready()
     inside = ("ip", "netns", "exec", netns)
     assert found.urls["web_0"] == f"http://{SERVICE}:80"
@@ -373,7 +377,7 @@ def test_leftovers_of_a_killed_simulator_are_undone_at_the_next_start(
     assert later.ended() == 0
 
 
-def test_an_address_that_was_there_before_stays(start: Start, netns: str) -> None:
+def test_existing_link_local_address_is_kept(start: Start, netns: str) -> None:
     run("ip", "-n", netns, "address", "add", f"{SERVICE}/32", "dev", "lo")
     found = start("--link-local", f"--netns={netns}").wait_ready()
     found.process.send_signal(signal.SIGTERM)
@@ -422,7 +426,7 @@ def with_server(environment: Path) -> None:
     (packages / "server.pth").write_text("\n".join(sorted(ours)), encoding="utf-8")
 
 
-def test_the_built_package_has_all_that_the_first_minute_needs(
+def test_built_package_contains_everything_for_the_quick_start(
     built: Path, tmp_path: Path
 ) -> None:
     def forewarn(*words: str) -> subprocess.CompletedProcess[str]:

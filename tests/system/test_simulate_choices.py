@@ -24,7 +24,7 @@ def errors(file: Path) -> list[str]:
     return [str(each.get("message")) for each in found]
 
 
-def test_a_scenario_is_about_the_vm_that_the_user_names(start: Start) -> None:
+def test_scenario_uses_the_vm_named_by_the_user(start: Start) -> None:
     words = ("spot-preemption", "user-reboot", "--name=zeus", "--name=web_0")
     found = start(*words, *FAST).wait_ready()
     assert list(found.urls)[:2] == ["zeus", "web_0"]
@@ -34,7 +34,7 @@ def test_a_scenario_is_about_the_vm_that_the_user_names(start: Start) -> None:
     assert "evict zeus" in found.log()
 
 
-def test_a_scenario_is_played_by_vms_of_another_fleet(
+def test_scenario_runs_on_the_vms_of_a_given_fleet(
     start: Start, tmp_path: Path
 ) -> None:
     (tmp_path / "fleet.toml").write_text(SOLO, encoding="utf-8")
@@ -79,7 +79,7 @@ def test_scenario_that_times_out_reports_what_it_waited_for(
     assert why in found.log()
 
 
-def test_the_next_scenario_is_played_after_one_that_took_too_long(
+def test_next_scenario_is_played_after_a_timeout(
     start: Start,
 ) -> None:
     words = ("user-reboot", "mine.toml", "--timeout=1s", "--speed=1", "--wait=0s")
@@ -124,7 +124,7 @@ def test_unfinished_scenarios_at_a_signal_are_in_the_report(
     assert f"not ended {len(told)}, interrupted by a signal" in found.log()
 
 
-def test_a_run_that_is_killed_leaves_no_report_of_an_earlier_one(
+def test_killed_run_leaves_no_report_of_an_earlier_run(
     start: Start, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.xml"
@@ -138,7 +138,7 @@ def test_a_run_that_is_killed_leaves_no_report_of_an_earlier_one(
     assert not list(tmp_path.glob(".report*"))
 
 
-def test_a_run_that_does_not_begin_leaves_no_report_of_an_earlier_one(
+def test_run_that_does_not_start_leaves_no_report_of_an_earlier_run(
     start: Start, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.xml"
@@ -150,7 +150,7 @@ def test_a_run_that_does_not_begin_leaves_no_report_of_an_earlier_one(
     assert "user-rebot" in why
 
 
-def test_variables_stand_for_options(
+def test_environment_variables_set_options(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {

@@ -51,7 +51,7 @@ def container(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str
         process.wait(PATIENCE_SECONDS)
 
 
-def test_the_orders_in_a_container_are_carried_out(container: dict[str, str]) -> None:
+def test_requests_in_a_container_are_carried_out(container: dict[str, str]) -> None:
     endpoint = container["FOREWARN_ENDPOINT"]
 
     def status() -> int:
@@ -86,7 +86,7 @@ def _order(words: list[str], environ: dict[str, str]) -> str:
     [(f"{sys.executable} {CLIENT} true", True), ("sleep 600", False)],
     ids=["a program that approves", "a program that sleeps"],
 )
-def test_the_job_of_a_forge_passes_and_fails_with_the_program(
+def test_forge_job_passes_and_fails_with_the_program(
     environ: dict[str, str], tmp_path: Path, program: str, passes: bool
 ) -> None:
     job = ci_jobs.simulation(RECIPES / "ci" / "gitlab-ci.yml")

@@ -118,7 +118,7 @@ def resident_kib(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def test_memory_is_bounded_and_nothing_goes_wrong_of_itself(
+def test_memory_stays_bounded_without_spontaneous_errors(
     tmp_path: Path, soak_seconds: int
 ) -> None:
     log = tmp_path / "log"

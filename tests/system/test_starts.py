@@ -102,7 +102,7 @@ def kill_all_shims(folder: Path, count: int) -> None:
         eventually(lambda pid=pid: shim.identity(pid), lambda alive: alive is None)
 
 
-def test_hanging_probes_delay_neither_the_start_nor_anybody(
+def test_hanging_probes_delay_neither_the_start_nor_other_requests(
     start: Start, tmp_path: Path
 ) -> None:
     service = start(**settings(tmp_path)).wait_ready()
@@ -160,7 +160,7 @@ def test_hung_observe_delays_no_other_report(start: Start, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_refused_fleet_file_leaves_the_stored_fleet_served(
+def test_stored_fleet_is_served_after_a_refused_fleet_file(
     start: Start, broken: str
 ) -> None:
     service = start().wait_ready()
@@ -180,7 +180,7 @@ def test_refused_fleet_file_leaves_the_stored_fleet_served(
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_refused_fleet_file_without_a_stored_fleet_ends_the_start(
+def test_refused_fleet_file_without_a_stored_fleet_prevents_the_start(
     start: Start, broken: str
 ) -> None:
     service = start(BROKEN[broken])

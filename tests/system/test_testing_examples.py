@@ -40,7 +40,7 @@ def test_the_tests_of_the_sample_service_pass() -> None:
     assert "6 passed" in done.stdout
 
 
-def test_they_pass_under_unittest_too() -> None:
+def test_sample_tests_pass_under_unittest() -> None:
     file = EXAMPLES / "test_with_unittest.py"
     done = _run(sys.executable, "-W", "error", "-m", "unittest", str(file))
     assert done.returncode == 0, done.stderr
@@ -56,7 +56,7 @@ def test_a_bash_script_tests_the_sample_client() -> None:
     assert "the client approved" in done.stdout
 
 
-def test_a_bash_script_fails_with_its_client(tmp_path: Path) -> None:
+def test_bash_script_fails_if_its_client_fails(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / "testing")
     (tmp_path / "clients").mkdir()
     (tmp_path / "clients" / "watch.sh").write_text("true\n", encoding="utf-8")
@@ -65,7 +65,7 @@ def test_a_bash_script_fails_with_its_client(tmp_path: Path) -> None:
     assert '"kind":"failed","error":"Reboot' in done.stderr
 
 
-def test_the_guides_test_fails_and_then_passes(tmp_path: Path) -> None:
+def test_test_of_the_guide_fails_and_then_passes(tmp_path: Path) -> None:
     service, test, line, *_ = _blocks("tutorials/test-your-service.md", "python")
     (tmp_path / "service.py").write_text(service, encoding="utf-8")
     (tmp_path / "test_service.py").write_text(test, encoding="utf-8")
@@ -85,14 +85,14 @@ def test_the_guides_test_fails_and_then_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_the_readmes_test_passes(tmp_path: Path) -> None:
+def test_test_of_the_readme_passes(tmp_path: Path) -> None:
     (test,) = _blocks("../README.md", "python")
     (tmp_path / "test_readme.py").write_text(test, encoding="utf-8")
     done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", folder=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
-def test_a_users_own_test_is_typed(tmp_path: Path) -> None:
+def test_user_test_passes_strict_type_checks(tmp_path: Path) -> None:
     """A strict type check finds nothing unknown."""
     (tmp_path / "test_it.py").write_text(
         "import datetime\n\nimport pytest\n\n"

@@ -189,9 +189,7 @@ def test_a_bad_secret_stops_the_start(start: Start, hook: Hook, tmp_path: Path) 
 
 
 @needs_openssl
-def test_only_a_certificate_that_is_known_is_believed(
-    start: Start, tmp_path: Path
-) -> None:
+def test_only_known_certificates_are_trusted(start: Start, tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
     with receiving(tls=made.server()) as lock_scopes:
         service = start(

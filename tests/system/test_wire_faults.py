@@ -111,7 +111,7 @@ def live(fleet: StagedFleet, line: str) -> tuple[Careful, Naive, list[str], str]
     return careful, naive, [first, second], suffered
 
 
-def test_without_faults_both_live_well(fleet: StagedFleet) -> None:
+def test_both_clients_work_without_faults(fleet: StagedFleet) -> None:
     careful, naive, events, suffered = live(fleet, "")
     assert suffered == ""
     assert careful.acted == naive.acted == events
@@ -119,7 +119,7 @@ def test_without_faults_both_live_well(fleet: StagedFleet) -> None:
 
 
 @pytest.mark.parametrize("line", HARMS)
-def test_a_fault_harms_the_naive_and_not_the_careful(
+def test_fault_harms_the_naive_client_and_not_the_careful_one(
     fleet: StagedFleet, line: str
 ) -> None:
     careful, _, events, suffered = live(fleet, line)
@@ -131,7 +131,7 @@ def test_a_fault_harms_the_naive_and_not_the_careful(
     assert sum(kinds.values()) == sum(fault != "" for fault in played)
 
 
-def test_every_kind_is_shown_to_harm() -> None:
+def test_every_kind_of_fault_is_shown_to_harm() -> None:
     shown = {kind_of(line) for line in HARMS}
     assert shown == {*FAULTS} - {"ok", "replace"}
 
@@ -145,7 +145,7 @@ def test_every_kind_is_shown_to_harm() -> None:
         if kind.name not in {"ok", "replace"}
     ],
 )
-def test_an_approval_is_lost_or_taken_as_the_fault_says(
+def test_approval_is_lost_or_accepted_as_the_fault_specifies(
     fleet: StagedFleet, kind: str, approval: Approval
 ) -> None:
     argument = {"delay": " 400ms", "slow": " 20/80ms"}.get(kind, "")
@@ -172,7 +172,7 @@ def test_an_approval_is_lost_or_taken_as_the_fault_says(
     assert len(counted) == 1 + is_taken
 
 
-def test_a_playbook_is_met_in_its_order(fleet: StagedFleet) -> None:
+def test_playbook_is_played_in_order(fleet: StagedFleet) -> None:
     fleet.call(
         lambda stage: stage.faults.play(["500", "500", "timeout", "empty", "ok", "404"])
     )
@@ -192,7 +192,7 @@ def test_a_playbook_is_met_in_its_order(fleet: StagedFleet) -> None:
     assert [each.genuine for each in seen] == [0, 0, 0, 200, 200, 0, 200]
 
 
-def test_worlds_side_by_side_share_no_faults(loop: LoopThread) -> None:
+def test_parallel_worlds_share_no_faults(loop: LoopThread) -> None:
     with staged_fleet(loop) as one, staged_fleet(loop) as other:
         one.set("", "500")
         clients = [Careful(*fleet.at["web_0"]) for fleet in (one, other)]
@@ -204,7 +204,7 @@ def test_worlds_side_by_side_share_no_faults(loop: LoopThread) -> None:
         assert seen.fault == ""
 
 
-def test_one_vm_suffers_and_its_neighbour_does_not(fleet: StagedFleet) -> None:
+def test_fault_of_one_vm_does_not_affect_its_neighbor(fleet: StagedFleet) -> None:
     fleet.set("web_0", "reset")
     clients = [Careful(*fleet.at[vm]) for vm in ("web_0", "web_1")]
     for client in clients:
@@ -227,7 +227,7 @@ def test_connection_survives_slow_and_delayed_responses(fleet: StagedFleet) -> N
     connection.close()
 
 
-def test_requests_that_came_together_are_answered_in_order(fleet: StagedFleet) -> None:
+def test_pipelined_requests_are_answered_in_order(fleet: StagedFleet) -> None:
     request = f"GET {QUERY} HTTP/1.1\r\nHost: x\r\nMetadata: true\r\n\r\n".encode()
     fleet.set("web_0", "slow 60/5ms, 404, delay 20ms")
     with socket.create_connection(fleet.at["web_0"], 5) as wire:
@@ -240,7 +240,7 @@ def test_requests_that_came_together_are_answered_in_order(fleet: StagedFleet) -
     assert statuses == [b"200", b"404", b"200", b"200"]
 
 
-def test_a_silent_connection_ends_when_the_client_goes(fleet: StagedFleet) -> None:
+def test_silent_connection_ends_when_the_client_disconnects(fleet: StagedFleet) -> None:
     fleet.set("web_0", "timeout")
     client = Careful(*fleet.at["web_0"])
     client.poll()
@@ -250,7 +250,7 @@ def test_a_silent_connection_ends_when_the_client_goes(fleet: StagedFleet) -> No
         time.sleep(0.01)
 
 
-def test_a_tag_does_not_save_from_a_faulty_document(fleet: StagedFleet) -> None:
+def test_matching_tag_does_not_prevent_a_faulty_document(fleet: StagedFleet) -> None:
     connection = http.client.HTTPConnection(*fleet.at["web_0"], timeout=5)
     statuses: list[int] = []
     for line in ("", "null-events", "500"):
@@ -266,7 +266,9 @@ def test_a_tag_does_not_save_from_a_faulty_document(fleet: StagedFleet) -> None:
     connection.close()
 
 
-def test_a_poller_whose_answer_stands_is_seen_and_hit(fleet: StagedFleet) -> None:
+def test_poller_with_a_cached_response_is_recorded_and_affected(
+    fleet: StagedFleet,
+) -> None:
     connection = http.client.HTTPConnection(*fleet.at["web_0"], timeout=5)
     statuses: list[int] = []
 

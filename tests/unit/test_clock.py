@@ -6,7 +6,7 @@ from forewarn.clock import SystemClock, VirtualClock
 from forewarn.instants import MINUTE, parse_instant
 
 
-def test_virtual_clock_moves_on_request() -> None:
+def test_virtual_clock_advances_on_request() -> None:
     clock = VirtualClock(1_000_000)
     assert (clock.now(), clock.monotonic()) == (1_000_000, 0.0)
     clock.advance_to(1_000_000 + MINUTE)

@@ -20,14 +20,14 @@ def test_an_event_has_a_guid_in_upper_case() -> None:
 
 
 @pytest.mark.clause("2.3")
-def test_no_id_comes_twice() -> None:
+def test_ids_are_unique() -> None:
     ids = RandomIds()
     assert len({ids.event() for _ in range(1000)}) == 1000
     assert len({ids.short("op") for _ in range(1000)}) == 1000
 
 
 @pytest.mark.clause("2.3")
-def test_ids_of_one_order_are_sorted_and_lie_together() -> None:
+def test_event_ids_of_one_request_are_sorted_and_share_a_prefix() -> None:
     ids = RandomIds(3)
     one, other = ids.events(1000), ids.events(1000)
     for order in (one, other):
@@ -40,7 +40,7 @@ def test_ids_of_one_order_are_sorted_and_lie_together() -> None:
     assert {place_in(op) for op in typed} == {place_of(3, 12)}
 
 
-def test_request_for_one_id_draws_like_a_single_id() -> None:
+def test_batch_of_one_id_equals_a_single_id() -> None:
     one, other = RandomIds(7), RandomIds(7)
     assert one.events(1) == [other.event()]
     place = place_of(3, 12)
@@ -62,7 +62,7 @@ PLACES = st.tuples(st.integers(0, 10**6 - 1), st.integers(0, 10**12 - 1))
 
 
 @given(PLACES, PLACES)
-def test_ids_sort_as_their_places_do(
+def test_ids_sort_like_their_positions(
     one: tuple[int, int], other: tuple[int, int]
 ) -> None:
     ids = RandomIds(1)
@@ -75,7 +75,7 @@ def test_ids_sort_as_their_places_do(
         assert len(name) - 3 - len(place_in(name)) >= 6
 
 
-def test_ids_of_common_places_have_sixteen_characters() -> None:
+def test_ids_of_common_positions_have_sixteen_characters() -> None:
     ids = RandomIds(1)
     for place in ((1, 1), (32**3 - 1, 32**3 - 1), (31, 32**6 - 1)):
         assert len(ids.short("op", place=place_of(*place))) == 3 + 16
@@ -86,11 +86,11 @@ def test_ids_of_an_older_request_sort_first() -> None:
     assert place_in("rq-4h7k2m9xqa") == place_of(0, 0) < place_of(1, 0)
 
 
-def test_a_short_id_can_be_typed() -> None:
+def test_short_id_uses_unambiguous_characters() -> None:
     assert re.fullmatch(r"op-[0-9abcdefghjkmnpqrstvwxyz]{10}", RandomIds().short("op"))
 
 
-def test_a_seed_replays() -> None:
+def test_same_seed_gives_the_same_ids() -> None:
     one, other = RandomIds(7), RandomIds(7)
     assert [one.event(), one.short("op")] == [other.event(), other.short("op")]
     assert RandomIds(8).event() != RandomIds(7).event()

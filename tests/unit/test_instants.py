@@ -49,7 +49,7 @@ YEAR_9999 = parse_instant("9999-12-31T23:59:59Z")
         ("3650d", DURATION_MAX),
     ],
 )
-def test_durations_are_read(text: str, duration: int) -> None:
+def test_durations_are_parsed(text: str, duration: int) -> None:
     assert parse_duration(text) == duration
 
 
@@ -84,7 +84,7 @@ def test_a_duration_has_a_limit(text: str) -> None:
 
 
 @given(st.integers(0, DURATION_MAX))
-def test_durations_are_read_back(duration: int) -> None:
+def test_formatted_durations_are_parsed_back(duration: int) -> None:
     assert parse_duration(format_duration(duration)) == duration
 
 
@@ -98,7 +98,7 @@ def test_durations_are_read_back(duration: int) -> None:
         (1_500_000, "1s500ms"),
     ],
 )
-def test_durations_are_short(duration: int, text: str) -> None:
+def test_durations_are_formatted_briefly(duration: int, text: str) -> None:
     assert format_duration(duration) == text
 
 
@@ -115,7 +115,7 @@ def test_durations_are_short(duration: int, text: str) -> None:
         (DAY + SECOND, "1 d 1 s"),
     ],
 )
-def test_durations_in_a_sentence(duration: int, text: str) -> None:
+def test_durations_are_described_in_words(duration: int, text: str) -> None:
     assert describe_duration(duration) == text
 
 
@@ -133,7 +133,7 @@ def test_durations_in_a_sentence(duration: int, text: str) -> None:
         ("1970-01-01T00:00:00.123456789Z", 123_456),
     ],
 )
-def test_instants_are_read(text: str, instant: int) -> None:
+def test_instants_are_parsed(text: str, instant: int) -> None:
     assert parse_instant(text) == instant
 
 
@@ -145,7 +145,7 @@ def test_instants_are_read(text: str, instant: int) -> None:
         )
     )
 )
-def test_instants_are_read_as_the_library_writes_them(moment: datetime) -> None:
+def test_isoformat_instants_are_parsed(moment: datetime) -> None:
     epoch = datetime(1970, 1, 1, tzinfo=timezone.utc)
     assert parse_instant(moment.isoformat()) == (
         (moment - epoch) // timedelta(microseconds=1)
@@ -168,36 +168,36 @@ def test_invalid_instant_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["2026-11-21T10:00:00", "2026-11-21"])
-def test_an_instant_needs_its_offset(text: str) -> None:
+def test_instant_without_an_offset_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="has no offset: add Z for UTC, or"):
         parse_instant(text)
 
 
 @given(st.integers(0, YEAR_9999))
-def test_instants_are_read_back(instant: int) -> None:
+def test_formatted_instants_are_parsed_back(instant: int) -> None:
     assert parse_instant(format_instant(instant)) == instant
 
 
-def test_an_instant_has_a_fraction_only_if_there_is_one() -> None:
+def test_instant_has_a_fraction_only_if_it_is_not_zero() -> None:
     assert format_instant(EXAMPLE) == "2022-04-11T22:26:58Z"
     assert format_instant(EXAMPLE + 5) == "2022-04-11T22:26:58.000005Z"
 
 
 @pytest.mark.clause("2.7")
-def test_the_date_of_the_wire() -> None:
+def test_http_date_is_formatted() -> None:
     assert format_http_date(EXAMPLE) == "Mon, 11 Apr 2022 22:26:58 GMT"
     assert format_http_date(0) == "Thu, 01 Jan 1970 00:00:00 GMT"
 
 
 @pytest.mark.clause("2.7")
 @given(st.integers(0, YEAR_9999))
-def test_the_date_of_the_wire_has_29_characters(instant: int) -> None:
+def test_http_date_has_29_characters(instant: int) -> None:
     assert len(format_http_date(instant)) == 29
 
 
 @pytest.mark.clause("2.7")
 @given(st.integers(parse_instant("0001-01-01T00:00:00Z"), YEAR_9999))
-def test_the_date_of_the_wire_is_the_librarys(instant: int) -> None:
+def test_http_date_matches_the_standard_library(instant: int) -> None:
     moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(
         seconds=instant // SECOND
     )
@@ -205,7 +205,7 @@ def test_the_date_of_the_wire_is_the_librarys(instant: int) -> None:
 
 
 @given(st.integers(parse_instant("0001-01-01T00:00:00Z"), YEAR_9999))
-def test_the_date_of_the_wire_is_read_back(instant: int) -> None:
+def test_formatted_http_date_is_parsed_back(instant: int) -> None:
     assert parse_http_date(format_http_date(instant)) == instant // SECOND * SECOND
 
 
@@ -219,7 +219,7 @@ def test_the_date_of_the_wire_is_read_back(instant: int) -> None:
         "Sun, 11 Apr 2022 22:26:58.5 +0000",
     ],
 )
-def test_dates_of_the_wire_are_read_as_people_write_them(text: str) -> None:
+def test_http_date_variants_are_parsed(text: str) -> None:
     assert parse_http_date(text) == EXAMPLE
 
 
@@ -242,7 +242,7 @@ def test_invalid_http_date_is_refused(text: str) -> None:
 
 @pytest.mark.clause("2.7")
 @given(st.integers(-DAY, YEAR_9999))
-def test_a_whole_second_is_the_first_that_is_not_before(instant: int) -> None:
+def test_instant_is_rounded_up_to_a_whole_second(instant: int) -> None:
     rounded = round_up_to_second(instant)
     assert rounded % SECOND == 0
     assert instant <= rounded < instant + SECOND

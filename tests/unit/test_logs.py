@@ -46,7 +46,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_json_has_one_object_a_line() -> None:
+def test_json_has_one_object_per_line() -> None:
     stream = io.StringIO()
     with written(LogSettings(), stream):
         logger.info("one %s", "two\nthree", extra={"fields": {"operation": "op-1"}})
@@ -64,7 +64,7 @@ def test_json_has_one_object_a_line() -> None:
     assert "ValueError: invalid literal" in second["traceback"]
 
 
-def test_text_on_a_terminal_is_short_and_harmless() -> None:
+def test_terminal_text_is_short_and_escaped() -> None:
     stream = _Terminal()
     fields = {"operation": "op-1", "vm": ["a", "b"]}
     with written(LogSettings(), stream):
@@ -73,7 +73,7 @@ def test_text_on_a_terminal_is_short_and_harmless() -> None:
     assert line[8:] == r" red \x1b[31m (operation op-1, vm a b)"
 
 
-def test_text_in_a_file_is_dated() -> None:
+def test_text_in_a_file_has_a_timestamp() -> None:
     stream = io.StringIO()
     with written(LogSettings(format="text", level="debug"), stream):
         logger.debug("hello")
@@ -107,7 +107,7 @@ def test_frequent_lines_are_rate_limited() -> None:
     assert [line.get("left_out") for line in told[-3:]] == [left_out, None, None]
 
 
-def test_kinds_of_line_are_forgotten_when_there_are_too_many(
+def test_rate_limit_forgets_kinds_of_line_above_its_maximum(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logs, "KINDS_MAX", 5)
@@ -118,7 +118,7 @@ def test_kinds_of_line_are_forgotten_when_there_are_too_many(
     assert len(flood._kinds) <= 5
 
 
-def test_slow_reader_of_the_log_blocks_nothing(
+def test_slow_reader_of_the_log_does_not_block_logging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logs, "LINES_WAITING_MAX", 10)
@@ -141,7 +141,7 @@ def test_slow_reader_of_the_log_blocks_nothing(
     assert len(lines(stream)) == 1 + 10
 
 
-def test_stopped_reader_of_the_log_does_not_block_the_end(
+def test_stopped_reader_of_the_log_does_not_block_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logs, "LINES_WAITING_MAX", 1)

@@ -34,7 +34,7 @@ def told(heard: socket.socket) -> list[str]:
             return found
 
 
-def test_the_environment_names_it(tmp_path: Path) -> None:
+def test_supervisor_is_read_from_the_environment(tmp_path: Path) -> None:
     assert supervisor_of({}) == Supervisor()
     found = supervisor_of(
         {
@@ -72,7 +72,7 @@ def test_missing_supervisor_is_not_an_error(
 
 @pytest.mark.system
 @in_loop
-async def test_watchdog_is_fed_only_while_the_service_is_alive() -> None:
+async def test_watchdog_is_notified_only_while_the_service_is_alive() -> None:
     fed: list[tuple[str, ...]] = []
 
     class Hearing(Supervisor):

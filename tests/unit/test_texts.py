@@ -39,7 +39,7 @@ def name_of(text: str) -> str:
 
 
 @pytest.mark.parametrize("character", HARMFUL, ids=name_of)
-def test_harmful_character_is_named_with_its_place(character: str) -> None:
+def test_harmful_character_is_reported_with_its_position(character: str) -> None:
     fault = fault_of(f"abc{character}d")
     assert fault.startswith(f"character 4 is U+{ord(character):04X} (")
     assert fault.isprintable()
@@ -51,7 +51,7 @@ def test_text_of_any_script_is_allowed(text: str) -> None:
 
 
 @pytest.mark.parametrize("character", [*HARMFUL, "\U000e0001"], ids=name_of)
-def test_json_text_is_printable_and_means_the_same(character: str) -> None:
+def test_json_text_is_printable_and_has_the_same_value(character: str) -> None:
     value = {f"key{character}": [f"a{character}b", "東京", 1, None]}
     for indent in (None, 2):
         text = json_text(value, indent=indent)
@@ -61,7 +61,7 @@ def test_json_text_is_printable_and_means_the_same(character: str) -> None:
     assert printable(f"a{character}").isprintable()
 
 
-def test_json_text_of_a_large_value_with_one_harmful_character() -> None:
+def test_large_value_with_one_harmful_character_is_preserved() -> None:
     value = ["x" * 1_000_000, "\x9b"]
     assert json.loads(json_text(value)) == value
 

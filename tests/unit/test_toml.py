@@ -33,7 +33,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_deep_key_is_refused_with_its_line(form: str) -> None:
+def test_too_deep_key_is_refused_with_its_line(form: str) -> None:
     text = f"first = 1\r\n# {DEEP}\n{FORMS[form]}\n"
     with pytest.raises(toml.DeepKeyError, match="more than 64 names") as caught:
         toml.loads(text)
@@ -42,7 +42,7 @@ def test_deep_key_is_refused_with_its_line(form: str) -> None:
 
 
 @pytest.mark.parametrize("names", [1, 3, 64])
-def test_key_of_so_many_names_is_read(names: int) -> None:
+def test_key_with_the_maximum_number_of_names_is_read(names: int) -> None:
     text = ".".join("a" * names) + " = 1"
     assert toml.loads(text) == tomllib.loads(text)
 
@@ -82,7 +82,7 @@ READERS: dict[str, Callable[[str, Path], object]] = {
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("form", ["key", "inline table"])
 @pytest.mark.parametrize("reader", READERS)
-def test_every_reader_has_the_limit(reader: str, form: str, tmp_path: Path) -> None:
+def test_each_reader_enforces_the_limit(reader: str, form: str, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="more than 64 names") as caught:
         READERS[reader](f"\n[[host]]\n{FORMS[form]}\n", tmp_path)
     assert "toml:3: " in str(caught.value)
@@ -122,5 +122,5 @@ def test_characters_are_escaped_for_toml(text: str, written: str) -> None:
     assert toml.text(text) == written
 
 
-def test_nan_is_written() -> None:
+def test_nan_is_written_as_toml() -> None:
     assert toml.value(float("nan")) == "nan"

@@ -67,7 +67,7 @@ def journal(bench: Bench) -> Journal:
     return bench.journal
 
 
-def test_before_the_first_save_the_memory_counts_as_lost(journal: Journal) -> None:
+def test_journal_is_new_before_its_first_save(journal: Journal) -> None:
     new = journal.load()
     assert is_new(new)
     assert journal.load() == new
@@ -76,7 +76,7 @@ def test_before_the_first_save_the_memory_counts_as_lost(journal: Journal) -> No
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_no_two_journals_have_the_same_name(kind: str, tmp_path: Path) -> None:
+def test_journal_names_are_unique(kind: str, tmp_path: Path) -> None:
     names: set[str] = set()
     for number in range(20):
         folder = tmp_path / str(number)
@@ -99,14 +99,16 @@ def test_saved_memory_is_loaded(journal: Journal) -> None:
     assert journal.load() == memory
 
 
-def test_tasks_keep_their_order_when_some_go_and_come(journal: Journal) -> None:
+def test_tasks_keep_their_order_when_some_are_removed_or_added(
+    journal: Journal,
+) -> None:
     a, b, c, d = (task_of(name) for name in "abcd")
     for tasks in ((a, b, c), (a, c), (a, c, b), (c, b, a), (d, a), (), (b,)):
         journal.save(Memory(tasks=tasks))
         assert journal.load().tasks == tasks
 
 
-def test_a_task_that_changed_is_saved_in_its_place(journal: Journal) -> None:
+def test_changed_task_keeps_its_position(journal: Journal) -> None:
     tasks = [task_of(name) for name in "abc"]
     journal.save(Memory(tasks=tuple(tasks)))
     tasks[1] = replace(tasks[1], stage=Stage.RECOVERING, gone=START)
@@ -115,7 +117,7 @@ def test_a_task_that_changed_is_saved_in_its_place(journal: Journal) -> None:
 
 
 @pytest.mark.parametrize("event_id", ["", "'; --", "\ud800", "\x00", "é", "E" * 9_000])
-def test_an_event_may_be_called_anything(bench: Bench, event_id: str) -> None:
+def test_event_id_can_be_any_text(bench: Bench, event_id: str) -> None:
     journal = bench.journal
     memory = Memory(tasks=(task_of(event_id),))
     journal.save(memory, [note_of(event_id, detail="\udcff")])
@@ -127,7 +129,7 @@ def test_an_event_may_be_called_anything(bench: Bench, event_id: str) -> None:
     ]
 
 
-def test_the_history_gives_the_latest_first(journal: Journal) -> None:
+def test_history_returns_the_latest_first(journal: Journal) -> None:
     notes = [note_of("E1", detail="1"), note_of("E2"), note_of("E1", detail="3")]
     journal.save(Memory(), notes[:2])
     journal.save(Memory(), notes[2:])
@@ -165,7 +167,7 @@ def test_saved_note_is_queued_for_each_sink(journal: Journal) -> None:
     assert not journal.queued("other", limit=9)
 
 
-def test_a_notification_number_is_never_used_again(journal: Journal) -> None:
+def test_notification_number_is_never_reused(journal: Journal) -> None:
     seen: set[int] = set()
     for _ in range(3):
         journal.save(Memory(), [note_of()])
@@ -179,7 +181,7 @@ def test_a_notification_number_is_never_used_again(journal: Journal) -> None:
         journal.delivered(numbers)
 
 
-def test_too_many_notifications_push_the_oldest_out(journal: Journal) -> None:
+def test_too_many_notifications_drop_the_oldest(journal: Journal) -> None:
     assert journal.dropped() == 0
     journal.save(Memory(), [note_of(f"E{number}") for number in range(5)])
     assert [each.body[:2] for each in journal.queued("hook", limit=9)] == [
@@ -201,7 +203,7 @@ def test_notes_of_removed_sinks_are_dropped(journal: Journal) -> None:
     assert journal.dropped() == 0
 
 
-def test_orders_are_taken_once(bench: Bench) -> None:
+def test_each_order_is_returned_once(bench: Bench) -> None:
     journal = bench.journal
     assert not journal.take_orders()
     bench.order("E1")

@@ -32,7 +32,7 @@ def expiring(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
         yield made
 
 
-def test_lock_that_is_free_is_taken_and_released(bench: Bench) -> None:
+def test_free_lock_is_acquired_and_released(bench: Bench) -> None:
     lock = lock_of(bench)
     assert bench.holders() == set()
     assert lock.take("web_0", context()).is_held
@@ -41,7 +41,7 @@ def test_lock_that_is_free_is_taken_and_released(bench: Bench) -> None:
     assert bench.holders() == set()
 
 
-def test_taking_twice_and_releasing_twice_does_no_harm(bench: Bench) -> None:
+def test_acquire_and_release_are_idempotent(bench: Bench) -> None:
     lock = lock_of(bench)
     lock.release("web_0", context())
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_each_group_is_a_separate_lock(bench: Bench) -> None:
     assert (bench.holders(), bench.holders("db")) == (set(), {"web_0"})
 
 
-def test_another_agent_with_the_same_id_has_the_same_slot(bench: Bench) -> None:
+def test_agent_with_the_same_id_shares_the_slot(bench: Bench) -> None:
     """After a crash, the next agent does not know what was requested."""
     assert lock_of(bench).take("web_0", context()).is_held
     assert lock_of(bench).take("web_0", context()).is_held
@@ -93,7 +93,7 @@ def test_another_agent_with_the_same_id_has_the_same_slot(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["wéb_0", "web 0", 'we"b', "a" * 200, "web_0/x"])
-def test_any_name_may_hold_it(bench: Bench, name: str) -> None:
+def test_holder_can_have_any_name(bench: Bench, name: str) -> None:
     lock = lock_of(bench)
     assert lock.take(name, context()).is_held
     assert bench.holders() == {name}
@@ -102,9 +102,7 @@ def test_any_name_may_hold_it(bench: Bench, name: str) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 3])
-def test_many_at_once_never_hold_more_than_there_are_slots(
-    bench: Bench, slots: int
-) -> None:
+def test_concurrent_holders_never_exceed_the_slots(bench: Bench, slots: int) -> None:
     """Each takes it, looks who has it, and gives it back, again and again."""
     names = [f"web_{number}" for number in range(8)]
     locks = {name: lock_of(bench, holders=slots) for name in names}
@@ -157,7 +155,7 @@ def test_lock_is_kept_while_its_backend_is_unavailable(bench: Bench) -> None:
     assert bench.holders() == set()
 
 
-def test_look_changes_nothing(bench: Bench) -> None:
+def test_look_does_not_change_the_lock(bench: Bench) -> None:
     lock = lock_of(bench)
     assert lock.look(context())
     lock.take("web_0", context())
@@ -175,7 +173,7 @@ def test_grant_states_the_expiry_time(expiring: Bench) -> None:
     assert before + HOUR <= grant.until <= SystemClock().now() + HOUR
 
 
-def test_slot_of_one_that_is_not_heard_of_any_more_is_free(expiring: Bench) -> None:
+def test_slot_of_a_silent_holder_expires(expiring: Bench) -> None:
     lost, other = lock_of(expiring), lock_of(expiring)
     assert lost.take("web_0", context()).is_held
     assert not other.take("web_1", context()).is_held

@@ -222,9 +222,7 @@ def test_driver_carries_out_all_of_its_actions(world: World, action: Action) -> 
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_observation_matches_the_work_of_the_driver(
-    world: World, action: Action
-) -> None:
+def test_observation_matches_the_completed_action(world: World, action: Action) -> None:
     world.begin(call_of(action))
     world.pass_until_reported()
     moved = action in {Action.LIVE_MIGRATE, Action.REDEPLOY}
@@ -237,20 +235,20 @@ def test_observing_an_unknown_vm_returns_an_empty_observation(world: World) -> N
     assert world.driver.observe(["other"]) == {"other": Observation()}
 
 
-def test_a_call_made_twice_is_done_once(world: World) -> None:
+def test_repeated_call_runs_once(world: World) -> None:
     world.begin(call_of())
     world.begin(call_of())
     assert len(world.pass_until_reported()) == 1
     assert world.late_reports() == []
 
 
-def test_a_report_comes_once(world: World) -> None:
+def test_report_is_delivered_once(world: World) -> None:
     world.begin(call_of())
     assert len(world.pass_until_reported()) == 1
     assert world.late_reports() == []
 
 
-def test_reports_come_when_their_time_has_come(world: World) -> None:
+def test_reports_are_delivered_when_due(world: World) -> None:
     world.begin(call_of(Action.REBOOT, operation="op-long"))
     world.begin(call_of(Action.FREEZE, operation="op-short"))
     assert world.driver.reports(now=world.now) == []
@@ -266,14 +264,14 @@ def test_a_newer_generation_replaces_an_older_one(world: World) -> None:
     assert world.late_reports() == []
 
 
-def test_an_older_generation_that_comes_late_is_not_done(world: World) -> None:
+def test_late_call_of_an_older_generation_is_not_run(world: World) -> None:
     world.begin(call_of(generation=2))
     with pytest.raises(OutcomeUnknownError, match="call 2 of this operation"):
         world.begin(call_of(generation=1))
     assert [each.generation for each in world.pass_until_reported()] == [2]
 
 
-def test_an_older_generation_is_never_called_undone(world: World) -> None:
+def test_older_generation_is_never_reported_as_not_started(world: World) -> None:
     world.begin(call_of(generation=2))
     assert world.probe(call_of(generation=1)) is ProbeState.UNKNOWN
 
@@ -284,7 +282,7 @@ def test_probe_reports_a_call_that_has_not_started(world: World) -> None:
     assert world.probe(call_of(generation=2)) is ProbeState.NOT_STARTED
 
 
-def test_memory_keeps_its_identity_over_a_restart(world: World) -> None:
+def test_memory_keeps_its_identity_across_a_restart(world: World) -> None:
     memory = world.driver.memory
     assert memory
     world.reopen()
@@ -304,7 +302,7 @@ def test_emptied_memory_has_another_identity_and_answers_unknown(world: World) -
 
 
 @pytest.mark.parametrize("memory", ["memory-of-another", ""])
-def test_call_of_other_or_unknown_memory_is_never_not_started(
+def test_call_of_other_or_unknown_memory_is_never_reported_as_not_started(
     world: World, memory: str
 ) -> None:
     assert world.probe_for(call_of(), memory) is ProbeState.UNKNOWN
@@ -321,7 +319,7 @@ def test_probe_reports_running_and_done_calls(world: World) -> None:
     assert world.probe(call_of()) is ProbeState.DONE
 
 
-def test_a_probe_that_brings_the_report_takes_its_place(world: World) -> None:
+def test_report_returned_by_a_probe_is_not_delivered_again(world: World) -> None:
     world.begin(call_of())
     world.pass_long()
     probe = world.driver.probe("op-1", 1, now=world.now, memory="")
@@ -348,7 +346,7 @@ def test_a_call_ends_while_the_service_is_away(world: World) -> None:
     )
 
 
-def test_a_report_that_was_given_is_still_known_after_a_crash(world: World) -> None:
+def test_delivered_report_is_still_known_after_a_crash(world: World) -> None:
     world.begin(call_of())
     world.pass_until_reported()
     world.reopen()
@@ -368,7 +366,7 @@ def test_a_call_is_not_done_again_after_a_crash(world: World) -> None:
 # A backup was put back: control knows less than its driver
 
 
-def test_a_call_that_has_ended_and_is_begun_again_reports_its_end_again(
+def test_repeating_an_ended_call_reports_its_result_again(
     world: World,
 ) -> None:
     world.begin(call_of(Action.FREEZE))
@@ -381,7 +379,7 @@ def test_a_call_that_has_ended_and_is_begun_again_reports_its_end_again(
     assert world.probe(call_of(Action.FREEZE)) is ProbeState.DONE
 
 
-def test_an_older_generation_that_has_ended_reports_its_own_end(world: World) -> None:
+def test_ended_older_generation_reports_its_own_result(world: World) -> None:
     first = call_of(Action.LIVE_MIGRATE)
     second = replace(first, generation=2, vms=(CallVm(vm="web_1", to_host="h2"),))
     told: list[Report] = []
@@ -397,7 +395,7 @@ def test_an_older_generation_that_has_ended_reports_its_own_end(world: World) ->
     assert world.late_reports() == []
 
 
-def test_stopped_call_that_is_begun_again_is_reported_as_failed(world: World) -> None:
+def test_repeating_a_stopped_call_reports_a_failure(world: World) -> None:
     world.begin(call_of())
     assert world.abort(call_of())
     world.begin(call_of())
@@ -405,7 +403,7 @@ def test_stopped_call_that_is_begun_again_is_reported_as_failed(world: World) ->
     assert report.verdict is Verdict.FAILED
 
 
-def test_other_work_of_the_same_name_is_neither_done_nor_called_done(
+def test_different_call_with_the_same_id_is_refused(
     world: World,
 ) -> None:
     world.begin(call_of(Action.REDEPLOY))
@@ -416,7 +414,7 @@ def test_other_work_of_the_same_name_is_neither_done_nor_called_done(
     assert world.late_reports() == []
 
 
-def test_a_stopped_call_does_not_end(world: World) -> None:
+def test_stopped_call_never_reports_an_end(world: World) -> None:
     world.begin(call_of())
     assert world.abort(call_of())
     assert world.probe(call_of()) is ProbeState.FAILED
@@ -432,7 +430,7 @@ def test_ended_or_unknown_call_cannot_be_stopped(world: World) -> None:
     assert world.probe(call_of()) is ProbeState.DONE
 
 
-def test_a_stop_of_an_older_generation_leaves_the_newer_alone(world: World) -> None:
+def test_stop_of_an_older_generation_does_not_affect_the_newer(world: World) -> None:
     world.begin(call_of(generation=2))
     assert not world.abort(call_of(generation=1))
     assert [each.generation for each in world.pass_until_reported()] == [2]
@@ -446,7 +444,7 @@ def test_late_stop_of_an_older_generation_keeps_the_newer_call(world: World) -> 
     assert [each.generation for each in world.pass_until_reported()] == [2]
 
 
-def test_a_stop_is_remembered_over_a_crash(world: World) -> None:
+def test_stop_survives_a_crash(world: World) -> None:
     world.begin(call_of())
     world.abort(call_of())
     world.reopen()

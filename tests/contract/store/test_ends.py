@@ -16,7 +16,7 @@ def get_host(store: Store) -> Host | None:
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) -> None:
+def test_ended_transaction_rejects_further_use(store: Store, end: str) -> None:
     tx = begin(store)
     getattr(tx, end)()
     with pytest.raises(StoreError):
@@ -28,7 +28,7 @@ def test_a_transaction_that_has_ended_does_nothing_more(store: Store, end: str) 
     tx.rollback()
 
 
-def test_a_closed_store_does_nothing_more(store: Store) -> None:
+def test_closed_store_rejects_further_use(store: Store) -> None:
     add_host(store)
     tx = begin(store)
     tx.add(Host(name="h2"))
@@ -44,7 +44,7 @@ def test_a_closed_store_does_nothing_more(store: Store) -> None:
         get_host(store)
 
 
-def test_a_store_is_not_closed_by_its_own_transaction(store: Store) -> None:
+def test_store_cannot_be_closed_by_its_own_transaction(store: Store) -> None:
     with pytest.raises(AssertionError):
         store.transact(lambda tx: store.close())
     add_host(store)

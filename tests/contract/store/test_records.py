@@ -67,7 +67,7 @@ def test_unknown_record_is_read_as_none(store: Store) -> None:
     assert get_host(store) is None
 
 
-def test_a_record_comes_back_as_it_was(store: Store) -> None:
+def test_record_is_read_back_unchanged(store: Store) -> None:
     assert add_host(store) == HOST
     assert get_host(store) == HOST
 
@@ -86,7 +86,7 @@ def test_a_second_record_with_the_same_key_is_refused(store: Store) -> None:
     assert get_host(store) == HOST
 
 
-def test_a_key_is_free_again_after_its_removal(store: Store) -> None:
+def test_key_can_be_reused_after_removal(store: Store) -> None:
     old = add_host(store)
 
     def work(tx: Transaction) -> None:
@@ -141,14 +141,14 @@ def test_writing_to_a_missing_record_is_refused(store: Store) -> None:
     assert get_host(store) is None
 
 
-def test_a_record_keeps_its_key(store: Store) -> None:
+def test_key_of_a_record_cannot_be_replaced(store: Store) -> None:
     old = add_host(store)
     with pytest.raises(AssertionError):
         store.transact(lambda tx: tx.replace(old, replace(old, name="h2")))
     assert get_host(store) == HOST
 
 
-def test_a_refused_write_leaves_the_transaction_as_it_was(store: Store) -> None:
+def test_refused_write_leaves_the_transaction_unchanged(store: Store) -> None:
     old = add_host(store)
     stale = replace(old, revision=7)
 
@@ -222,7 +222,7 @@ def test_operation_is_indexed_by_its_current_vms_and_scopes(store: Store) -> Non
     assert find(kinds.OPERATIONS_OF_SCOPE) == []
 
 
-def test_a_value_that_is_named_twice_finds_the_record_once(store: Store) -> None:
+def test_record_with_a_repeated_value_is_found_once(store: Store) -> None:
     entry = AuditEntry(
         entry_id="1",
         at=1,
@@ -236,7 +236,7 @@ def test_a_value_that_is_named_twice_finds_the_record_once(store: Store) -> None
     assert found == [entry]
 
 
-def test_entry_about_operation_is_found_through_everything_the_operation_names(
+def test_entry_about_an_operation_is_found_by_everything_it_names(
     store: Store,
 ) -> None:
     operation = replace(

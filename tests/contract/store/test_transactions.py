@@ -55,7 +55,7 @@ def capacity(store: Store, name: str) -> int | None:
 # -- again after a conflict --------------------------------------------------------
 
 
-def test_work_that_met_another_writer_reads_afresh(store: Store) -> None:
+def test_conflicting_work_is_retried_with_new_reads(store: Store) -> None:
     add_hosts(store, "h1")
     others: list[int] = []
 
@@ -82,7 +82,7 @@ def test_work_that_met_another_writer_reads_afresh(store: Store) -> None:
     assert len(attempts) == 1 + len(others)
 
 
-def test_work_is_run_again_only_so_often(store: Store) -> None:
+def test_conflicting_work_is_retried_a_limited_number_of_times(store: Store) -> None:
     attempts: list[int] = []
 
     def work(tx: Transaction) -> None:
@@ -97,7 +97,7 @@ def test_work_is_run_again_only_so_often(store: Store) -> None:
     assert store.read(lambda reader: reader.get(Tenant, "shop")) is None
 
 
-def test_the_last_attempt_counts(store: Store) -> None:
+def test_last_attempt_can_succeed(store: Store) -> None:
     attempts: list[int] = []
 
     def work(tx: Transaction) -> int:
@@ -129,7 +129,7 @@ def test_work_with_a_stale_record_may_read_again(store: Store) -> None:
     assert found == replace(held[0], zone="2", revision=2)
 
 
-def test_a_transaction_inside_another_is_refused(store: Store) -> None:
+def test_nested_transaction_is_refused(store: Store) -> None:
     add_hosts(store, "h1")
 
     def work(tx: Transaction) -> int:
@@ -194,7 +194,7 @@ def test_no_update_is_lost(store: Store) -> None:
 
 
 @pytest.mark.slow
-def test_one_key_is_added_once(store: Store) -> None:
+def test_concurrent_adds_of_one_key_succeed_once(store: Store) -> None:
     def add(zone: str) -> Work:
         def work(tx: HandTransaction) -> Iterator[None]:
             yield
@@ -252,7 +252,7 @@ def test_rule_over_two_rows_holds_with_the_safety_row(
 
 
 @pytest.mark.slow
-def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -> None:
+def test_writers_of_different_scopes_both_succeed_eventually(store: Store) -> None:
     def increment(name: str) -> Work:
         def work(tx: HandTransaction) -> Iterator[None]:
             tx.lock_safety_rows([name])
@@ -275,7 +275,7 @@ def test_writers_of_different_scopes_both_get_through_in_the_end(store: Store) -
             assert capacity(store, name) == number, order
 
 
-def test_a_conflict_leaves_nothing_of_the_loser(store: Store) -> None:
+def test_conflict_leaves_no_writes_of_the_loser(store: Store) -> None:
     add_hosts(store, "h1")
     first, second = begin(store), begin(store)
     losers: list[HandTransaction] = []
@@ -309,7 +309,7 @@ def test_reader_does_not_see_uncommitted_changes(store: Store) -> None:
     assert capacity(store, "h1") == 1
 
 
-def test_a_reader_sees_one_moment(store: Store) -> None:
+def test_reader_sees_a_consistent_snapshot(store: Store) -> None:
     add_hosts(store, "h1", "h2")
 
     def write(tx: Transaction) -> None:
@@ -346,7 +346,7 @@ def test_any_thread_may_read_while_another_writes(store: Store) -> None:
     assert seen == [0]
 
 
-def test_writers_in_threads_lose_nothing(store: Store) -> None:
+def test_concurrent_writer_threads_lose_no_update(store: Store) -> None:
     add_hosts(store, "h1")
 
     def write() -> None:
@@ -361,7 +361,7 @@ def test_writers_in_threads_lose_nothing(store: Store) -> None:
     assert capacity(store, "h1") == 80
 
 
-def test_an_error_of_a_reader_is_passed_on(store: Store) -> None:
+def test_error_in_a_reader_is_propagated(store: Store) -> None:
     def work(reader: Reader) -> None:
         raise LookupError("work failed")
 

@@ -106,7 +106,7 @@ def forewarn(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 @pytest.mark.usefixtures("host")
-def test_a_plan_is_a_script_and_needs_no_right(
+def test_plan_is_a_script_and_needs_no_privileges(
     forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -161,7 +161,7 @@ def test_undo_removes_routes_first_and_rules_last(host: Host, forewarn: Run) -> 
     assert loaded == "table inet forewarn\ndelete table inet forewarn\n"
 
 
-def test_undo_where_there_is_nothing_does_nothing(host: Host, forewarn: Run) -> None:
+def test_undo_without_state_does_nothing(host: Host, forewarn: Run) -> None:
     host.install("nft", "ip")
     assert forewarn("undo") == (0, "nothing to remove\n", "")
     assert host.log() == []
@@ -246,7 +246,7 @@ def test_missing_program_is_reported_with_its_package(
     assert err == f"forewarn: {told}\n"
 
 
-def test_a_program_that_fails_is_quoted(host: Host, forewarn: Run) -> None:
+def test_failed_program_is_quoted(host: Host, forewarn: Run) -> None:
     host.failing = "echo 'no such thing' >&2; exit 1"
     host.install("nft", "ip")
     status, _, err = forewarn("apply")
@@ -254,7 +254,7 @@ def test_a_program_that_fails_is_quoted(host: Host, forewarn: Run) -> None:
     assert err.startswith("no such thing\nforewarn: `nft -f -` failed\n")
 
 
-def test_a_program_that_hangs_is_given_up(
+def test_hanging_program_is_stopped(
     host: Host, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(addresses, "PROGRAM_SECONDS_MAX", 0.05)
@@ -264,7 +264,7 @@ def test_a_program_that_hangs_is_given_up(
     assert (status, err) == (1, "forewarn: `nft -f -` timed out\n")
 
 
-def test_a_file_that_is_wrong_changes_nothing(host: Host, forewarn: Run) -> None:
+def test_invalid_file_changes_nothing(host: Host, forewarn: Run) -> None:
     (host.folder / "fleet.toml").write_text("[[vm]]\n", encoding="utf-8")
     for words in (("plan", "--fleet", "fleet.toml"), ("plan", "fleet.toml")):
         status, out, err = forewarn(*words)

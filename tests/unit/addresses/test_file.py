@@ -74,14 +74,14 @@ def test_hostile_and_empty_files_are_refused(text: str, told: str) -> None:
     assert any(line.startswith(told) for line in problems(text)), problems(text)
 
 
-def test_the_least_and_the_last_table_may_be_used() -> None:
+def test_lowest_and_highest_table_numbers_are_accepted() -> None:
     for table in (1, TABLE_MAX):
         assert read_plan(f"table = {table}\n{PORT}", name="a", vms=FLEET).table == table
     [told] = problems(f"table = {TABLE_MAX + 1}\n{PORT}", with_fleet=True)
     assert told == f"a:1: table: must be 1 to {TABLE_MAX}, not {TABLE_MAX + 1}"
 
 
-def test_a_listener_of_both_families_leads_guests_too() -> None:
+def test_dual_stack_listener_accepts_guests() -> None:
     [port] = read_plan('listen = "[::]:80"\n' + PORT, name="a", vms=FLEET).ports
     assert port.listener == Listener("::", 80)
 
@@ -94,7 +94,7 @@ def test_problems_are_reported_in_the_order_of_lines() -> None:
     ]
 
 
-def test_a_vm_that_the_fleet_does_not_have_is_refused() -> None:
+def test_vm_that_is_not_in_the_fleet_is_refused() -> None:
     assert problems(PORT.replace("web_0", "web_9"), with_fleet=True)[0] == (
         'a:2: port.vm: the fleet has no VM "web_9" (did you mean "web_1"?)'
     )

@@ -48,7 +48,7 @@ def said(routing: Routing, present: Routing | None = None) -> list[str]:
     return [" ".join(words) for words in changes(present or Routing(), routing)]
 
 
-def test_by_source_address_one_table_leads_to_all() -> None:
+def test_routing_by_source_address_uses_one_table() -> None:
     assert said(wanted(BY_SOURCE)) == [
         "route replace local 169.254.169.254 dev lo table local proto 169",
         "route replace 192.0.2.4 dev tap-web0 table 16925 proto 169",
@@ -58,7 +58,7 @@ def test_by_source_address_one_table_leads_to_all() -> None:
     ]
 
 
-def test_by_listener_each_has_a_table_and_one_is_for_the_way_back() -> None:
+def test_routing_by_listener_uses_one_table_per_guest_and_a_return_table() -> None:
     assert said(wanted(BY_LISTENER)) == [
         "route replace local 169.254.169.254 dev lo table local proto 169",
         "route replace default dev tap-web0 table 200 proto 169",
@@ -80,7 +80,7 @@ def test_by_listener_each_has_a_table_and_one_is_for_the_way_back() -> None:
 
 
 @pytest.mark.parametrize("plan", [BY_SOURCE, BY_LISTENER])
-def test_a_device_that_is_not_there_gets_no_route(plan: object) -> None:
+def test_missing_device_gets_no_route(plan: object) -> None:
     assert plan in {BY_SOURCE, BY_LISTENER}
     for each in (BY_SOURCE, BY_LISTENER):
         routes = wanted(each, devices={"tap-web1", "vmbr0"}).routes
@@ -105,7 +105,7 @@ def test_routes_of_an_earlier_plan_are_removed_first() -> None:
     ] * 4
 
 
-def test_kernel_state_identifies_forewarns_routes() -> None:
+def test_kernel_state_identifies_routes_of_forewarn() -> None:
     present = read_routing(
         [
             {"type": "local", "dst": "169.254.169.254", "dev": "lo", "table": "local"},

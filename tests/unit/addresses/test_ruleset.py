@@ -64,7 +64,7 @@ listen = "169.254.169.254:8302"
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_rules_are_those_that_were_read_and_found_right(
+def test_ruleset_matches_the_reviewed_file(
     name: str, pytestconfig: pytest.Config
 ) -> None:
     text = ruleset(read_plan(PLANS[name], name="addresses.toml"))
@@ -75,7 +75,7 @@ def test_rules_are_those_that_were_read_and_found_right(
     assert text == golden.read_text(encoding="utf-8")
 
 
-def test_removal_names_a_table_before_it_removes_it() -> None:
+def test_removal_declares_a_table_before_deleting_it() -> None:
     assert removal(FAMILIES) == (
         "table inet forewarn\ndelete table inet forewarn\n"
         "table bridge forewarn\ndelete table bridge forewarn\n"
@@ -83,6 +83,6 @@ def test_removal_names_a_table_before_it_removes_it() -> None:
     assert not removal([])
 
 
-def test_a_plan_may_know_no_address() -> None:
+def test_plan_without_addresses_is_accepted() -> None:
     text = PLANS["routed-by-listener"].replace('address = "192.0.2.4"\n', "")
     assert "elements" not in ruleset(read_plan(text, name="addresses.toml"))

@@ -112,7 +112,7 @@ def test_unknown_outcome_of_a_silent_driver_is_a_problem(
     assert problem["actions"] == ["resolve"]
 
 
-def test_answers_have_tags_and_unchanged_ones_are_not_sent_again(
+def test_answers_have_tags_and_unchanged_ones_return_304(
     client: TestClient,
 ) -> None:
     for path in ("problems", "waits", "capacity", "operations", "fleet"):
@@ -239,7 +239,7 @@ def test_actionable_blockers_come_first(
     )
 
 
-def test_anything_with_a_name_is_explained(
+def test_every_named_object_is_explained(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot", at_once=1)
@@ -296,7 +296,7 @@ def test_unknown_name_is_reported_with_suggestions(
     assert hint in told["hint"]
 
 
-def test_a_tenant_sees_its_own_problems_and_waits_and_no_capacity() -> None:
+def test_tenant_sees_only_its_problems_and_waits_and_no_capacity() -> None:
     shared = Shared()
     shared.gateway.enable("web_0")
     shared.gateway.enable("hidden-db-0")

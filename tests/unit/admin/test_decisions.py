@@ -45,14 +45,14 @@ def sent(decision: Decision) -> Any:
 
 
 @pytest.mark.parametrize("name", DECISIONS)
-def test_an_order_that_was_sent_is_the_same(name: str) -> None:
+def test_decision_is_read_back_unchanged(name: str) -> None:
     once = Once(caller="alice", key="k", digest="d")
     for decision in (order(name), order(name, once=once)):
         assert read_message(sent(decision)) == decision
 
 
 @pytest.mark.parametrize("name", sorted(set(DECISIONS) - {"use"}))
-def test_each_order_has_its_route(name: str) -> None:
+def test_each_request_has_a_route(name: str) -> None:
     assert DEMANDS[f"POST /v1/{DECISIONS[name].path}"].writes
 
 
@@ -82,7 +82,7 @@ def test_every_route_that_orders_is_in_the_table() -> None:
         {"more": 1},
     ],
 )
-def test_nothing_else_passes(change: dict[str, Any]) -> None:
+def test_invalid_message_is_refused(change: dict[str, Any]) -> None:
     with pytest.raises(BadRequestError):
         read_message({**sent(order("maintain")), **change})
 
@@ -105,7 +105,7 @@ def judged(shared: Shared, caller: Caller, name: str = "reboot") -> None:
     shared.gateway.plane.order(decision.who, decision, now=shared.gateway.now())
 
 
-def test_the_rights_are_judged_again_in_the_transaction() -> None:
+def test_rights_are_checked_again_in_the_transaction() -> None:
     shared = Shared()
     made = shared.order("tokens", tenant="shop", name="ci")
     caller = Caller(name="shop/ci", tenant="shop", token_id=made["id"])

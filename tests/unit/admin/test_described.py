@@ -72,7 +72,7 @@ def operations(app: FastAPI) -> list[Any]:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
-def test_answers_are_as_described(
+def test_answers_match_the_description(
     app: FastAPI,
     operations: list[Any],
     mode: GenerationMode,

@@ -60,7 +60,7 @@ def test_every_request_has_an_example_and_described_fields(
             assert member["description"], (path, name)
 
 
-def test_the_examples_are_good(client: TestClient, description: Any) -> None:
+def test_examples_are_valid(client: TestClient, description: Any) -> None:
     schemas = description["components"]["schemas"]
     for path, verbs in description["paths"].items():
         if "post" in verbs:
@@ -77,7 +77,9 @@ def check(value: Any, model: type[BaseModel]) -> None:
     model.model_validate(value)
 
 
-def test_answers_are_as_described(client: TestClient, gateway: LocalGateway) -> None:
+def test_answers_match_the_description(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     gateway.enable("web_0")
     made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "redeploy"})
     check(made.json(), shapes.MadeShape)
@@ -123,7 +125,7 @@ class Links(HTMLParser):
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
-def test_the_page_needs_nothing_from_elsewhere(client: TestClient, path: str) -> None:
+def test_page_loads_nothing_from_other_servers(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert answer.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in answer.headers["content-security-policy"]

@@ -87,7 +87,7 @@ def test_export_then_apply_changes_nothing(
     assert api.export() == exported
 
 
-def test_a_deleted_vm_is_not_written_and_so_forgotten(
+def test_deleted_vm_is_not_exported_and_so_removed(
     served: tuple[FastAPI, TestClient],
 ) -> None:
     api = Api(served)

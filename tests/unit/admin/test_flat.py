@@ -68,7 +68,7 @@ def test_parse_error_states_the_reason(data: bytes, why: str) -> None:
         read(data, 3)
 
 
-def test_members_are_bounded() -> None:
+def test_member_count_is_limited() -> None:
     many = json.dumps({f"m{number}": 1 for number in range(21)}).encode()
     with pytest.raises(FlatError, match="more than 20 members"):
         read(many, 10)

@@ -26,7 +26,7 @@ def test_the_fleet_is_listed(client: TestClient) -> None:
     assert fleet["next"] is None
 
 
-def test_the_fleet_has_pages(client: TestClient) -> None:
+def test_fleet_is_listed_in_pages(client: TestClient) -> None:
     found: list[str] = []
     after = ""
     while True:
@@ -48,7 +48,7 @@ def test_applying_an_exported_fleet_changes_nothing(client: TestClient) -> None:
     assert post(client, "plan", answer.text)["is_empty"]
 
 
-def test_a_sound_file_is_counted(client: TestClient) -> None:
+def test_objects_of_a_valid_file_are_counted(client: TestClient) -> None:
     assert post(client, "validate", FLEET) == {
         "tenants": 2,
         "scopes": 3,
@@ -57,7 +57,7 @@ def test_a_sound_file_is_counted(client: TestClient) -> None:
     }
 
 
-def test_a_plan_changes_nothing_and_an_application_does(client: TestClient) -> None:
+def test_plan_changes_nothing_and_apply_does(client: TestClient) -> None:
     text = FLEET + '\n[[host]]\nname = "h9"\n'
     plan = post(client, "plan", text)
     assert plan["lines"] == ["+ host h9"]
@@ -71,7 +71,7 @@ def test_a_plan_changes_nothing_and_an_application_does(client: TestClient) -> N
     assert post(client, "apply", text)["is_empty"]
 
 
-def test_a_plan_is_refused_where_its_application_would_be(client: TestClient) -> None:
+def test_plan_is_refused_if_apply_would_be(client: TestClient) -> None:
     fleet = FLEET + '\n[[host]]\nname = "h3"\n'
     post(client, "apply", fleet)
     move = fleet.replace('name = "web_0"\nhost = "h1"', 'name = "web_0"\nhost = "h3"')
@@ -102,7 +102,7 @@ def test_every_problem_of_an_invalid_file_is_reported(client: TestClient) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "# nothing is left of it\n"])
-def test_an_empty_file_removes_everything_only_if_that_is_meant(
+def test_empty_file_removes_everything_only_if_allowed(
     client: TestClient, text: str
 ) -> None:
     before = client.get("/v1/fleet").json()
@@ -141,7 +141,7 @@ def test_lone_surrogate_in_fleet_text_is_rejected(
     ]
 
 
-def test_a_fleet_file_may_be_longer_than_an_order(client: TestClient) -> None:
+def test_fleet_file_can_be_longer_than_a_request(client: TestClient) -> None:
     comment = "#" * limits.ORDER_BYTES_MAX + "\n"
     assert post(client, "validate", comment + FLEET)["vms"] == 5
     answer = client.post("/v1/reboot", json={"vms": ["a"], "reason": comment})
@@ -149,7 +149,7 @@ def test_a_fleet_file_may_be_longer_than_an_order(client: TestClient) -> None:
     assert answer.json()["kind"] == "too-large"
 
 
-def test_a_body_of_unknown_length_is_measured_as_it_comes(client: TestClient) -> None:
+def test_body_of_unknown_length_is_limited(client: TestClient) -> None:
     def chunks() -> Iterator[bytes]:
         for _ in range(3):
             yield b" " * (limits.ORDER_BYTES_MAX // 2)

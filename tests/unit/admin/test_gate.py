@@ -70,7 +70,7 @@ def test_invalid_token_gets_no_information(
         assert answer.json()["kind"] == "unauthorized"
 
 
-def test_health_and_the_description_are_open(guarded: TestClient) -> None:
+def test_health_and_description_need_no_token(guarded: TestClient) -> None:
     for path in ("/", "/docs", "/healthz", "/readyz", "/openapi.json"):
         assert guarded.get(path).status_code == 200
 
@@ -125,7 +125,7 @@ def test_token_file_error_does_not_contain_tokens(text: str, message: str) -> No
     "secret",
     ["x", GOOD[:23], "a" * 64, "abcd" * 16, "pässwörd-" * 4],
 )
-def test_token_that_can_be_guessed_is_refused(secret: str) -> None:
+def test_guessable_token_is_refused(secret: str) -> None:
     with pytest.raises(TokenFileError) as raised:
         parse_tokens(f"ops:{secret}\n", file="file")
     assert "file:1: this token can be guessed" in raised.value.message
@@ -135,7 +135,7 @@ def test_token_that_can_be_guessed_is_refused(secret: str) -> None:
         assert parse_tokens(f"ops:{secrets.token_hex(length)}\n", file="file").names
 
 
-def test_two_lines_of_one_name_are_refused() -> None:
+def test_two_lines_with_the_same_name_are_refused() -> None:
     for name, other in (("alice:", "Alice:"), ("", "operator:"), ("", "")):
         text = f"{name}{secrets.token_hex()}\n{other}{secrets.token_hex()}\n"
         with pytest.raises(
@@ -153,7 +153,7 @@ def test_reserved_token_name_is_rejected(client: TestClient, name: str) -> None:
     assert "is a reserved name" in answer.json()["error"]
 
 
-def test_other_names_are_free_and_operator_is_a_files(client: TestClient) -> None:
+def test_only_a_token_file_can_use_the_name_operator(client: TestClient) -> None:
     names = ("vmware", "tenants", "alice", "driver-bot")
     for name in names:
         assert client.post("/v1/tokens", json={"name": name}).status_code == 201
@@ -202,7 +202,9 @@ def test_loopback_host_names_are_recognized(host: str, *, good: bool) -> None:
     assert names_loopback(host) is good
 
 
-def test_without_tokens_a_rebound_name_is_refused(client: TestClient) -> None:
+def test_request_with_another_host_name_is_refused_without_tokens(
+    client: TestClient,
+) -> None:
     for path in ("/v1/operations", "/", "/readyz"):
         answer = client.get(path, headers={"Host": "evil.example"})
         assert answer.status_code == 403
@@ -210,7 +212,7 @@ def test_without_tokens_a_rebound_name_is_refused(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])
-def test_a_body_that_any_page_may_send_is_refused(
+def test_body_types_that_any_page_can_send_are_refused(
     client: TestClient, kind: str
 ) -> None:
     answer = client.post(
@@ -220,7 +222,9 @@ def test_a_body_that_any_page_may_send_is_refused(
     assert client.get("/v1/operations").json()["operations"] == []
 
 
-def test_health(client: TestClient, gateway: LocalGateway) -> None:
+def test_health_routes_report_liveness_and_readiness(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     assert client.get("/readyz").json() == {
         "alive": True,
         "ready": True,

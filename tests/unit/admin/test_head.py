@@ -82,7 +82,7 @@ def endless(piece: bytes) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("path", ["/v1/fleet/apply", "/v1/maintain", "/v1/tokens"])
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_tenant_is_refused_before_its_body_is_read(
+def test_forbidden_tenant_request_is_refused_before_its_body_is_read(
     shared: Shared, path: str, read_only: bool
 ) -> None:
     token = shared.token(read_only=read_only)
@@ -91,7 +91,7 @@ def test_a_tenant_is_refused_before_its_body_is_read(
     assert asked.headers[b"connection"] == b"close"
 
 
-def test_a_request_without_a_good_token_is_refused_before_its_body_is_read(
+def test_request_without_valid_token_is_refused_before_its_body_is_read(
     shared: Shared,
 ) -> None:
     wrong = "fw_0000000000_" + "0" * 64
@@ -100,7 +100,7 @@ def test_a_request_without_a_good_token_is_refused_before_its_body_is_read(
     assert asked.headers[b"connection"] == b"close"
 
 
-def test_a_tenant_whose_pace_is_over_is_refused_before_its_body_is_read(
+def test_tenant_over_its_rate_limit_is_refused_before_its_body_is_read(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 1)
@@ -110,7 +110,7 @@ def test_a_tenant_whose_pace_is_over_is_refused_before_its_body_is_read(
         assert (asked.status, asked.read > 0) == (expected, read)
 
 
-def test_refused_requests_of_a_tenant_count_against_its_pace(
+def test_refused_tenant_requests_count_against_its_rate_limit(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 3)
@@ -130,14 +130,14 @@ def test_refused_requests_of_a_tenant_count_against_its_pace(
         ("/v1/fleet/plan", limits.FLEET_BYTES_MAX),
     ],
 )
-def test_a_body_that_is_too_long_by_its_head_is_not_read(
+def test_body_with_too_large_content_length_is_not_read(
     shared: Shared, path: str, most: int
 ) -> None:
     asked = Asked(shared, "", path, length=most + 1).run(endless(b" "))
     assert (asked.status, asked.read) == (413, 0)
 
 
-def test_a_body_of_a_tenant_has_at_most_64_kib(shared: Shared) -> None:
+def test_tenant_body_is_limited_to_64_kib(shared: Shared) -> None:
     token = shared.token()
     long = limits.TENANT_BYTES_MAX + 1
     asked = Asked(shared, token, "/v1/reboot", length=long).run(endless(b" "))
@@ -162,7 +162,7 @@ def test_a_nested_fleet_file_is_refused_at_its_first_bracket(shared: Shared) -> 
     assert (asked.status, asked.read) == (400, 1)
 
 
-def test_one_large_fleet_file_is_received_at_a_time(
+def test_only_one_large_fleet_file_is_received_at_a_time(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "FLEET_TURN_SECONDS", 0.01)
@@ -191,7 +191,7 @@ def _nested(asked: Asked) -> Asked:
     return asked
 
 
-def test_the_table_is_found_by_the_path() -> None:
+def test_required_permission_is_found_by_method_and_path() -> None:
     assert demand_of("GET", "/v1/explain/op-1") is Demand.TENANT_READS
     assert demand_of("POST", "/v1/fleet/apply") is Demand.OPERATOR_ORDERS
     assert demand_of("GET", "/metrics") is Demand.OPERATOR_READS
@@ -225,7 +225,7 @@ def test_without_tokens_a_forwarded_request_is_refused(
 
 
 @pytest.mark.parametrize("path", ["/v1/operations", "/metrics", "/v1/reboot"])
-def test_without_tokens_a_request_of_http_1_0_is_taken_for_a_proxys(
+def test_without_tokens_an_http_1_0_request_counts_as_forwarded(
     shared: Shared, path: str
 ) -> None:
     """nginx adds no header by itself, and speaks HTTP/1.0."""
@@ -237,7 +237,7 @@ def test_without_tokens_a_request_of_http_1_0_is_taken_for_a_proxys(
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_a_probe_may_speak_http_1_0(shared: Shared, path: str) -> None:
+def test_health_probe_may_use_http_1_0(shared: Shared, path: str) -> None:
     probe = Asked(shared, "", path, length=0, http="1.0", method="GET")
     assert probe.run(iter([])).status == 200
 

@@ -30,7 +30,9 @@ def whats(client: TestClient, **params: str) -> list[str]:
     return [each["what"] for each in get(client, "history", **params)["entries"]]
 
 
-def test_the_trail_of_a_time(client: TestClient, gateway: LocalGateway) -> None:
+def test_history_is_filtered_by_time_and_text(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     gateway.advance("1h")
     post(client, "fail", names=["web_0"])
     gateway.advance("1h")
@@ -132,7 +134,9 @@ def test_operation_record_shows_outcome_approvals_and_phases(
     assert all(each["down_seconds"] == 0 for each in told["vms"])
 
 
-def test_why_it_was_held_is_kept(client: TestClient, gateway: LocalGateway) -> None:
+def test_history_keeps_the_reason_why_an_operation_was_held(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     post(client, "fail", names=["h2"])
     made = post(client, "maintain", hosts=["h1"], impact="reboot")
     (operation,) = made["operations"]
@@ -146,7 +150,7 @@ def test_why_it_was_held_is_kept(client: TestClient, gateway: LocalGateway) -> N
     assert told["state"] == "Done"
 
 
-def test_a_vm_finds_the_failures_that_let_go_of_it(
+def test_history_of_a_vm_includes_failures_that_ended(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     post(client, "fail", names=["h2"])
@@ -158,7 +162,9 @@ def test_a_vm_finds_the_failures_that_let_go_of_it(
     assert told["kind"] == "fail"
 
 
-def test_accounts_come_in_pages(client: TestClient, gateway: LocalGateway) -> None:
+def test_operation_history_is_paginated(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     for vm in ("web_0", "web_1", "db_1"):
         post(client, "fail", names=[vm])
         post(client, "restore", names=[vm])
@@ -176,7 +182,9 @@ def test_accounts_come_in_pages(client: TestClient, gateway: LocalGateway) -> No
         assert found == whole
 
 
-def test_availability(client: TestClient, gateway: LocalGateway) -> None:
+def test_availability_reports_unplanned_downtime(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     gateway.advance("1h")
     post(client, "fail", names=["h1"])
     gateway.advance("1500ms")

@@ -50,7 +50,7 @@ def order_keys(gateway: LocalGateway) -> list[OrderKey]:
         ("fail", {"names": ["h1"]}),
     ],
 )
-def test_repeated_order_makes_one_request(
+def test_repeated_request_with_key_is_executed_once(
     client: TestClient, gateway: LocalGateway, path: str, body: dict[str, Any]
 ) -> None:
     first = client.post(f"/v1/{path}", json=body, headers=KEY)
@@ -61,7 +61,7 @@ def test_repeated_order_makes_one_request(
     assert requests(gateway) == 1
 
 
-def test_repeated_order_without_key_is_a_second_order(
+def test_repeated_request_without_key_is_executed_again(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     for _ in range(2):
@@ -71,7 +71,7 @@ def test_repeated_order_without_key_is_a_second_order(
     assert order_keys(gateway) == []
 
 
-def test_key_with_other_body_or_path_is_refused(
+def test_key_reused_for_another_request_is_refused(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     body = {"vms": ["web_0"]}
@@ -83,7 +83,9 @@ def test_key_with_other_body_or_path_is_refused(
     assert requests(gateway) == 1
 
 
-def test_same_request_written_otherwise_is_a_repetition(client: TestClient) -> None:
+def test_same_request_with_different_formatting_is_a_repetition(
+    client: TestClient,
+) -> None:
     headers = {**KEY, "Content-Type": "application/json"}
     first, again = (
         client.post("/v1/reboot", content=text, headers=headers)
@@ -110,7 +112,7 @@ def test_refused_order_stores_no_key(client: TestClient, gateway: LocalGateway) 
     assert [each["state"] for each in fleet["hosts"]][:1] == ["down"]
 
 
-def test_repeated_cancel_approve_and_resolve(
+def test_repeated_cancel_approve_and_resolve_return_the_first_result(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     made = client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "freeze"})
@@ -192,7 +194,7 @@ def test_malformed_key_is_refused(client: TestClient, key: str) -> None:
     assert "Idempotency-Key" in answer.json()["error"]
 
 
-def test_key_ends_after_a_day_and_is_deleted(
+def test_key_expires_after_a_day_and_is_deleted(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     body = {"vms": ["web_0"]}

@@ -76,7 +76,7 @@ def test_events_are_filtered(busy: TestClient, gateway: LocalGateway) -> None:
 
 @pytest.mark.parametrize("what", ["operations", "events"])
 @pytest.mark.parametrize("limit", [1, 2, 100])
-def test_pages_give_everything_once(busy: TestClient, what: str, limit: int) -> None:
+def test_pages_contain_every_item_once(busy: TestClient, what: str, limit: int) -> None:
     key = "operation" if what == "operations" else "EventId"
     found: list[str] = []
     after = ""
@@ -90,7 +90,7 @@ def test_pages_give_everything_once(busy: TestClient, what: str, limit: int) -> 
     assert sorted(found) == sorted(each[key] for each in whole)
 
 
-def test_a_page_looks_through_so_many_rows_at_most(
+def test_number_of_rows_scanned_for_a_page_is_limited(
     busy: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forewarn.admin.selection.PAGE_ROWS", 1)
@@ -117,7 +117,7 @@ def test_invalid_filter_is_reported(client: TestClient, params: dict[str, Any]) 
     assert next(iter(params)) in answer.json()["error"]
 
 
-def test_one_operation_its_request_and_its_explanation(busy: TestClient) -> None:
+def test_operation_request_and_explanation_are_returned_by_id(busy: TestClient) -> None:
     first, _ = busy.get("/v1/operations").json()["operations"]
     assert busy.get(f"/v1/operations/{first['operation']}").json() == first
     request = busy.get(f"/v1/requests/{first['request']}").json()
@@ -131,7 +131,7 @@ def test_one_operation_its_request_and_its_explanation(busy: TestClient) -> None
         assert answer.json()["kind"] == "not-found"
 
 
-def test_history(busy: TestClient, gateway: LocalGateway) -> None:
+def test_history_is_filtered(busy: TestClient, gateway: LocalGateway) -> None:
     def what(**params: Any) -> list[str]:
         answer = busy.get("/v1/history", params=params)
         assert answer.status_code == 200, answer.text
@@ -173,7 +173,7 @@ def ordered(client: TestClient, *hosts: str) -> str:
     return client.post("/v1/maintain", json=body).json()["rollout"]
 
 
-def test_a_rollout_has_how_many_of_its_operations_are_where(
+def test_rollout_counts_its_operations_by_state(
     client: TestClient,
 ) -> None:
     rollout = ordered(client, "h1", "h2")
@@ -196,7 +196,7 @@ def test_a_rollout_has_how_many_of_its_operations_are_where(
     assert answer.status_code == 400
 
 
-def test_a_rollout_that_has_ended_is_listed_where_all_are_wanted(
+def test_ended_rollout_is_listed_only_with_all(
     client: TestClient,
 ) -> None:
     first, second = ordered(client, "h1"), ordered(client, "h2")
@@ -242,7 +242,7 @@ def test_lists_are_narrowed_to_a_rollout(client: TestClient) -> None:
         assert answer.status_code == 404
 
 
-def test_the_vms_of_a_host_are_counted_before_its_turn_has_come(
+def test_vms_of_a_planned_host_operation_are_counted(
     client: TestClient,
 ) -> None:
     ordered(client, "h1", "h2")

@@ -41,7 +41,7 @@ def shown(*readings: Reading) -> dict[tuple[str, tuple[str, ...]], float]:
     return samples(render(readings)[0].decode())
 
 
-def test_every_series_is_there_before_anything_has_happened() -> None:
+def test_every_series_exists_before_the_first_event() -> None:
     assert shown(Reading(ASKED, {}), Reading(LENGTH, {})) == {
         ("x_asked_total", ("200",)): 0,
         ("x_asked_total", ("404",)): 0,
@@ -71,7 +71,7 @@ def test_histogram_buckets_include_their_upper_bound() -> None:
     assert found["x_seconds_sum", ()] == pytest.approx(8.2)
 
 
-def test_the_form_is_the_one_that_is_asked_for() -> None:
+def test_metrics_format_follows_the_accept_header() -> None:
     body, media_type = render([Reading(ASKED, {"200": 1})])
     assert media_type.startswith("text/plain; version=0.0.4")
     assert b"# TYPE x_asked_total counter\n" in body
@@ -102,7 +102,9 @@ def app(answered: Counter[str]) -> FastAPI:
     )
 
 
-def test_with_tokens_it_needs_one(app: FastAPI, answered: Counter[str]) -> None:
+def test_metrics_require_a_token_if_tokens_are_configured(
+    app: FastAPI, answered: Counter[str]
+) -> None:
     client = TestClient(app, base_url="http://127.0.0.1:8200")
     before = answered.copy()
     assert client.get("/metrics").status_code == 401

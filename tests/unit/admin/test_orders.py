@@ -42,7 +42,7 @@ def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
 
 @pytest.mark.parametrize("key", ["reason", "description"])
 @pytest.mark.parametrize("character", ["\x00", "\x1b", "\x9b", "\u202e"])
-def test_control_characters_are_refused_with_their_place(
+def test_control_characters_are_refused_with_their_position(
     client: TestClient, key: str, character: str
 ) -> None:
     text = f"new {character}[31m firmware"
@@ -82,7 +82,7 @@ def test_answers_escape_terminal_control_characters(
         ("reimage", ["db_1"], "Reboot"),
     ],
 )
-def test_orders_about_vms(
+def test_vm_requests_create_events_of_their_type(
     client: TestClient, gateway: LocalGateway, path: str, vms: list[str], kind: str
 ) -> None:
     for vm in ("web_0", "db_0"):
@@ -93,7 +93,7 @@ def test_orders_about_vms(
     assert (event["EventType"], event["vms"]) == (kind, vms)
 
 
-def test_an_emergency_and_an_absolute_time(client: TestClient) -> None:
+def test_emergency_maintenance_accepts_an_absolute_time(client: TestClient) -> None:
     made = post(
         client,
         "maintain",
@@ -107,7 +107,7 @@ def test_an_emergency_and_an_absolute_time(client: TestClient) -> None:
     assert "emergency" in event["Description"]
 
 
-def test_a_failure_and_its_end(client: TestClient) -> None:
+def test_failed_host_and_vm_are_restored(client: TestClient) -> None:
     made = post(client, "fail", names=["h1"], reason="smoke")
     assert made["operations"][0]["state"] == "Impacting"
     restored = post(client, "restore", 200, names=["h1"])
@@ -120,7 +120,7 @@ def test_a_failure_and_its_end(client: TestClient) -> None:
     assert restored == {"restored": [running], "refused": []}
 
 
-def test_a_name_of_a_host_and_of_a_vm_must_say_which(client: TestClient) -> None:
+def test_name_shared_by_a_host_and_a_vm_requires_a_kind(client: TestClient) -> None:
     refused = post(client, "fail", 409, names=["same"])
     assert "a host and of a VM" in refused["error"]
     assert "--kind" in refused["hint"]
@@ -130,7 +130,7 @@ def test_a_name_of_a_host_and_of_a_vm_must_say_which(client: TestClient) -> None
     assert missing["error"] == "there is no host or vm 'other'"
 
 
-def test_a_predicted_failure(client: TestClient) -> None:
+def test_predicted_failure_sets_not_before(client: TestClient) -> None:
     made = post(client, "predict-failure", 201, hosts=["h1"], **{"in": "3d"})
     assert {each["not_before"] for each in made["operations"]} == {
         "2030-01-04T00:00:00Z"
@@ -141,20 +141,20 @@ def test_a_predicted_failure(client: TestClient) -> None:
     ("body", "not_before"),
     [({}, "2030-01-08T00:00:00Z"), ({"not_before": "+1d"}, "2030-01-02T00:00:00Z")],
 )
-def test_when_a_predicted_failure_comes(
+def test_predicted_failure_has_a_default_and_an_explicit_time(
     client: TestClient, body: dict[str, str], not_before: str
 ) -> None:
     made = post(client, "predict-failure", 201, hosts=["h1"], **body)
     assert made["operations"][0]["not_before"] == not_before
 
 
-def test_a_predicted_failure_comes_once(client: TestClient) -> None:
+def test_predicted_failure_with_two_times_is_refused(client: TestClient) -> None:
     body = {"hosts": ["h1"], "in": "3d", "not_before": "+3d"}
     refused = post(client, "predict-failure", 400, **body)
     assert refused["error"] == "give `in` or `not_before`, not both"
 
 
-def test_cancelling(client: TestClient) -> None:
+def test_operations_are_cancelled_by_operation_and_rollout(client: TestClient) -> None:
     made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
     first = made["operations"][0]["operation"]
     cancelled = post(client, "cancel", 200, names=[first], reason="not now")
@@ -167,7 +167,9 @@ def test_cancelling(client: TestClient) -> None:
     assert post(client, "cancel", 404, names=["op-none"])["kind"] == "not-found"
 
 
-def test_approving(client: TestClient, gateway: LocalGateway) -> None:
+def test_events_are_approved_by_the_operator(
+    client: TestClient, gateway: LocalGateway
+) -> None:
     gateway.enable("web_0")
     post(client, "reboot", vms=["web_0"])
     (event,) = client.get("/v1/events").json()["events"]
@@ -259,7 +261,7 @@ def test_malformed_request_names_the_invalid_field(
     assert refused["kind"] == "bad-request"
 
 
-def test_a_body_that_is_not_json(client: TestClient) -> None:
+def test_body_that_is_not_json_is_refused(client: TestClient) -> None:
     answer = client.post(
         "/v1/reboot", content=b"{", headers={"Content-Type": "application/json"}
     )

@@ -43,7 +43,9 @@ def use_up(pace: Pace, tenant: str) -> int:
         taken += 1
 
 
-def test_so_many_at_once_and_then_one_a_second(pace: Pace, seconds: Seconds) -> None:
+def test_burst_is_allowed_and_then_one_request_per_second(
+    pace: Pace, seconds: Seconds
+) -> None:
     for _ in range(limits.TENANT_ORDERS_AT_ONCE):
         pace.take("shop")
     for _ in range(7):
@@ -66,7 +68,9 @@ def test_request_succeeds_after_the_reported_retry_time(
     pace.take("shop")
 
 
-def test_refused_orders_count_up_to_a_bound(pace: Pace, seconds: Seconds) -> None:
+def test_refused_requests_lengthen_the_wait_up_to_a_limit(
+    pace: Pace, seconds: Seconds
+) -> None:
     use_up(pace, "shop")
     for _ in range(1000):
         with pytest.raises(TooManyError):
@@ -87,7 +91,7 @@ def test_burst_size_is_not_exceeded_after_a_long_pause(
     assert use_up(pace, "shop") == limits.TENANT_ORDERS_AT_ONCE
 
 
-def test_each_tenant_has_its_own(pace: Pace) -> None:
+def test_each_tenant_has_its_own_rate_limit(pace: Pace) -> None:
     use_up(pace, "shop")
     assert use_up(pace, "bank") == limits.TENANT_ORDERS_AT_ONCE
 
@@ -144,7 +148,7 @@ def test_tenant_over_the_rate_limit_gets_retry_after(
 
 
 @pytest.mark.parametrize("text", ["reason", "description"])
-def test_a_tenants_texts_are_shorter(text: str) -> None:
+def test_tenant_text_has_a_shorter_maximum_length(text: str) -> None:
     shared = Shared()
     shop = shared.token()
     fits = "x" * limits.TENANT_TEXT_CHARACTERS_MAX
@@ -159,7 +163,7 @@ def test_a_tenants_texts_are_shorter(text: str) -> None:
     assert shared.order("reboot", vms=["web_1"], **{text: fits + "x"})
 
 
-def test_every_order_of_a_tenant_counts_its_texts() -> None:
+def test_text_limit_applies_to_every_tenant_request() -> None:
     shared = Shared()
     shop = shared.token()
     made = shared.ask(shop, "POST", "/v1/reboot", json={"vms": ["web_0"]}).json()

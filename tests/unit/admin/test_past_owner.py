@@ -53,14 +53,14 @@ def paths(moved: Moved) -> list[str]:
     ]
 
 
-def test_the_former_owner_still_finds_it(moved: Moved) -> None:
+def test_former_owner_still_finds_the_operation(moved: Moved) -> None:
     for path in paths(moved):
         answer = moved.ask(moved.bank, "GET", f"/v1/{path}")
         assert answer.status_code == 200, f"{path}: {answer.text}"
         assert moved.operation in answer.text
 
 
-def test_the_new_owner_does_not(moved: Moved) -> None:
+def test_new_owner_does_not_find_the_operation(moved: Moved) -> None:
     for path in paths(moved):
         answer = moved.ask(moved.shop, "GET", f"/v1/{path}")
         assert answer.status_code == 404, f"{path}: {answer.text}"
@@ -90,7 +90,7 @@ def test_lists_show_the_operation_only_to_the_former_owner(
     assert moved.operation not in moved.get(moved.shop, path, **params).text
 
 
-def test_the_new_owner_sees_what_comes(moved: Moved) -> None:
+def test_new_owner_sees_operations_after_the_move(moved: Moved) -> None:
     body = {"vms": ["hidden-db-1"]}
     made = moved.ask(moved.shop, "POST", "/v1/reboot", json=body).json()
     operation = made["operations"][0]["operation"]
@@ -141,7 +141,7 @@ def test_operation_of_a_returned_vm_is_listed_once() -> None:
     assert moved.operation not in moved.get(moved.shop, "history").text
 
 
-def test_a_scope_that_goes_leaves_its_past() -> None:
+def test_deleted_scope_keeps_its_history() -> None:
     gone = Moved()
     assert gone.operation in gone.get(gone.bank, "history/operations").text
     text = '[[tenant]]\nname = "hidden-bank"\n[[tenant]]\nname = "shop"\n'

@@ -204,7 +204,9 @@ def with_webhooks() -> Shared:
 
 
 @pytest.mark.parametrize("tell", DOORS)
-def test_two_tenants_find_nothing_equal(with_webhooks: Shared, tell: Any) -> None:
+def test_answers_to_two_tenants_have_no_equal_ids_or_times(
+    with_webhooks: Shared, tell: Any
+) -> None:
     compare(with_webhooks, tell)
 
 
@@ -320,7 +322,7 @@ def test_invented_cursor_reveals_nothing_about_real_keys(
             assert page["operations"] == []
 
 
-def test_messages_of_a_tenant_are_forgotten_as_they_are_kept(
+def test_stored_messages_of_a_tenant_can_be_dropped(
     with_webhooks: Shared,
 ) -> None:
     gateway = with_webhooks.gateway

@@ -130,7 +130,7 @@ def test_object_of_another_tenant_is_answered_like_an_unknown_object(
     assert asked > 60
 
 
-def test_another_tenants_vm_is_left_out_like_one_that_does_not_exist() -> None:
+def test_vm_of_another_tenant_is_refused_like_an_unknown_vm() -> None:
     shared = Shared()
     shared.gateway.enable("web_0")
     token = shared.token()
@@ -195,9 +195,7 @@ def look_everywhere(lived: Shared, token: str) -> int:
     return good
 
 
-def test_no_answer_names_a_host_or_another_tenants_things(
-    lived: Shared, token: str
-) -> None:
+def test_no_answer_reveals_a_host_or_another_tenant(lived: Shared, token: str) -> None:
     assert look_everywhere(lived, token) > 40
 
 
@@ -208,7 +206,7 @@ def leave_whole(_share: TenantFilter, *given: Any) -> Any:
 @pytest.mark.parametrize(
     "part", ["_vm", "_event", "_cut", "_cut_request", "_facts", "_actor"]
 )
-def test_a_leak_would_be_found(
+def test_leak_check_detects_a_missing_filter(
     lived: Shared, token: str, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TenantFilter, part, leave_whole)
@@ -224,7 +222,7 @@ def _next(answer: Any) -> str | None:
 
 
 @pytest.mark.parametrize("path", ["history", "operations?all=true", "availability"])
-def test_pages_join_to_the_whole(lived: Shared, token: str, path: str) -> None:
+def test_pages_contain_the_whole_list(lived: Shared, token: str, path: str) -> None:
     key = {"history": "entries", "availability": "vms"}.get(path, "operations")
     whole = lived.ask(token, "GET", f"/v1/{path}").json()[key]
     assert len(whole) >= 2
@@ -242,7 +240,7 @@ def test_pages_join_to_the_whole(lived: Shared, token: str, path: str) -> None:
     assert joined == whole
 
 
-def test_a_shared_operation_waits_for_another_tenant_without_a_name(
+def test_wait_for_another_tenant_does_not_name_it(
     shared: Shared,
 ) -> None:
     for vm in ("web_0", "hidden-db-0"):
@@ -266,7 +264,9 @@ def test_a_shared_operation_waits_for_another_tenant_without_a_name(
     assert (request["actor"], request["reason"]) == ("platform", "")
 
 
-def test_a_tenant_orders_approves_and_takes_back_its_own(shared: Shared) -> None:
+def test_tenant_requests_approves_and_cancels_its_own_operations(
+    shared: Shared,
+) -> None:
     shared.gateway.enable("web_0")
     shared.gateway.advance("1m")
     token = shared.token()
@@ -301,7 +301,7 @@ def test_a_refusal_does_not_name_the_host(shared: Shared) -> None:
 
 
 @pytest.mark.parametrize("route", sorted(DEMANDS))
-def test_rights(
+def test_each_route_enforces_its_permission(
     lived: Shared, token: str, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Refused requests count, and this test sends many.
@@ -325,7 +325,7 @@ def test_rights(
     assert is_refused is demand.writes
 
 
-def test_a_token_is_refused_once_it_is_revoked_or_expired(shared: Shared) -> None:
+def test_revoked_or_expired_token_is_refused(shared: Shared) -> None:
     made = shared.order("tokens", tenant="shop", name="ci", expires_in="1h")
     text = made["token"]
     assert shared.ask(text, "GET", "/v1/operations").status_code == 200
@@ -356,7 +356,7 @@ def test_secret_is_shown_once_and_not_stored(shared: Shared) -> None:
     assert lines[-1]["what"] == "token created"
 
 
-def test_tokens_go_with_their_tenant(shared: Shared) -> None:
+def test_tokens_are_deleted_with_their_tenant(shared: Shared) -> None:
     text = shared.token("hidden-bank")
     fleet = shared.client.get("/v1/fleet/export").text
     parts = [part for part in fleet.split("\n\n") if "hidden-db" not in part]
@@ -366,7 +366,7 @@ def test_tokens_go_with_their_tenant(shared: Shared) -> None:
     assert shared.client.get("/v1/tokens").json()["tokens"] == []
 
 
-def test_a_stream_shows_only_the_tenants_own_and_ends_with_the_token(
+def test_stream_shows_only_the_tenants_objects_and_ends_with_its_token(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forewarn.admin.limits.RECHECK_SECONDS", 0.01)
@@ -436,7 +436,7 @@ def test_remaining_time_is_not_a_change() -> None:
     assert before == looks("ends in 2 min", NoticeRuns(remaining=2 * MINUTE))
 
 
-def test_tokens_of_the_store_are_good_beside_a_file(shared: Shared) -> None:
+def test_stored_tokens_are_valid_alongside_a_token_file(shared: Shared) -> None:
     text = shared.token()
     known = parse_tokens("alice: s3cret-of-24-characters-x7\n", file="token")
     guarded = TestClient(create_app(shared.gateway, tokens=known, version="1"))
@@ -462,7 +462,7 @@ def test_invalid_token_is_rejected_even_if_auth_is_disabled(
     assert shared.client.get("/v1/operations").status_code == 200
 
 
-def test_health_names_nothing_to_a_tenant(shared: Shared) -> None:
+def test_health_reveals_no_names_to_a_tenant(shared: Shared) -> None:
     shared.gateway.state = type(shared.gateway.state)(
         alive=True, ready=False, problems=("no listener for vm hidden-db-0",)
     )

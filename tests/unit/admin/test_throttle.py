@@ -95,7 +95,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("", ""),
     ],
 )
-def test_sources(peer: str, source: str) -> None:
+def test_source_is_derived_from_the_peer_address(peer: str, source: str) -> None:
     assert source_of(peer) == source
 
 
@@ -125,7 +125,7 @@ def test_refused_requests_are_logged_within_limits(
         assert len(caplog.records) == limits.REFUSED_LOG_LINES
 
 
-def test_forbidden_request_is_logged_with_its_holder(
+def test_forbidden_request_is_logged_with_the_token_holder(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     shared = Shared()
@@ -140,7 +140,7 @@ def test_forbidden_request_is_logged_with_its_holder(
     )
 
 
-def test_reads_of_a_tenant_have_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_of_a_tenant_are_rate_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Shared()
     shop, bank = shared.token(), shared.token("hidden-bank")
     monkeypatch.setattr(limits, "TENANT_READS_AT_ONCE", 30)

@@ -47,7 +47,7 @@ def test_token_expires_after_90_days_by_default(
     assert [use(client, each["token"]) for each in (usual, endless)] == [401, 200]
 
 
-def test_last_use_is_stored_once_an_hour_and_without_a_line_in_the_history(
+def test_last_use_is_stored_hourly_without_a_history_entry(
     client: TestClient, gateway: LocalGateway
 ) -> None:
     made = make(client, expires_in="never")
@@ -77,7 +77,7 @@ def test_use_of_revoked_token_is_not_stored(client: TestClient) -> None:
     assert client.get("/v1/tokens").json()["tokens"] == []
 
 
-def test_use_that_cannot_be_stored_fails_no_request(
+def test_request_succeeds_if_token_use_cannot_be_stored(
     client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make(client)
@@ -92,7 +92,7 @@ def test_use_that_cannot_be_stored_fails_no_request(
 
 
 @pytest.mark.parametrize("name", ["ci", "CI"])
-def test_name_of_a_good_token_is_refused(
+def test_name_of_a_valid_token_is_refused(
     client: TestClient, gateway: LocalGateway, name: str
 ) -> None:
     first = make(client, name="ci", expires_in="1h")
@@ -108,7 +108,7 @@ def test_name_of_a_good_token_is_refused(
     make(client, name=name, tenant="shop")
 
 
-def test_tokens_without_a_name_are_called_by_their_ids(client: TestClient) -> None:
+def test_unnamed_tokens_are_named_after_their_ids(client: TestClient) -> None:
     made = [make(client), make(client)]
     assert [f"tk-{each['name'].removeprefix('token-')}" for each in made] == [
         each["id"] for each in made
@@ -144,7 +144,7 @@ def test_names_of_the_token_file_cannot_be_reused(gateway: LocalGateway) -> None
     assert use(guarded, early) == 401
 
 
-def test_token_made_without_authentication_is_marked_and_ends(
+def test_token_created_without_authentication_is_marked_and_revoked(
     gateway: LocalGateway,
 ) -> None:
     open_app = TestClient(

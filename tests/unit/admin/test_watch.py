@@ -46,7 +46,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.02)
 
 
-def test_present_objects_come_first_then_changes(gateway: LocalGateway) -> None:
+def test_stream_starts_with_current_objects_then_changes(gateway: LocalGateway) -> None:
     first = fail(gateway, "web_0")
 
     async def story(streams: Streams) -> None:
@@ -95,7 +95,9 @@ def test_a_change_while_the_first_objects_are_read_is_not_lost(
         (Wanted(tag="role=web"), "web_0"),
     ],
 )
-def test_filters_hold_for_both(wanted: Wanted, seen: str) -> None:
+def test_filters_apply_to_initial_objects_and_changes(
+    wanted: Wanted, seen: str
+) -> None:
     fleet = FLEET.replace('name = "h2"', 'name = "h2"\nzone = "2"').replace(
         'name = "web_0"', 'name = "web_0"\ntags = { role = "web" }'
     )
@@ -160,7 +162,7 @@ def test_one_stream_has_all_topics(gateway: LocalGateway) -> None:
     run(gateway, story)
 
 
-def test_an_applied_fleet_file_begins_the_hosts_again(gateway: LocalGateway) -> None:
+def test_applied_fleet_file_resets_the_hosts_topic(gateway: LocalGateway) -> None:
     async def story(streams: Streams) -> None:
         watcher = streams.watch("hosts")
         assert len(await watcher.until("ready")) == 3
@@ -201,7 +203,7 @@ def test_a_stream_continues_after_the_last_message(gateway: LocalGateway) -> Non
     "last_id",
     ["0", "nonsense", "0123456789abcdef-0", "-", "1-²", "{epoch}-99", "9" * 99],
 )
-def test_a_stream_that_cannot_continue_begins_again(
+def test_stream_that_cannot_resume_is_reset(
     gateway: LocalGateway, last_id: str
 ) -> None:
     operation = fail(gateway, "web_0")
@@ -218,7 +220,7 @@ def test_a_stream_that_cannot_continue_begins_again(
     run(gateway, story)
 
 
-def test_a_topic_that_was_not_followed_is_not_continued(gateway: LocalGateway) -> None:
+def test_topic_that_was_not_watched_is_not_resumed(gateway: LocalGateway) -> None:
     async def story(streams: Streams) -> None:
         watcher = streams.watch("operations")
         await watcher.until("ready")
@@ -253,7 +255,7 @@ def test_a_slow_viewer_gets_everything_again(
     run(gateway, story)
 
 
-def test_a_lost_feed_begins_all_streams_again(gateway: LocalGateway) -> None:
+def test_lost_feed_resets_all_streams(gateway: LocalGateway) -> None:
     async def story(streams: Streams) -> None:
         watcher = streams.watch()
         await watcher.until("ready")
@@ -266,7 +268,7 @@ def test_a_lost_feed_begins_all_streams_again(gateway: LocalGateway) -> None:
     run(gateway, story)
 
 
-def test_many_viewers_cost_one_read_for_each_page_and_change(
+def test_many_viewers_share_one_read_per_page_and_change(
     gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "RECHECK_SECONDS", 30.0)
@@ -296,7 +298,7 @@ def test_many_viewers_cost_one_read_for_each_page_and_change(
     run(gateway, story)
 
 
-def test_a_silent_stream_shows_that_it_lives(
+def test_idle_stream_sends_keep_alive_comments(
     gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "KEEP_ALIVE_SECONDS", 0.01)
@@ -311,7 +313,7 @@ def test_a_silent_stream_shows_that_it_lives(
     run(gateway, story)
 
 
-def test_a_stream_ends_with_the_service(gateway: LocalGateway) -> None:
+def test_stream_ends_when_the_service_stops(gateway: LocalGateway) -> None:
     del gateway
 
     class Ending(LocalGateway):
@@ -343,7 +345,7 @@ def test_a_store_error_is_the_last_message(gateway: LocalGateway) -> None:
     run(gateway, story)
 
 
-def test_watchers_are_counted(
+def test_number_of_streams_is_limited(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "WATCHERS_MAX", 0)
@@ -376,7 +378,7 @@ def test_simultaneous_streams_are_counted_before_the_first_message(
     assert watchers.count == 0
 
 
-def test_no_tenant_takes_the_streams_of_others(
+def test_tenant_cannot_use_the_streams_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "WATCHERS_MAX", 2)
@@ -411,7 +413,7 @@ def test_no_tenant_takes_the_streams_of_others(
     assert watchers.count == 6
 
 
-def test_a_tenants_stream_is_counted_as_its_own(
+def test_streams_of_a_tenant_count_against_its_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shared = Shared()

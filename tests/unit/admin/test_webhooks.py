@@ -64,7 +64,7 @@ def test_receivers_are_listed(client: TestClient) -> None:
     assert found == {"webhooks": [OPS]}
 
 
-def test_a_receiver_is_tried(client: TestClient) -> None:
+def test_receiver_can_be_tested_by_name(client: TestClient) -> None:
     found = client.post("/v1/webhooks/test", json={"name": "ops"})
     check(found.json(), shapes.WebhookTestShape)
     missing = client.post("/v1/webhooks/test", json={"name": "nobody"})
@@ -72,7 +72,7 @@ def test_a_receiver_is_tried(client: TestClient) -> None:
     assert client.post("/v1/webhooks/test", json={}).status_code == 400
 
 
-def test_they_are_described_and_documented(client: TestClient) -> None:
+def test_webhook_routes_are_described_and_documented(client: TestClient) -> None:
     paths = client.get("/openapi.json").json()["paths"]
     page = (ROOT / "docs" / "reference" / "http-api.md").read_text(encoding="utf-8")
     for path, verb in (("/v1/webhooks", "get"), ("/v1/webhooks/test", "post")):

@@ -102,7 +102,7 @@ def test_an_event_is_prepared_approved_and_recovered() -> None:
     assert scene.journal.told()[-1] == "recovered"
 
 
-def test_nothing_new_is_not_written() -> None:
+def test_unchanged_state_is_not_written() -> None:
     scene = Scene(AT_ONCE)
     scene.machine.notices = (event(),)
     for _ in range(3):
@@ -151,7 +151,7 @@ def test_clock_set_back_leads_to_new_decisions() -> None:
     assert scene.machine.begun == []
 
 
-def test_peers_are_asked_and_heard() -> None:
+def test_peers_are_asked_and_their_answers_used() -> None:
     rule = Rule(name="rule 1", approver=Approver.ALL)
     scene = Scene(Policy(rules=(rule,), has_peers=True))
     scene.machine.notices = (event(resources=(VM, "vm2")),)
@@ -166,7 +166,7 @@ def test_peers_are_asked_and_heard() -> None:
 # Orders
 
 
-def test_an_order_is_obeyed_within_a_turn() -> None:
+def test_requested_approval_is_sent_in_the_same_iteration() -> None:
     scene = Scene(Policy(rules=(Rule(name="rule 1", approve=Approve.NEVER),)))
     scene.machine.notices = (event(),)
     scene.worker.second()
@@ -189,7 +189,7 @@ def test_approval_request_for_an_unknown_event_is_logged_once() -> None:
 # Starting again
 
 
-def test_the_name_of_the_settings_counts_from_the_beginning() -> None:
+def test_configured_name_is_used_from_the_start() -> None:
     worker = Worker(DRAIN, Machine(), FaultyJournal(), name="vm7")
     assert worker.memory.name == "vm7"
 
@@ -205,7 +205,7 @@ def test_running_handler_is_resumed_after_a_restart() -> None:
     assert scene.machine.approvals == ["E1"]
 
 
-def test_a_run_that_went_down_with_the_vm_begins_again() -> None:
+def test_run_interrupted_by_a_reboot_starts_again() -> None:
     scene = Scene()
     scene.machine.notices = (event(),)
     scene.worker.second()
@@ -244,7 +244,7 @@ def test_unwritable_journal_does_not_stop_the_agent_and_is_reported_once(
     assert scene.journal.memory == Memory(lost_journal=True)
 
 
-def test_all_of_it_is_written_when_that_is_possible_again(
+def test_unsaved_state_is_written_when_the_disk_recovers(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scene = Scene()

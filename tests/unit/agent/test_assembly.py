@@ -101,7 +101,7 @@ def test_new_journal_is_marked_as_lost(make: Make) -> None:
     assert make().agent.status.memory.lost_journal
 
 
-def test_the_name_of_the_settings_stands_from_the_beginning(make: Make) -> None:
+def test_name_from_the_settings_is_set_at_the_start(make: Make) -> None:
     assert make(name="other").agent.status.memory.name == "other"
 
 
@@ -135,7 +135,7 @@ def elsewhere(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract names")
-def test_a_second_agent_at_an_endpoint_is_refused_with_another_journal_too(
+def test_second_agent_is_refused_even_with_another_journal(
     make: Make, tmp_path: Path
 ) -> None:
     first = make()
@@ -175,9 +175,7 @@ def test_journal_behind_a_symlink_uses_the_directories_of_its_target(
     assert run.startswith(f"{tmp_path.resolve()}/agent.db.runs/")
 
 
-def test_a_dry_run_touches_no_disk_and_no_other_agent(
-    make: Make, tmp_path: Path
-) -> None:
+def test_dry_run_affects_no_disk_and_no_other_agent(make: Make, tmp_path: Path) -> None:
     make()
     parts = make(dry_run="true")
     assert isinstance(parts._opened.journal, MemoryJournal)
@@ -186,7 +184,7 @@ def test_a_dry_run_touches_no_disk_and_no_other_agent(
     assert not (tmp_path / "agent.db.runs").exists()
 
 
-def test_a_dry_run_really_asks_which_alerts_fire(make: Make) -> None:
+def test_dry_run_queries_prometheus_for_firing_alerts(make: Make) -> None:
     parts = make('[gate]\nprometheus = "http://127.0.0.1:1"\n', dry_run="true")
     ask = parts.agent._dispatch[AskGate]
     assert isinstance(getattr(ask, "__self__", None), Gatekeeper)
@@ -219,7 +217,7 @@ def test_invalid_token_file_is_an_error_of_its_setting(
     make(PEERS.format(file))
 
 
-def test_pages_show_it_before_it_begins(make: Make) -> None:
+def test_status_document_is_available_before_the_agent_starts(make: Make) -> None:
     parts = make(listen="127.0.0.1:0")
     assert parts.address.startswith("127.0.0.1:")
     document = parts.pages.document()
@@ -229,11 +227,11 @@ def test_pages_show_it_before_it_begins(make: Make) -> None:
     assert document["began"] == "2026-11-21T10:00:00Z"
 
 
-def test_an_observer_is_shown_as_one(make: Make) -> None:
+def test_status_shows_observe_mode(make: Make) -> None:
     assert make(observe="true").pages.document()["mode"] == "observe"
 
 
-def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
+def test_status_shows_a_recovery_without_a_matching_handler() -> None:
     step = Step(
         handler="drain",
         phase=Phase.PREPARE,
@@ -257,7 +255,9 @@ def test_a_recovery_that_no_handler_can_do_is_shown() -> None:
     )
 
 
-def test_a_journal_that_cannot_be_used_is_shown(make: Make, tmp_path: Path) -> None:
+def test_journal_path_that_is_not_a_regular_file_is_refused(
+    make: Make, tmp_path: Path
+) -> None:
     """The path is not a regular file, so an operator must check the settings."""
     (tmp_path / "agent.db").mkdir()
     with pytest.raises(ForewarnError, match="is not a regular file"):
@@ -322,7 +322,7 @@ def test_supervisor_is_notified_of_start_watchdog_and_stop(
     assert heard[0].startswith("READY=1\nSTATUS=vm1: 0 events")
 
 
-def test_pages_answer_while_it_works_and_are_gone_after(
+def test_pages_are_served_only_while_the_agent_runs(
     tmp_path: Path,
 ) -> None:
     found = settings(tmp_path, listen="127.0.0.1:0")
@@ -344,18 +344,18 @@ def test_pages_answer_while_it_works_and_are_gone_after(
 # What commands use as well
 
 
-def test_pace_is_that_of_the_settings(tmp_path: Path) -> None:
+def test_pace_follows_the_settings(tmp_path: Path) -> None:
     found = settings(tmp_path, poll="5s", timeout="3s", push="false")
     pace = pace_of(found)
     assert (pace.interval, pace.timeout, pace.wait) == (5 * SECOND, 3 * SECOND, 0)
     assert pace_of(settings(tmp_path)).wait > 0
 
 
-def test_the_endpoint_is_the_one_that_is_named(tmp_path: Path) -> None:
+def test_configured_endpoint_is_used(tmp_path: Path) -> None:
     assert endpoint_of(settings(tmp_path), SystemClock()).url == NOBODY
 
 
-def test_each_handler_and_receiver_has_its_check(tmp_path: Path) -> None:
+def test_each_handler_and_receiver_has_a_check(tmp_path: Path) -> None:
     text = (
         '[[handler]]\nname = "drain"\nkind = "exec"\nprepare = ["/no/program"]\n'
         f'[[notify]]\nkind = "file"\npath = "{tmp_path}/none/told"\n'

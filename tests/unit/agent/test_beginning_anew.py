@@ -31,7 +31,7 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "agent"
 
 
 @pytest.mark.parametrize("what", ["lock", "file"])
-def test_it_goes_back_when_the_disk_works_again(
+def test_agent_returns_to_the_journal_when_the_disk_works_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     broken = pytest.MonkeyPatch()
@@ -79,7 +79,7 @@ def test_work_in_progress_is_reported() -> None:
         assert what(busy)
 
 
-def test_flags_may_stand_before_the_word_of_a_command() -> None:
+def test_flags_may_precede_command_arguments() -> None:
     said: list[str] = []
     words = ["try", "--vm", "web_0", str(EXAMPLES / "events.json"), "--margin", "1s"]
     assert front.obey(words, say=said.append, environ={}) == 0

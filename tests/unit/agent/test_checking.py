@@ -99,7 +99,7 @@ def test_answer_from_the_first_address_is_enough(tmp_path: Path) -> None:
     ],
     ids=["endpoint", "settings", "no-endpoint", "nobody", "nothing"],
 )
-def test_handlers_are_checked_by_this_vms_name(
+def test_handler_checks_use_the_name_of_this_vm(
     tmp_path: Path, name: str, answers: tuple[bytes, ...], told: str
 ) -> None:
     environ = {"FOREWARN_AGENT_STATE": f"{tmp_path}/agent.db"}

@@ -72,7 +72,7 @@ def foreign(path: Path) -> None:
         (foreign, "is a database of another program"),
     ],
 )
-def test_the_journal_is_looked_at_and_nothing_is_changed(
+def test_journal_check_changes_no_file(
     tmp_path: Path, made: Callable[[Path], None], sentence: str
 ) -> None:
     path = tmp_path / "agent.db"
@@ -124,7 +124,7 @@ def test_full_disk_is_reported_and_leaves_no_file(
     assert list(full.iterdir()) == []
 
 
-def test_an_agent_that_runs_is_well(
+def test_running_agent_passes_the_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasten(monkeypatch)
@@ -165,7 +165,7 @@ def test_an_agent_that_runs_is_well(
     assert free.text.endswith("is free")
 
 
-def test_an_agent_that_only_observes_is_known_by_its_status(
+def test_observing_agent_is_identified_by_its_status_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hasten(monkeypatch)
@@ -177,7 +177,7 @@ def test_an_agent_that_only_observes_is_known_by_its_status(
         agent.end()
 
 
-def test_an_address_that_another_program_has(tmp_path: Path) -> None:
+def test_address_used_by_another_program_fails_the_check(tmp_path: Path) -> None:
     with scripted(plain(b"", status="404 Not Found")) as other:
         found = settings(tmp_path, listen=other.url.removeprefix("http://"))
         # An agent has run once, so its process stands beside the journal.
@@ -198,7 +198,7 @@ def test_an_address_that_another_program_has(tmp_path: Path) -> None:
         (None, "No such file"),
     ],
 )
-def test_a_secret_is_well_where_the_handler_can_use_it(
+def test_secret_check_passes_only_for_a_usable_secret(
     tmp_path: Path, content: bytes | None, sentence: str
 ) -> None:
     file = tmp_path / "secret"

@@ -60,7 +60,7 @@ def write(tmp_path: Path, *events: dict[str, Any]) -> str:
     return str(file)
 
 
-def test_try_shows_which_rule_matches_and_what_would_run_when(
+def test_try_shows_the_matching_rule_and_the_schedule(
     agent: Say, tmp_path: Path
 ) -> None:
     other = {**EVENT, "EventId": "E2", "Resources": ["web_10"]}
@@ -118,7 +118,7 @@ def test_try_states_how_far_ahead_it_simulates(agent: Say, tmp_path: Path) -> No
     assert "  not approved: its preparation begins later" in out.splitlines()
 
 
-def test_try_asks_the_others_once_and_no_longer_than_until_it_begins(
+def test_try_shows_one_peer_query_until_the_event_starts(
     agent: Say, tmp_path: Path
 ) -> None:
     """They would be asked every two seconds: 450 times in a quarter of an hour."""
@@ -147,7 +147,7 @@ def test_try_asks_the_others_once_and_no_longer_than_until_it_begins(
     assert out.splitlines()[2:] == [*head, "  NotBefore - 14m approve"]
 
 
-def test_try_looks_as_far_as_another_event_while_the_others_are_asked(
+def test_try_shows_later_events_while_peers_are_queried(
     agent: Say, tmp_path: Path
 ) -> None:
     """To ask them every two seconds for a day takes no turn of the trial."""
@@ -205,7 +205,9 @@ def test_try_states_that_a_dry_run_does_nothing(agent: Say, tmp_path: Path) -> N
     assert out.splitlines()[1].startswith("dry_run is set: ")
 
 
-def test_try_needs_to_know_which_vm_it_is(agent: Say, tmp_path: Path) -> None:
+def test_try_rejects_an_ambiguous_vm_or_an_invalid_argument(
+    agent: Say, tmp_path: Path
+) -> None:
     file = write(tmp_path, {**EVENT, "Resources": ["a", "b"]})
     status, _, err = agent("try", file)
     assert status == 2
@@ -234,7 +236,7 @@ def test_check_reports_all_errors_in_the_settings(agent: Say, tmp_path: Path) ->
     assert "agent.toml:2: name: must be a text" in err
 
 
-def test_settings_are_shown_with_where_they_came_from(agent: Say) -> None:
+def test_settings_are_shown_with_their_origin(agent: Say) -> None:
     status, out, _ = agent("settings", "--poll", "3s")
     assert status == 0
     assert "3s  (flag --poll)" in " ".join(out.split(" "))
@@ -253,7 +255,7 @@ def test_settings_are_shown_with_where_they_came_from(agent: Say) -> None:
         (("settings", "--poll", "2s"), "false"),
     ],
 )
-def test_a_switch_that_stands_alone_is_on(
+def test_switch_without_a_value_is_true(
     agent: Say, words: tuple[str, ...], value: str
 ) -> None:
     status, out, _ = agent(*words, "--json")
@@ -273,19 +275,19 @@ def test_a_switch_that_stands_alone_is_on(
         ("--name true", "--name true"),
     ],
 )
-def test_a_switch_has_the_word_after_it_where_that_is_an_answer(
+def test_switch_takes_the_next_argument_if_it_is_a_boolean(
     words: str, meant: str
 ) -> None:
     assert with_switches(words.split()) == meant.split()
 
 
-def test_a_switch_takes_two_words_only(agent: Say) -> None:
+def test_switch_accepts_only_true_or_false(agent: Say) -> None:
     status, _, err = agent("settings", "--observe", "yes")
     assert status == 2
     assert 'flag --observe: must be true or false, not "yes"' in err
 
 
-def test_the_status_of_an_agent_that_never_ran(agent: Say) -> None:
+def test_status_and_approve_fail_without_a_journal(agent: Say) -> None:
     status, _, err = agent("status")
     assert status == 3
     assert "there is no journal" in err
@@ -294,7 +296,7 @@ def test_the_status_of_an_agent_that_never_ran(agent: Say) -> None:
     assert "there is no journal" in err
 
 
-def test_the_status_where_the_system_chose_the_port(agent: Say) -> None:
+def test_status_fails_for_a_port_chosen_by_the_system(agent: Say) -> None:
     status, _, err = agent("status", "--listen", "127.0.0.1:0")
     assert status == 3
     assert "has port 0" in err
@@ -360,7 +362,7 @@ def shown() -> Iterator[tuple[str, dict[str, Any]]]:
     server.stop()
 
 
-def test_an_event_that_is_in_no_journal_since_the_disk_is_full(
+def test_approve_fails_for_an_event_missing_from_the_journal(
     agent: Say, tmp_path: Path, shown: tuple[str, dict[str, Any]]
 ) -> None:
     address, document = shown
@@ -436,7 +438,7 @@ def test_other_systems_get_instructions(platform: str, openrc: bool, word: str) 
     assert "/opt/x" in told
 
 
-def test_help_teaches_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         front.main(["--help"])
     assert ended.value.code == 0

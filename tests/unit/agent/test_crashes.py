@@ -167,7 +167,7 @@ def test_work_is_completed_after_a_crash_at_any_write(
     assert count > 12
 
 
-def test_without_a_crash_nothing_is_done_twice() -> None:
+def test_each_step_runs_once_without_a_crash() -> None:
     story = Story(POLICY, MemoryJournal())
     story.live(story.journal)
     story.judge()
@@ -175,7 +175,7 @@ def test_without_a_crash_nothing_is_done_twice() -> None:
     assert len(story.machine.begun) == 6
 
 
-def test_dying_again_and_again_it_still_comes_to_the_end() -> None:
+def test_work_completes_despite_repeated_crashes() -> None:
     story = Story(POLICY, MemoryJournal())
     for _ in range(TURNS_MAX):
         # Each agent dies at its third write.

@@ -39,7 +39,7 @@ def first(url: str) -> Iterator[EndpointLock]:
     place.release()
 
 
-def test_a_second_one_is_refused_until_the_first_has_gone(
+def test_second_lock_is_refused_until_the_first_is_released(
     first: EndpointLock, url: str
 ) -> None:
     # However often it tries, and however the endpoint is written.
@@ -54,7 +54,7 @@ def test_a_second_one_is_refused_until_the_first_has_gone(
     assert holder_of(url) is None
 
 
-def test_it_goes_with_its_process_and_not_with_what_that_has_started(url: str) -> None:
+def test_lock_ends_with_its_process_and_not_with_its_children(url: str) -> None:
     """A handler that outlives a killed agent does not prevent a start."""
     holding = (
         "import subprocess, sys, time\n"
@@ -100,7 +100,7 @@ def test_endpoint_lock_of_other_user_logs_warning_and_agent_starts(
     first.release()
 
 
-def test_each_way_to_write_an_endpoint_is_one_name() -> None:
+def test_equivalent_endpoint_urls_have_the_same_lock_name() -> None:
     assert name_of("auto") == b"\0forewarn-agent http://169.254.169.254"
     for url in ("http://169.254.169.254", "HTTP://169.254.169.254:80/"):
         assert name_of(url) == name_of("auto")

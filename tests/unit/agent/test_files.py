@@ -82,7 +82,7 @@ def soon(do: Callable[[], object]) -> Exception | None:
 
 
 @pytest.mark.parametrize("read", [read_token, read_secret])
-def test_secret_is_read_of_a_file_alone(
+def test_secret_is_read_only_from_a_regular_file(
     odd: tuple[str, str], read: Callable[[str], str]
 ) -> None:
     place, kind = odd
@@ -92,7 +92,7 @@ def test_secret_is_read_of_a_file_alone(
     assert f"it is {kind}, and must be a regular file or a link to one" in error.message
 
 
-def test_settings_are_read_of_a_file_alone(odd: tuple[str, str]) -> None:
+def test_settings_are_read_only_from_a_regular_file(odd: tuple[str, str]) -> None:
     place, kind = odd
     error = soon(lambda: load_settings(file=place, environ={}, flags={}))
     assert isinstance(error, AgentSettingsError)
@@ -111,7 +111,7 @@ def test_special_files_do_not_block_the_lookup_of_the_last_good_copy(
 
 
 @pytest.mark.parametrize("key", ["ca_file", "cert_file", "key_file"])
-def test_certificates_are_read_of_files_alone(
+def test_certificates_are_read_only_from_regular_files(
     odd: tuple[str, str], key: str, tmp_path: Path
 ) -> None:
     """OpenSSL would wait; and what stands in a file it reads by its name alone."""
@@ -128,7 +128,7 @@ def test_certificates_are_read_of_files_alone(
     assert place in error.message
 
 
-def test_service_account_is_of_files(tmp_path: Path) -> None:
+def test_service_account_must_consist_of_regular_files(tmp_path: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "192.0.2.1"}
     authorities, token = tmp_path / "ca.crt", tmp_path / "token"
     os.mkfifo(authorities)
@@ -147,7 +147,9 @@ def test_service_account_is_of_files(tmp_path: Path) -> None:
     assert isinstance(error, HandlerError)
 
 
-def test_lock_of_a_journal_is_a_file(odd: tuple[str, str], tmp_path: Path) -> None:
+def test_journal_lock_must_be_a_regular_file(
+    odd: tuple[str, str], tmp_path: Path
+) -> None:
     place, kind = odd
     journal = tmp_path / "agent.db"
     (tmp_path / "agent.db.lock").symlink_to(place)
@@ -158,7 +160,7 @@ def test_lock_of_a_journal_is_a_file(odd: tuple[str, str], tmp_path: Path) -> No
     assert last_holder(journal) == 0
 
 
-def test_state_of_a_lock_directory_is_a_file(tmp_path: Path) -> None:
+def test_state_in_a_lock_directory_must_be_a_regular_file(tmp_path: Path) -> None:
     (tmp_path / MARKER).touch()
     settings = LockSettings(kind="directory", path=str(tmp_path), group="web")
     lock = make_lock(settings, {}, SystemClock())
@@ -168,7 +170,7 @@ def test_state_of_a_lock_directory_is_a_file(tmp_path: Path) -> None:
     assert "it is a FIFO" in error.message
 
 
-def test_notifications_wait_for_no_reader_of_a_fifo(tmp_path: Path) -> None:
+def test_notifications_do_not_wait_for_a_fifo_reader(tmp_path: Path) -> None:
     place = tmp_path / "events"
     os.mkfifo(place)
     error = soon(lambda: FileSink(str(place)).deliver(1, told_of()))
@@ -177,7 +179,7 @@ def test_notifications_wait_for_no_reader_of_a_fifo(tmp_path: Path) -> None:
     assert str(place) in error.message
 
 
-def test_memo_is_a_file(tmp_path: Path) -> None:
+def test_memo_must_be_a_regular_file(tmp_path: Path) -> None:
     memo = Memo(str(tmp_path), HandlerSettings(name="drain", kind="nomad"))
     os.mkfifo(tmp_path / "drain.nomad.json")
     error = soon(memo.read)
@@ -185,7 +187,7 @@ def test_memo_is_a_file(tmp_path: Path) -> None:
     assert "it is a FIFO" in error.message
 
 
-def test_fifo_that_takes_a_files_place_at_the_last_moment_is_not_waited_for(
+def test_fifo_that_replaces_a_file_before_opening_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at a name and its opening, it may become another thing's."""
@@ -208,7 +210,7 @@ def test_link_to_a_file_is_read(tmp_path: Path) -> None:
     assert read_token(str(tmp_path / "token")) == "token-of-alerts"
 
 
-def test_of_a_long_file_the_first_line_is_read_and_a_long_one_is_refused(
+def test_only_the_first_line_is_read_and_a_long_line_is_refused(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "token"

@@ -16,7 +16,7 @@ def test_event_without_not_before_has_an_empty_not_before() -> None:
     assert forms.event_words(Notice(event_id="E1"))["not_before"] == ""
 
 
-def test_an_id_is_as_it_came() -> None:
+def test_event_id_keeps_its_original_case() -> None:
     notice = Notice(event_id="AB-1", wire_id="ab-1")
     assert forms.event_json(notice)["EventId"] == "ab-1"
     assert forms.event_words(notice)["id"] == "ab-1"
@@ -28,7 +28,7 @@ def test_all_variables_are_set_without_an_event() -> None:
     assert forms.event_words(None).keys() == forms.event_words(notice_of()).keys()
 
 
-def test_braces_of_json_stay() -> None:
+def test_json_braces_are_kept() -> None:
     template = '{"a": {"b": "{type}"}, "c": {}, "d": "{typo}"}'
     filled = forms.fill(template, {"type": 'x"y'}, forms.json_quoted)
     assert json.loads(filled) == {"a": {"b": 'x"y'}, "c": {}, "d": "{typo}"}
@@ -40,12 +40,12 @@ def test_inserted_values_are_not_expanded_again() -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_any_text_fits_into_a_string_of_json(text: str) -> None:
+def test_any_text_is_quoted_into_a_json_string(text: str) -> None:
     assert json.loads(forms.fill('"{x}"', {"x": text}, forms.json_quoted)) == text
 
 
 @given(st.text())
-def test_a_part_of_a_url_is_quoted_as_the_library_does_it(text: str) -> None:
+def test_url_quoting_matches_urllib(text: str) -> None:
     quoted = forms.percent_quoted(text)
     assert quoted == parse.quote(text, safe="")
     assert forms.percent_read(quoted) == text
@@ -54,7 +54,7 @@ def test_a_part_of_a_url_is_quoted_as_the_library_does_it(text: str) -> None:
 
 
 @given(st.text(st.characters(codec=None)))
-def test_any_text_becomes_a_variable(text: str) -> None:
+def test_any_text_becomes_a_valid_environment_value(text: str) -> None:
     shown = forms.variable(text * 100)
     assert "\0" not in shown
     assert len(shown.encode()) <= forms.VALUE_BYTES_MAX

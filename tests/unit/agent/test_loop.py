@@ -98,14 +98,14 @@ class Loop:
         self.give(Finished(run_id=self.runs[-1].run_id, state=StepState.DONE))
 
 
-def test_an_event_is_prepared_for_and_approved() -> None:
+def test_event_is_prepared_and_approved() -> None:
     loop = Loop(policy(DRAIN))
     loop.prepare()
     assert loop.sent == ["E1"]
     assert loop.journal.load() == loop.agent.status.memory
 
 
-def test_a_deadline_that_comes_nearer_reaches_the_hands() -> None:
+def test_earlier_deadline_reaches_the_running_handler() -> None:
     loop = Loop(policy(DRAIN))
     loop.give(Polled(notices=(notice(),), name="vm1"))
     assert loop.tightened == []
@@ -133,7 +133,7 @@ def test_agent_continues_on_a_full_disk_and_writes_later() -> None:
     ]
 
 
-def test_a_clock_that_is_set_back_is_noticed_though_nothing_comes_in() -> None:
+def test_clock_step_back_is_detected_without_input() -> None:
     loop = Loop(policy(DRAIN))
     loop.prepare()
     loop.give(Answered(event_id="E1", consent=Consent.WANTED))
@@ -181,7 +181,7 @@ def test_failures_are_logged_at_a_high_level(
         ("", "drain", "drain: no usable answer"),
     ],
 )
-def test_log_names_what_failed_and_not_the_event(
+def test_log_names_the_failed_handler_or_component_and_not_the_event(
     about: str, handler: str, line: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     tell(
@@ -198,7 +198,7 @@ def test_log_names_what_failed_and_not_the_event(
     assert caplog.records[0].levelname == "WARNING"
 
 
-def test_texts_that_come_in_are_fit_to_be_kept(tmp_path: Path) -> None:
+def test_incoming_texts_are_masked_and_sanitized(tmp_path: Path) -> None:
     """What servers, handlers and programs say comes in by one door."""
     file = tmp_path / "token"
     file.write_text("s3cret-of-a-server")

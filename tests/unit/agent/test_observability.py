@@ -111,7 +111,7 @@ class Scene:
         return self.pages.answer(Request(path=path))
 
 
-def test_health_fails_only_when_the_loops_have_stopped() -> None:
+def test_health_fails_only_if_a_loop_has_stopped() -> None:
     scene = Scene()
     scene.age = 10 * MINUTE
     scene.watched = Watched(detail="timed out", failures=600)
@@ -148,7 +148,7 @@ def test_readiness_reports_what_is_missing(
     assert reason in scene.pages.summary()
 
 
-def test_the_status_is_json_and_words() -> None:
+def test_status_is_available_as_json_and_text() -> None:
     scene = Scene()
     memory = Memory(
         name="web_0",
@@ -218,7 +218,7 @@ def test_status_explains_that_missing_answers_end_no_event() -> None:
     )
 
 
-def test_in_a_dry_run_an_approval_would_be_given() -> None:
+def test_dry_run_shows_an_approval_as_hypothetical() -> None:
     memory = Memory(name="web_0", tasks=(task(consent=Consent.GIVEN),))
     for mode, words in (("dry run", "would be given: dry run"), ("normal", "given")):
         document = status.document_of(memory, about={"mode": mode})
@@ -233,7 +233,7 @@ def test_status_reports_an_unreachable_agent() -> None:
     assert "no events" in told
 
 
-def test_other_pages() -> None:
+def test_root_page_links_metrics_and_unknown_page_is_404() -> None:
     scene = Scene()
     assert "/metrics" in scene.get("/").body
     assert scene.get("/x").status == 404
@@ -289,7 +289,7 @@ def test_decisions_runs_and_approvals_are_counted() -> None:
     assert value(text, 'forewarn_agent_events{type="Reboot",status="Scheduled"}') == 1
 
 
-def test_when_the_next_event_may_begin_is_a_metric() -> None:
+def test_not_before_of_the_next_event_is_a_metric() -> None:
     def due(*tasks: Task) -> float:
         text = Metrics(Memory()).text(metrics.now_of(Memory(tasks=tasks)))
         name = "forewarn_agent_not_before_timestamp_seconds"
@@ -313,7 +313,7 @@ def test_work_from_before_the_start_is_not_counted_again() -> None:
     assert value(text, 'forewarn_agent_events_seen_total{type="Reboot"}') == 0
 
 
-def test_every_series_is_there_from_the_start_and_prometheus_reads_it() -> None:
+def test_every_series_exists_at_start_and_promtool_accepts_it() -> None:
     text = Scene().get("/metrics").body
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     assert names == {meter.name for meter in metric_definitions.METERS}
@@ -343,7 +343,7 @@ class Hearing(Supervisor):
         self.told.append(lines)
 
 
-def test_the_watchdog_is_fed_while_there_is_life() -> None:
+def test_watchdog_is_notified_while_the_agent_is_alive() -> None:
     clock, alive = VirtualClock(0), [True]
     hearing = Hearing(address="x", watchdog_seconds=30)
     hearing.told.clear()
@@ -423,7 +423,7 @@ def test_occupied_address_is_reported(served: tuple[str, int]) -> None:
     other.stop()
 
 
-def test_an_address_that_is_taken_is_listened_at_when_it_is_free(
+def test_server_listens_when_a_used_address_becomes_free(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     taken = socket.create_server(("127.0.0.1", 0))
@@ -444,7 +444,9 @@ def test_an_address_that_is_taken_is_listened_at_when_it_is_free(
     server.stop()
 
 
-def test_the_server_tries_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_retries_listening_automatically(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(server_module, "RETRY_SECONDS", 0.01)
     taken = socket.create_server(("127.0.0.1", 0))
     place: tuple[str, int] = taken.getsockname()

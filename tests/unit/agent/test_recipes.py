@@ -69,7 +69,7 @@ def test_table_of_default_rules_matches_the_behavior() -> None:
             assert bool(life.sent) is with_handlers.endswith("then approved"), row
 
 
-def test_short_freezes_pass(cook: Cook) -> None:
+def test_short_freeze_is_approved_without_handlers(cook: Cook) -> None:
     life = Life(cook("Let short freezes pass"))
     life.poll(
         notice("SHORT", event_type="Freeze", duration_seconds=8),
@@ -82,7 +82,7 @@ def test_short_freezes_pass(cook: Cook) -> None:
     assert life.sent == ["SHORT", "UNKNOWN"]
 
 
-def test_side_by_side_then_in_turn(cook: Cook) -> None:
+def test_handlers_run_in_parallel_then_in_order(cook: Cook) -> None:
     life = Life(cook("Run handlers in parallel, then in order"))
     life.poll(notice())
     assert started_by(life) == ["pool", "checkpoint"]
@@ -99,7 +99,7 @@ def test_started_event_is_ignored(cook: Cook) -> None:
     assert started_by(life) == ["pool"]
 
 
-def test_it_begins_shortly_before(cook: Cook) -> None:
+def test_preparation_starts_shortly_before_it_is_due(cook: Cook) -> None:
     life = Life(cook("Begin shortly before it is due"))
     life.poll(notice())
     life.sleep(10 * MINUTE - SECOND)
@@ -112,7 +112,7 @@ def test_it_begins_shortly_before(cook: Cook) -> None:
     assert started_by(near) == ["pool"]
 
 
-def test_only_if_there_is_time(cook: Cook) -> None:
+def test_slow_handler_runs_only_if_there_is_time(cook: Cook) -> None:
     policy = cook("Only if there is time")
     for minutes, wanted in ((1, "checkpoint"), (2, "pool")):
         life = Life(policy)
@@ -121,7 +121,7 @@ def test_only_if_there_is_time(cook: Cook) -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_one_approves_for_all(cook: Cook) -> None:
+def test_one_vm_approves_for_all(cook: Cook) -> None:
     event = notice(resources=("vm0", "vm1", "vm2"))
     for name, seconds in (("vm0", 0), ("vm1", 20), ("vm2", 40)):
         life = Life(cook("One approves for all"), name=name)
@@ -135,7 +135,7 @@ def test_one_approves_for_all(cook: Cook) -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_all_must_be_prepared(cook: Cook) -> None:
+def test_approval_waits_until_all_vms_are_prepared(cook: Cook) -> None:
     policy = cook("All must be prepared")
     life = Life(policy, name="vm0")
     life.poll(notice(resources=("vm0", "vm1")))
@@ -153,7 +153,7 @@ def test_all_must_be_prepared(cook: Cook) -> None:
     assert alone.sent == ["E1"]
 
 
-def test_one_vm_at_a_time(cook: Cook) -> None:
+def test_one_vm_is_prepared_at_a_time(cook: Cook) -> None:
     policy = cook("One VM at a time")
     free = Memory(lock=Lock(state=LockState.FREE))
     first, second = (Life(policy, name=name, memory=free) for name in ("vm1", "vm2"))
@@ -198,7 +198,9 @@ def test_one_vm_at_a_time(cook: Cook) -> None:
         ("2026-11-23T11:00:00Z", False),  # Monday noon
     ],
 )
-def test_not_during_the_day(cook: Cook, at: str, is_allowed: bool) -> None:
+def test_event_is_not_approved_during_the_day(
+    cook: Cook, at: str, is_allowed: bool
+) -> None:
     now = parse_instant(at)
     life = Life(cook("Only at night and at weekends"), now=now)
     life.poll(notice(not_before=now + 20 * HOUR))
@@ -210,7 +212,7 @@ def test_not_during_the_day(cook: Cook, at: str, is_allowed: bool) -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_it_approves_for_one_that_is_silent(cook: Cook) -> None:
+def test_standby_approves_on_behalf_of_a_silent_vm(cook: Cook) -> None:
     life = Life(cook("Approve for one that is silent"))
     theirs = notice(source="User", resources=("db_primary",))
     life.poll(
@@ -248,7 +250,7 @@ def test_rule_matches_the_description_or_the_source(cook: Cook) -> None:
     assert started_by(life) == ["checkpoint"]
 
 
-def test_the_moment_is_left_to_the_platform(cook: Cook) -> None:
+def test_agent_does_not_approve_if_the_platform_starts_the_event(cook: Cook) -> None:
     life = Life(cook("Prepare, and let the platform start the event"))
     life.poll(notice())
     life.end("pool")
@@ -257,7 +259,7 @@ def test_the_moment_is_left_to_the_platform(cook: Cook) -> None:
     assert life.sent == []
 
 
-def test_in_a_hurry_worth_comes_first(cook: Cook) -> None:
+def test_urgent_event_runs_handlers_by_priority(cook: Cook) -> None:
     policy = cook("Urgent events")
     calm = Life(policy)
     calm.poll(notice())

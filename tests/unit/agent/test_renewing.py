@@ -76,7 +76,7 @@ def test_hangup_reloads_a_service_and_ends_a_terminal_process(
     assert signals.wants_settings is reloads
 
 
-def test_a_signal_before_anybody_is_at_work_is_not_lost() -> None:
+def test_signal_before_the_run_starts_is_not_lost() -> None:
     stopped: list[bool] = []
     signals = Signals()
     with signals.heard():
@@ -100,7 +100,7 @@ def reader(*given: Settings | CommandFailedError) -> Callable[[], Settings]:
     return read
 
 
-def test_nothing_is_read_unless_it_was_asked_for() -> None:
+def test_settings_are_not_read_without_a_request() -> None:
     renewal = Renewal(reader(), Signals(), Settings())
     assert not renewal.is_due(Memory())
 
@@ -109,7 +109,7 @@ def test_nothing_is_read_unless_it_was_asked_for() -> None:
     "busy",
     [Memory(tasks=(replace(task_of("E1"), steps=(STEP,)),)), Memory(restored=(STEP,))],
 )
-def test_it_waits_until_no_handler_is_at_work(busy: Memory) -> None:
+def test_reload_waits_until_no_handler_runs(busy: Memory) -> None:
     signals, fresh = Signals(), Settings()
     renewal = Renewal(reader(fresh), signals, Settings())
     signals.wants_settings = True
@@ -163,7 +163,7 @@ def ordered(file: Path, environ: dict[str, str], **flags: str) -> Order:
     return Order(say=print, environ=environ, config=str(file), flags=flags)
 
 
-def test_a_file_that_is_refused_is_replaced_by_the_last_good_one(
+def test_invalid_file_is_replaced_by_the_last_good_copy(
     file: Path, environ: dict[str, str]
 ) -> None:
     keep(file, environ)
@@ -176,7 +176,9 @@ def test_a_file_that_is_refused_is_replaced_by_the_last_good_one(
     assert "agent.toml" in found.warnings[0]
 
 
-def test_without_a_copy_it_is_refused(file: Path, environ: dict[str, str]) -> None:
+def test_invalid_file_without_a_copy_is_refused(
+    file: Path, environ: dict[str, str]
+) -> None:
     file.write_text("poll = 1\n", encoding="utf-8")
     with pytest.raises(CommandFailedError, match=r"agent\.toml"):
         ordered(file, environ).settings_to_run()
@@ -210,7 +212,7 @@ def test_invalid_flag_is_reported_despite_the_copy(
         ordered(file, environ, timeout="never").settings_to_run()
 
 
-def test_a_copy_is_the_owners_alone_and_of_one_file(
+def test_copy_is_private_and_belongs_to_one_file(
     file: Path, environ: dict[str, str], tmp_path: Path
 ) -> None:
     keep(file, environ)
@@ -221,9 +223,7 @@ def test_a_copy_is_the_owners_alone_and_of_one_file(
     assert [each.name for each in copy.parent.iterdir()] == [copy.name]
 
 
-def test_a_copy_that_is_as_the_file_is_not_written_again(
-    file: Path, environ: dict[str, str]
-) -> None:
+def test_identical_copy_is_not_rewritten(file: Path, environ: dict[str, str]) -> None:
     keep(file, environ)
     copy = Path(lastgood.find(str(file), environ, {}))
     before = copy.stat().st_ino
@@ -243,7 +243,7 @@ def test_partial_copy_from_a_crash_is_replaced(
     assert place.read_bytes() == file.read_bytes()
 
 
-def test_a_folder_that_is_not_there_or_a_file_too_long_keep_nothing(
+def test_no_copy_is_kept_without_a_directory_or_of_a_large_file(
     file: Path, environ: dict[str, str]
 ) -> None:
     keep(file, {"STATE_DIRECTORY": f"{os.fspath(file)}/none"})
@@ -253,7 +253,7 @@ def test_a_folder_that_is_not_there_or_a_file_too_long_keep_nothing(
     assert lastgood.find(str(file), environ, {}) == ""
 
 
-def test_without_a_folder_of_systemds_a_copy_is_beside_the_journal(
+def test_copy_is_kept_next_to_the_journal_without_a_state_directory(
     file: Path, tmp_path: Path
 ) -> None:
     journal = tmp_path / "journals" / "agent.db"
@@ -275,7 +275,7 @@ def test_without_a_folder_of_systemds_a_copy_is_beside_the_journal(
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing\n"])
-def test_a_file_that_was_emptied_is_neither_kept_nor_gone_by(
+def test_emptied_file_is_neither_copied_nor_used(
     file: Path, environ: dict[str, str], text: str
 ) -> None:
     keep(file, environ)
@@ -366,7 +366,7 @@ def test_settings_that_identify_events_cannot_change_during_work(
         assert refused(new, memory) == ""
 
 
-def test_everything_else_may_change_at_any_time() -> None:
+def test_other_settings_may_change_at_any_time() -> None:
     others = {"poll": 5_000_000, "listen": "", "observe": True, "forget_after": 9}
     for memory in BUSY.values():
         assert refused(watching(**others), memory) == ""
@@ -382,7 +382,7 @@ def test_refusal_names_the_work_in_progress() -> None:
     assert "lock web is held" in said["locked"]
 
 
-def test_a_file_that_lost_everything_is_not_taken() -> None:
+def test_reload_refuses_a_file_that_lost_its_handlers() -> None:
     blank = Settings(file="agent.toml", is_blank=True)
     cut = Settings(file="agent.toml")
     assert "agent.toml is empty" in refused(blank, NOTHING)

@@ -79,7 +79,7 @@ def test_secret_is_not_shown_in_any_usual_form(
     assert not any(piece in said for piece in pieces(core))
 
 
-def test_secret_that_was_cut_is_known_by_its_beginning(token: str) -> None:
+def test_truncated_secret_is_masked(token: str) -> None:
     for length in range(secrets.BEGIN_CHARACTERS, len(token)):
         said = masked(f"Bearer {token[:length]}")
         assert said == f"Bearer {MASK}"
@@ -95,12 +95,12 @@ def test_truncated_text_shows_no_piece_of_a_secret(token: str, most: int) -> Non
         assert not any(piece in said for piece in pieces(token))
 
 
-def test_other_texts_are_left_as_they_are(token: str) -> None:
+def test_texts_without_a_secret_are_unchanged(token: str) -> None:
     for text in ("", "no alert fires", token[:4], token[8:], f"q{token[1:4]}"):
         assert masked(text) == text
 
 
-def test_secret_that_was_exchanged_is_kept_from_texts_too(tmp_path: Path) -> None:
+def test_previous_secret_is_still_masked_after_a_change(tmp_path: Path) -> None:
     """An answer to the request before may be on its way."""
     file = tmp_path / "token"
     for secret in ("first-token", "second-token", "second-token", "third-token"):
@@ -110,7 +110,7 @@ def test_secret_that_was_exchanged_is_kept_from_texts_too(tmp_path: Path) -> Non
     assert said == f"{MASK} {MASK} first-token"
 
 
-def test_user_is_named_and_the_password_is_not(tmp_path: Path) -> None:
+def test_password_is_masked_and_the_user_name_is_not(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("postgres:hunter2hunter2\n")
     read_secret(str(file), parts=lambda secret: secret.split(":")[1:])

@@ -25,7 +25,7 @@ class Held:
         return Answered(event_id=event_id, consent=Consent.GIVEN)
 
 
-def test_an_endpoint_that_hangs_holds_few_threads_and_each_is_sent_once() -> None:
+def test_hung_endpoint_uses_few_threads_and_each_approval_is_sent_once() -> None:
     told: queue.SimpleQueue[Answered] = queue.SimpleQueue()
     held = Held()
     sending = Sender(lambda: held.approve, told.put)

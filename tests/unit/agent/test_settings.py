@@ -90,14 +90,14 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     return [str(each).replace(f"{tmp_path}/", "") for each in told.value.problems]
 
 
-def test_without_any_the_documented_policy_holds() -> None:
+def test_default_policy_applies_without_settings() -> None:
     settings = load_settings(environ={}, flags={})
     assert settings == Settings(policy=settings.policy)
     assert settings.policy.rules == default_rules(())
     assert {row.origin for row in describe(settings)} == {"default"}
 
 
-def test_a_file_with_everything(tmp_path: Path) -> None:
+def test_every_setting_is_read_from_the_file(tmp_path: Path) -> None:
     settings = load(tmp_path, EVERYTHING)
     assert settings.watch.endpoint == "http://127.0.0.1:8301"
     assert settings.peers.urls == (("web_1", "http://192.0.2.5:9465"),)
@@ -128,7 +128,9 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert rows["standby.after"].value == "2m"
 
 
-def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
+def test_flag_overrides_environment_and_environment_overrides_file(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "agent.toml"
     file.write_text('poll = "2s"\nname = "a"\n[log]\nlevel = "error"\n')
     settings = load_settings(
@@ -151,7 +153,7 @@ def test_a_flag_beats_the_environment_and_that_the_file(tmp_path: Path) -> None:
     assert settings.warnings == ()
 
 
-def test_a_variable_that_is_mistyped_is_a_mistake_as_a_key_is() -> None:
+def test_mistyped_variable_is_refused() -> None:
     """Who meant a dry run must not get an agent that acts."""
     with pytest.raises(AgentSettingsError) as refused:
         load_settings(
@@ -265,14 +267,16 @@ HANDLER = '[[handler]]\nname = "a"\nkind = "exec"\nprepare = "true"\n'
         ('[[notify]]\nkind = "webhook"\nurl = "http://h"\npath = "x"', "of kind file"),
     ],
 )
-def test_each_fault_has_its_sentence(tmp_path: Path, text: str, fault: str) -> None:
+def test_each_fault_is_reported_with_its_message(
+    tmp_path: Path, text: str, fault: str
+) -> None:
     told = "\n".join(faults(tmp_path, HANDLER + text if "rule" in text else text))
     assert fault in told
     assert "secret@" not in told
 
 
 @pytest.mark.parametrize("kind", sorted(HANDLERS))
-def test_recovery_after_a_lost_journal_is_usual_where_the_mark_is_in_the_cluster(
+def test_always_defaults_to_true_for_cluster_handlers(
     tmp_path: Path, kind: str
 ) -> None:
     needed = {
@@ -297,7 +301,7 @@ def test_recovery_after_a_lost_journal_is_usual_where_the_mark_is_in_the_cluster
 @pytest.mark.parametrize(
     "path", ["deploy/kubernetes/agent.toml", "deploy/helm/forewarn-agent/agent.toml"]
 )
-def test_nodes_of_the_manifests_are_opened_again_where_the_disk_was_lost(
+def test_kubernetes_manifests_recover_after_a_lost_disk(
     path: str,
 ) -> None:
     file = ROOT / path
@@ -364,7 +368,7 @@ def test_probable_mistakes_cause_warnings(
     assert warning in "\n".join(load(tmp_path, text).warnings)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     for name, content, fault in (
         ("missing", None, "cannot be read"),
         ("bytes", b"\xff", "is not UTF-8"),
@@ -379,21 +383,21 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         load_settings(environ={}, flags={"x": "1"})
 
 
-def test_names_of_flags_and_variables() -> None:
+def test_flag_and_variable_names_follow_the_option_name() -> None:
     assert flag_of("log.level") == "--log-level"
     assert environment_name("peers.ca_file") == "FOREWARN_AGENT_PEERS_CA_FILE"
     flags = [flag_of(name) for name in option_table.OPTIONS]
     assert len(flags) == len(set(flags))
 
 
-def test_the_reference_is_as_the_tables(request: pytest.FixtureRequest) -> None:
+def test_settings_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
     page, text = REFERENCE / "agent-settings.md", agent_reference.markdown()
     if request.config.getoption("--rewrite"):
         page.write_text(text, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == text, "run `pytest --rewrite`"
 
 
-def test_the_table_of_metrics_is_as_the_meters(request: pytest.FixtureRequest) -> None:
+def test_metrics_table_is_up_to_date(request: pytest.FixtureRequest) -> None:
     rewrite = bool(request.config.getoption("--rewrite"))
     page = REFERENCE / "metrics.md"
     check_block(page, "agent metrics", metric_definitions.markdown(), rewrite=rewrite)

@@ -119,7 +119,7 @@ def test_wanted_documents_are_reported_each_time_without_long_polling() -> None:
     assert len(watching.told) == 5
 
 
-def test_only_time_in_which_it_answers_counts_as_heard() -> None:
+def test_only_time_with_an_answering_endpoint_counts_as_heard() -> None:
     watching = Watching(changed(QUIET), same(QUIET), FAILED, FAILED, same(QUIET))
     watching.is_wanted = True
     watching.turn(2)
@@ -132,7 +132,7 @@ def test_only_time_in_which_it_answers_counts_as_heard() -> None:
     assert heard == [0, SECOND, SECOND + most, 2 * SECOND + most]
 
 
-def test_documents_with_an_entry_that_cannot_be_read_do_not_count_as_heard() -> None:
+def test_partial_documents_do_not_count_as_heard() -> None:
     partial = changed(replace(QUIET, is_partial=True, vague=frozenset({"E1"})))
     watching = Watching(changed(QUIET), partial, partial, changed(QUIET))
     watching.turn(4)
@@ -147,7 +147,7 @@ EMPTY = Asked(
 )
 
 
-def test_an_empty_body_is_an_answer_and_no_outage() -> None:
+def test_empty_body_is_an_answer_and_not_an_outage() -> None:
     watching = Watching(replace(EMPTY, is_changed=True), EMPTY)
     assert watching.turn(10) == [SECOND] * 10
     view = watching.watcher.view
@@ -160,7 +160,7 @@ def test_an_empty_body_is_an_answer_and_no_outage() -> None:
     ]
 
 
-def test_where_all_is_empty_the_name_is_learned_all_the_same() -> None:
+def test_vm_name_is_learned_even_from_empty_answers() -> None:
     watching = Watching(replace(EMPTY, is_changed=True), EMPTY, name="")
     watching.turn()
     assert watching.watcher.view.name == "vm_0"
@@ -192,20 +192,20 @@ def test_failures_are_counted_and_report_no_document() -> None:
     assert len(watching.told) == 2
 
 
-def test_retry_after_is_honoured_up_to_five_seconds() -> None:
+def test_retry_after_is_honored_up_to_five_seconds() -> None:
     busy = Asked(result=Result.TOO_MANY, detail="429", retry_after=MINUTE)
     watching = Watching(changed(QUIET), busy)
     assert watching.turn(3) == [SECOND, 5 * SECOND, 5 * SECOND]
 
 
-def test_the_first_answer_has_two_minutes_and_the_next_two_seconds() -> None:
+def test_first_request_has_a_two_minute_timeout_and_later_ones_two_seconds() -> None:
     watching = Watching(FAILED, changed(QUIET), same(QUIET))
     watching.turn(3)
     timeouts = [timeout // SECOND for timeout, _, _ in watching.endpoint.asked]
     assert timeouts == [130, 130, 2]
 
 
-def test_an_endpoint_that_answered_before_the_restart_is_not_given_minutes() -> None:
+def test_endpoint_known_before_a_restart_gets_the_short_timeout() -> None:
     clock = VirtualClock(START)
     endpoint = FakeEndpoint([FAILED], clock)
     watcher = Watcher(
@@ -215,7 +215,7 @@ def test_an_endpoint_that_answered_before_the_restart_is_not_given_minutes() -> 
     assert endpoint.asked[0][0] == 2 * SECOND
 
 
-def test_a_fault_of_ours_does_not_end_the_watch(
+def test_internal_error_does_not_stop_polling(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     watching = Watching(ValueError("a bug"), changed(QUIET), same(QUIET))
@@ -241,7 +241,7 @@ def test_document_that_could_not_be_reported_is_reported_again() -> None:
     assert len(told) == 3
 
 
-def test_the_document_is_asked_for_in_full_once_a_minute() -> None:
+def test_full_document_is_requested_once_a_minute() -> None:
     document = Asked(result=Result.OK, reading=QUIET)
     watching = Watching(changed(QUIET), *[same(QUIET)] * 60, document, same(QUIET))
     watching.turn(70)
@@ -250,13 +250,13 @@ def test_the_document_is_asked_for_in_full_once_a_minute() -> None:
 
 
 class TestTheName:
-    def test_is_read_at_the_start_and_now_and_then(self) -> None:
+    def test_vm_name_is_read_at_start_and_periodically(self) -> None:
         watching = Watching(changed(QUIET), same(QUIET), name="")
         watching.turn(700)
         assert [each // SECOND for each in watching.endpoint.named] == [0, 600]
         assert {polled.name for polled in watching.told} == {"vm_0"}
 
-    def test_is_not_asked_for_where_it_is_set(self) -> None:
+    def test_vm_name_is_not_requested_if_configured(self) -> None:
         watching = Watching(changed(reading("vm_9")), same(QUIET), name="mine")
         watching.turn(3)
         assert watching.endpoint.named == []
@@ -283,7 +283,7 @@ class TestTheName:
         assert [each // SECOND for each in watching.endpoint.named] == [0, 1]
         assert [each.name for each in watching.told] == ["vm_0", "vm_7", "vm_7", "vm_7"]
 
-    def test_is_not_waited_for_where_the_event_names_this_vm(self) -> None:
+    def test_vm_name_is_not_read_again_if_the_event_names_this_vm(self) -> None:
         event = reading("vm_0", "vm_7")
         watching = Watching(changed(QUIET), changed(event), same(event), name="")
         watching.turn(3)
@@ -299,7 +299,7 @@ class TestTheName:
 
 
 class TestWaiting:
-    def test_is_asked_for_where_it_is_offered(self) -> None:
+    def test_wait_is_requested_if_the_endpoint_offers_it(self) -> None:
         watching = Watching(changed(QUIET), same(QUIET))
         watching.endpoint.longest_wait = 45 * SECOND
         watching.turn(3)
@@ -311,27 +311,27 @@ class TestWaiting:
         ]
         assert watching.watcher.view.waits
 
-    def test_does_not_become_a_busy_loop(self) -> None:
+    def test_early_answers_to_a_wait_cause_no_busy_loop(self) -> None:
         watching = Watching(changed(QUIET), same(QUIET))
         watching.endpoint.longest_wait = MINUTE
         assert watching.turn(4) == [SECOND] * 4
 
 
 class TestHealth:
-    def test_a_loop_that_turns_is_alive_though_the_endpoint_is_down(self) -> None:
+    def test_loop_is_alive_while_the_endpoint_is_down(self) -> None:
         watching = Watching(FAILED)
         watching.turn(100)
         assert watching.watcher.is_alive()
         assert watching.watcher.age() is None
 
-    def test_a_loop_that_has_stopped_is_not(self) -> None:
+    def test_stopped_loop_is_not_alive(self) -> None:
         watching = Watching(changed(QUIET))
         watching.turn()
         watching.clock.advance_to(watching.clock.now() + ALIVE_GRACE + SECOND)
         assert not watching.watcher.is_alive()
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    def test_a_thread_that_has_ended_by_itself_is_not(
+    def test_thread_that_ended_unexpectedly_is_not_alive(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         watching = Watching(changed(QUIET))

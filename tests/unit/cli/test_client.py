@@ -61,7 +61,9 @@ def test_server_without_the_operator_api_is_reported(
     assert "is not forewarn's operator API" in ended.err
 
 
-def test_an_order_without_an_answer_may_have_been_done(forewarn: Run) -> None:
+def test_request_without_an_answer_is_reported_as_possibly_effective(
+    forewarn: Run,
+) -> None:
     with answering(b"") as url:
         ended = forewarn("reboot", "web_0", "--url", url)
         assert ended.status == 3
@@ -82,12 +84,12 @@ def test_error_event_in_a_stream_is_reported(forewarn: Run) -> None:
     )
 
 
-def test_parts_of_paths_stay_parts() -> None:
+def test_path_segments_are_quoted() -> None:
     assert client.part("../a?b#c/d") == "..%2Fa%3Fb%23c%2Fd"
 
 
 @pytest.mark.parametrize("colour", [True, False])
-def test_a_terminal_gets_colour_unless_it_is_unwanted(
+def test_terminal_output_is_colored_unless_disabled(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     *,

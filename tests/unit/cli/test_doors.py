@@ -25,19 +25,21 @@ Run = Callable[..., Ended]
         ("unix:/run/forewarn/api", "/run/forewarn/api", True, True),
     ],
 )
-def test_places(url: str, socket: str, *, is_here: bool, is_private: bool) -> None:
+def test_service_url_is_classified(
+    url: str, socket: str, *, is_here: bool, is_private: bool
+) -> None:
     place = Place.of(url)
     found = (place.socket, place.is_here, place.is_private)
     assert found == (socket, is_here, is_private)
 
 
 @pytest.mark.parametrize("url", ["unix:run/api", "ftp://x", "http://", "x"])
-def test_urls_that_name_no_service(url: str) -> None:
+def test_url_without_a_service_is_refused(url: str) -> None:
     with pytest.raises(CommandError, match="is not the URL of a service"):
         Place.of(url)
 
 
-def test_token_of_the_package_goes_to_this_machine_only(
+def test_package_token_is_sent_only_to_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"
@@ -60,7 +62,7 @@ def test_token_of_the_package_goes_to_this_machine_only(
         token_of_file(str(tmp_path / "none"), is_here=True)
 
 
-def test_command_warns_before_a_token_goes_over_http(
+def test_token_over_plain_http_prints_a_warning(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for url in ("http://127.0.0.1:1", "https://forewarn.example", "unix:/run/x"):
@@ -76,7 +78,7 @@ def test_command_warns_before_a_token_goes_over_http(
     )
 
 
-def test_authorities_that_cannot_be_used(tmp_path: Path) -> None:
+def test_unusable_ca_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     for text in (None, "no certificate"):
         if text is not None:
@@ -88,7 +90,7 @@ def test_authorities_that_cannot_be_used(tmp_path: Path) -> None:
 
 # The HTTP library leaves the socket that it could not connect to the collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_socket_that_is_not_there(forewarn: Run, tmp_path: Path) -> None:
+def test_missing_socket_is_reported(forewarn: Run, tmp_path: Path) -> None:
     ended = forewarn("operations", "--url", f"unix:{tmp_path / 'api'}")
     assert ended.status == 3
     assert "cannot be reached" in ended.err

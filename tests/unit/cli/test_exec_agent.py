@@ -19,7 +19,7 @@ from forewarn.cli.exec_agent import become_agent, is_run
         "agent --poll=2s --endpoint http://127.0.0.1:1",
     ],
 )
-def test_an_order_to_run_is_one(words: str) -> None:
+def test_run_command_is_recognized(words: str) -> None:
     assert is_run(words.split())
 
 
@@ -37,11 +37,11 @@ def test_an_order_to_run_is_one(words: str) -> None:
         "agent a.toml",
     ],
 )
-def test_everything_else_goes_the_usual_way(words: str) -> None:
+def test_other_commands_are_not_run_commands(words: str) -> None:
     assert not is_run(words.split())
 
 
-def test_it_is_started_as_safely_as_the_command_was(
+def test_agent_starts_with_a_safe_import_path(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     started: list[list[str]] = []

@@ -22,7 +22,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_sound_file_needs_no_service(here: Path, forewarn: Run) -> None:
+def test_validate_needs_no_service(here: Path, forewarn: Run) -> None:
     (here / "fleet.toml").write_text(FLEET)
     ended = forewarn("fleet", "validate")
     assert ended.out == "fleet.toml is valid: 2 tenants, 3 scopes, 3 hosts, 5 vms\n"
@@ -42,7 +42,7 @@ def test_every_problem_is_reported_with_its_location(
         assert last == "forewarn: the fleet file cannot be used"
 
 
-def test_applying(here: Path, service: Served, forewarn: Run) -> None:
+def test_apply_prints_the_changes(here: Path, service: Served, forewarn: Run) -> None:
     file = here / "fleet.toml"
     file.write_text(FLEET)
     assert forewarn("fleet", "apply").out == "nothing to change\n"
@@ -56,9 +56,7 @@ def test_applying(here: Path, service: Served, forewarn: Run) -> None:
     assert "more room" in forewarn("history", "--host", "h9").out
 
 
-def test_a_file_that_was_cut_short_removes_nothing(
-    here: Path, service: Served, forewarn: Run
-) -> None:
+def test_empty_file_removes_nothing(here: Path, service: Served, forewarn: Run) -> None:
     (here / "fleet.toml").write_text("")
     for words in ([], ["--dry-run"]):
         ended = forewarn("fleet", "apply", *words)
@@ -74,7 +72,7 @@ def test_a_file_that_was_cut_short_removes_nothing(
     assert forewarn("fleet", "apply").out == "nothing to change\n"
 
 
-def test_standard_input(
+def test_errors_in_standard_input_name_it(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in (["validate"], ["apply"]):
@@ -84,7 +82,7 @@ def test_standard_input(
         assert ended.err.startswith("(standard input):3: ")
 
 
-def test_files_that_cannot_be_read(here: Path, forewarn: Run) -> None:
+def test_unreadable_file_is_reported(here: Path, forewarn: Run) -> None:
     ended = forewarn("fleet", "validate")
     assert ended.status == 2
     assert (
@@ -101,7 +99,9 @@ def test_single_item_is_counted_in_the_singular(here: Path, forewarn: Run) -> No
     assert ended.out == "fleet.toml is valid: 0 tenants, 0 scopes, 1 host, 0 vms\n"
 
 
-def test_exporting(here: Path, service: Served, forewarn: Run) -> None:
+def test_export_writes_a_file_that_applies_without_changes(
+    here: Path, service: Served, forewarn: Run
+) -> None:
     shown = forewarn("fleet", "export").out
     assert forewarn("fleet", "export", "now.toml").out == ""
     assert (here / "now.toml").read_text() == shown
@@ -111,7 +111,7 @@ def test_exporting(here: Path, service: Served, forewarn: Run) -> None:
     assert ended.status == 1
 
 
-def test_showing(service: Served, forewarn: Run) -> None:
+def test_show_lists_hosts_and_counts(service: Served, forewarn: Run) -> None:
     service.do(lambda: service.gateway.enable("web_0"))
     forewarn("fail", "h1")
     assert forewarn("fleet", "show").out.splitlines() == [
@@ -130,7 +130,7 @@ def test_showing(service: Served, forewarn: Run) -> None:
     assert sorted(fleet) == ["hosts", "scopes", "tenants", "vms"]
 
 
-def test_a_fleet_of_several_pages(
+def test_show_reads_every_page(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forewarn.admin.fleet.limits.PAGE_OBJECTS_MAX", 2)

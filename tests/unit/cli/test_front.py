@@ -32,7 +32,7 @@ Run = Callable[..., Ended]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_teaches(forewarn: Run, command: Command) -> None:
+def test_every_command_has_help_with_examples(forewarn: Run, command: Command) -> None:
     ended = forewarn(*command.path, "--help")
     assert ended.status == 0
     assert f"usage: forewarn {command.name}" in ended.out
@@ -43,7 +43,7 @@ def test_every_command_teaches(forewarn: Run, command: Command) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_the_examples_are_good_usage(command: Command) -> None:
+def test_examples_of_each_command_parse(command: Command) -> None:
     for example in command.examples:
         words = shlex.split(example)[1:]
         arguments = parser.build(words).parse_args(words)
@@ -51,7 +51,7 @@ def test_the_examples_are_good_usage(command: Command) -> None:
         assert arguments.command is command
 
 
-def test_help_and_version(forewarn: Run) -> None:
+def test_help_lists_commands_and_version_is_printed(forewarn: Run) -> None:
     ended = forewarn("--help")
     assert ended.status == 0
     for command in COMMANDS:
@@ -59,7 +59,7 @@ def test_help_and_version(forewarn: Run) -> None:
     assert forewarn("--version").out == f"forewarn {package.__version__}\n"
 
 
-def test_the_reference_is_as_the_parsers(request: pytest.FixtureRequest) -> None:
+def test_cli_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
     file = ROOT / "docs" / "reference" / "cli.md"
     if request.config.getoption("--rewrite"):
         file.parent.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ def test_the_reference_is_as_the_parsers(request: pytest.FixtureRequest) -> None
 
 @pytest.mark.system
 @pytest.mark.slow
-def test_the_bare_package_has_help_and_checks_fleet_files_and_endpoints(
+def test_package_without_extras_shows_help_and_checks_files_and_endpoints(
     tmp_path: Path,
 ) -> None:
     """Without an extra: whatever is not ours or Python's cannot be imported."""
@@ -113,7 +113,7 @@ def test_the_bare_package_has_help_and_checks_fleet_files_and_endpoints(
 
 @pytest.mark.system
 @pytest.mark.slow
-def test_a_reader_that_has_seen_enough() -> None:
+def test_closed_output_pipe_causes_no_error() -> None:
     """`forewarn config show | true` must say nothing."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -129,7 +129,9 @@ def test_a_reader_that_has_seen_enough() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_ctrl_c(forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_returns_the_interrupted_status(
+    forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(_call: object) -> int:
         raise KeyboardInterrupt
 
@@ -137,7 +139,7 @@ def test_ctrl_c(forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert forewarn("fleet", "validate").status == cli.INTERRUPTED
 
 
-def test_a_bug_is_not_taken_for_a_missing_extra(
+def test_missing_own_module_is_not_reported_as_a_missing_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(_reference: str) -> None:
@@ -160,7 +162,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_settings_and_where_each_came_from(
+def test_config_show_prints_the_origin_of_each_setting(
     here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "forewarn.toml").write_text(
@@ -205,7 +207,9 @@ def test_every_setting_has_a_flag() -> None:
     assert "--driver-simulated-live-migrate" in flags
 
 
-def test_serving(here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_runs_with_the_settings_and_the_fleet(
+    here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ran: list[tuple[float, Path | None]] = []
 
     def run(
@@ -230,7 +234,7 @@ def test_serving(here: Path, forewarn: Run, monkeypatch: pytest.MonkeyPatch) -> 
         (ForewarnError("the address is taken", hint="another"), 1),
     ],
 )
-def test_a_service_that_cannot_start(
+def test_start_failure_sets_the_exit_status(
     here: Path,
     forewarn: Run,
     monkeypatch: pytest.MonkeyPatch,

@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import Ended, Served
 Run = Callable[..., Ended]
 
 
-def test_a_name_that_nothing_had(service: Served, forewarn: Run) -> None:
+def test_unknown_name_is_refused(service: Served, forewarn: Run) -> None:
     for words in (
         ("history", "--vm", "nope"),
         ("history", "--summary", "--vm", "nope"),
@@ -28,14 +28,14 @@ def test_a_period_is_checked(service: Served, forewarn: Run) -> None:
         assert forewarn(command, "--since", "1m", "--until", "2m").status == 2
 
 
-def test_lines_of_the_trail_are_filtered(service: Served, forewarn: Run) -> None:
+def test_history_entries_are_filtered(service: Served, forewarn: Run) -> None:
     forewarn("fail", "web_0")
     ended = forewarn("history", "--what", "event started", "--json")
     assert [each["what"] for each in json.loads(ended.out)] == ["event started"]
     assert forewarn("history", "--actor", "nobody").out == "no entries\n"
 
 
-def test_a_summary_of_operations(service: Served, forewarn: Run) -> None:
+def test_summary_lists_operations(service: Served, forewarn: Run) -> None:
     assert forewarn("history", "--summary").out == "no operations\n"
     forewarn("fail", "h1", "--reason", "smoke")
     forewarn("restore", "h1")
@@ -90,7 +90,7 @@ def test_summary_cannot_be_combined_with_entry_filters(
     assert "--what cannot be combined with --summary" in ended.err
 
 
-def test_availability_is_a_table(service: Served, forewarn: Run) -> None:
+def test_availability_is_printed_as_a_table(service: Served, forewarn: Run) -> None:
     forewarn("fail", "web_0")
     ended = forewarn("availability", "--scope", "web")
     period, head, first, second, total, several = ended.out.splitlines()
@@ -102,7 +102,7 @@ def test_availability_is_a_table(service: Served, forewarn: Run) -> None:
     assert several.startswith("several fault domains of the scope were down at once")
 
 
-def test_availability_is_one_document(
+def test_availability_pages_are_merged_into_one_document(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = json.loads(forewarn("availability", "--json").out)
@@ -125,7 +125,7 @@ def test_availability_is_one_document(
         (90_000.0, "1 d 1 h"),
     ],
 )
-def test_lengths_are_never_rounded_to_nothing(length: float, told: str) -> None:
+def test_lengths_are_never_rounded_to_zero(length: float, told: str) -> None:
     assert history._length(length) == told
 
 

@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import Ended, Served
 Run = Callable[..., Ended]
 
 
-def test_operations_are_a_table(service: Served, forewarn: Run) -> None:
+def test_operations_are_printed_as_a_table(service: Served, forewarn: Run) -> None:
     assert forewarn("operations").out == "no open operations\n"
     forewarn("maintain", "h1", "--impact", "freeze")
     head, row = forewarn("operations").out.splitlines()
@@ -30,7 +30,7 @@ def test_operations_are_a_table(service: Served, forewarn: Run) -> None:
     assert row.endswith("(+2 more)")
 
 
-def test_operations_are_an_array(service: Served, forewarn: Run) -> None:
+def test_operations_are_printed_as_a_json_array(service: Served, forewarn: Run) -> None:
     assert json.loads(forewarn("operations", "--json").out) == []
     forewarn("fail", "web_0")
     forewarn("restore", "web_0")
@@ -51,7 +51,7 @@ def test_events_are_filtered(service: Served, forewarn: Run) -> None:
     assert (ended.status, ended.out) == (4, "")
 
 
-def test_every_page_is_asked_for(service: Served, forewarn: Run) -> None:
+def test_every_page_is_requested(service: Served, forewarn: Run) -> None:
     for vm in ("web_0", "web_1", "db_1"):
         forewarn("fail", vm)
     with closing(client_module.Client(service.url)) as client:
@@ -59,7 +59,9 @@ def test_every_page_is_asked_for(service: Served, forewarn: Run) -> None:
     assert len(found) == 3
 
 
-def test_explaining(service: Served, forewarn: Run) -> None:
+def test_explain_lists_the_reasons_of_an_operation(
+    service: Served, forewarn: Run
+) -> None:
     forewarn("maintain", "h1", "--impact", "freeze")
     (operation,) = json.loads(forewarn("operations", "--json").out)
     name = operation["operation"]
@@ -73,9 +75,7 @@ def test_explaining(service: Served, forewarn: Run) -> None:
     assert forewarn("explain", "../fleet").status == 4
 
 
-def test_explaining_a_vm_explains_what_concerns_it(
-    service: Served, forewarn: Run
-) -> None:
+def test_explain_of_a_vm_lists_its_operations(service: Served, forewarn: Run) -> None:
     forewarn("maintain", "h1", "--impact", "freeze")
     first, second, *_ = forewarn("explain", "web_0").out.splitlines()
     assert first == "vm web_0: running"
@@ -154,7 +154,7 @@ def zoned(service: Served) -> Served:
         (["fail", "--kind", "host", "--zone", "2"], ["h2"]),
     ],
 )
-def test_selectors_name_the_targets_of_an_order(
+def test_selectors_name_the_targets_of_a_request(
     zoned: Served, forewarn: Run, words: list[str], targets: list[str]
 ) -> None:
     ended = forewarn(*words, "--json")
@@ -163,7 +163,9 @@ def test_selectors_name_the_targets_of_an_order(
     assert sorted(each["target"] for each in operations) == targets
 
 
-def test_selectors_restore_cancel_and_approve(zoned: Served, forewarn: Run) -> None:
+def test_restore_cancel_and_approve_accept_selectors(
+    zoned: Served, forewarn: Run
+) -> None:
     forewarn("fail", "web_0", "db_0")
     told = json.loads(forewarn("restore", "--scope", "web", "--json").out)
     assert [each["name"] for each in told["restored"]] == ["web_0"]
@@ -178,7 +180,9 @@ def test_selectors_restore_cancel_and_approve(zoned: Served, forewarn: Run) -> N
     assert forewarn("cancel").status == 2
 
 
-def test_lists_take_all_selectors(zoned: Served, forewarn: Run, tmp_path: Path) -> None:
+def test_lists_accept_all_selectors(
+    zoned: Served, forewarn: Run, tmp_path: Path
+) -> None:
     zoned.do(lambda: zoned.gateway.enable("web_0"))
     for host in ("h1", "h2"):
         forewarn("maintain", host, "--impact", "freeze")
@@ -208,7 +212,9 @@ def test_lists_take_all_selectors(zoned: Served, forewarn: Run, tmp_path: Path) 
     assert json.loads(forewarn("rollout", "list", "--json", "--zone", "3").out) == []
 
 
-def test_waits_and_capacity_are_tables(service: Served, forewarn: Run) -> None:
+def test_waits_and_capacity_are_printed_as_tables(
+    service: Served, forewarn: Run
+) -> None:
     assert forewarn("waits").out == "no approval is missing\n"
     service.do(lambda: service.gateway.enable("db_0"))
     forewarn("maintain", "h1", "h2", "--impact", "redeploy", "--at-once", "1")
@@ -223,7 +229,7 @@ def test_waits_and_capacity_are_tables(service: Served, forewarn: Run) -> None:
     assert json.loads(forewarn("capacity", "--json").out)["complete"] is True
 
 
-def test_history(service: Served, forewarn: Run) -> None:
+def test_history_is_filtered_and_in_order(service: Served, forewarn: Run) -> None:
     assert forewarn("history", "--vm", "web_0").out.count("\n") == 2
     forewarn("reboot", "web_0", "--reason", "a ticket")
     ended = forewarn("history", "--vm", "web_0", "--since", "1m")
@@ -262,7 +268,7 @@ def test_stream_prints_the_current_state_and_each_change(
     assert printed == ["Impacting", "Done"]
 
 
-def test_a_stream_that_ends_is_begun_again(
+def test_ended_stream_is_restarted(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forewarn("fail", "web_0")
@@ -298,7 +304,9 @@ def test_a_stream_that_ends_is_begun_again(
     assert "forewarn: the service was away until " in ended.err
 
 
-def test_a_stream_that_is_refused(service: Served, forewarn: Run) -> None:
+def test_refused_stream_exits_with_a_usage_error(
+    service: Served, forewarn: Run
+) -> None:
     ended = forewarn("events", "--watch", "--vm", "a" * 300)
     assert ended.status == 2
     assert "vm: " in ended.err
@@ -307,14 +315,14 @@ def test_a_stream_that_is_refused(service: Served, forewarn: Run) -> None:
 @pytest.mark.parametrize(
     "words", [["operations"], ["events", "--watch"], ["fleet", "show"]]
 )
-def test_a_service_that_is_not_there(forewarn: Run, words: list[str]) -> None:
+def test_unreachable_service_is_reported(forewarn: Run, words: list[str]) -> None:
     ended = forewarn(*words, "--url", "http://127.0.0.1:1")
     assert (ended.status, ended.out) == (3, "")
     assert "http://127.0.0.1:1 cannot be reached" in ended.err
     assert "forewarn serve" in ended.err
 
 
-def test_a_service_that_cannot_do_it_now(service: Served, forewarn: Run) -> None:
+def test_service_failure_sets_the_exit_status(service: Served, forewarn: Run) -> None:
     service.gateway.broken = TimeoutError()
     ended = forewarn("reboot", "web_0")
     assert ended.status == 3
@@ -323,7 +331,7 @@ def test_a_service_that_cannot_do_it_now(service: Served, forewarn: Run) -> None
     assert ended.status == 1
 
 
-def test_another_kind_of_server(service: Served, forewarn: Run) -> None:
+def test_answer_of_another_server_is_an_error(service: Served, forewarn: Run) -> None:
     ended = forewarn("operations", "--url", service.url + "/docs")
     assert ended.status == 4  # it answers as ours does: there is nothing there
     ended = forewarn("operations", "--url", service.url + "/v1/fleet/export?")
@@ -350,7 +358,7 @@ def test_rollouts_are_listed_and_shown(service: Served, forewarn: Run) -> None:
     assert forewarn("rollout", "show", "../fleet").status == 4
 
 
-def test_lists_and_the_history_are_narrowed_to_a_rollout(
+def test_lists_and_history_are_filtered_by_rollout(
     service: Served, forewarn: Run
 ) -> None:
     forewarn("maintain", "h1", "--impact", "freeze")

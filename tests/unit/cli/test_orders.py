@@ -39,7 +39,7 @@ def test_request_prints_its_result_and_the_next_commands(
     assert "  * NotBefore is in 15 m" in ended.out
 
 
-def test_every_vm_of_an_order_is_shown_with_its_event(
+def test_every_vm_of_a_request_is_shown_with_its_event(
     service: Served, forewarn: Run
 ) -> None:
     ended = forewarn("maintain", "h1", "--impact", "freeze", "--all")
@@ -72,7 +72,7 @@ def test_request_options_are_applied(service: Served, forewarn: Run) -> None:
     assert event["NotBefore"] == "Tue, 01 Jan 2030 01:00:00 GMT"
 
 
-def test_hosts_at_once_are_those_of_the_order(service: Served, forewarn: Run) -> None:
+def test_at_once_option_sets_the_rollout_limit(service: Served, forewarn: Run) -> None:
     ended = forewarn(*["maintain", "h1", "h2", "--impact", "freeze", "--at-once", "2"])
     assert ended.status == 0, ended.err
     rollout = ended.out.splitlines()[0].split()[-1]
@@ -85,7 +85,7 @@ def test_hosts_at_once_are_those_of_the_order(service: Served, forewarn: Run) ->
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("12", 12), ("12s", 12), ("2m", 120)])
-def test_seconds_need_no_unit_where_the_wire_has_seconds(
+def test_event_duration_without_a_unit_is_in_seconds(
     service: Served, forewarn: Run, text: str, seconds: int
 ) -> None:
     made(forewarn, "maintain", "h1", "--impact", "freeze", "--duration", text)
@@ -100,7 +100,7 @@ def test_seconds_need_no_unit_where_the_wire_has_seconds(
         ("predict-failure", "h1", "--in", "12"),
     ],
 )
-def test_a_duration_anywhere_else_needs_its_unit(
+def test_other_durations_need_a_unit(
     service: Served, forewarn: Run, words: tuple[str, ...]
 ) -> None:
     ended = forewarn(*words)
@@ -108,7 +108,9 @@ def test_a_duration_anywhere_else_needs_its_unit(
     assert "'12' is not a duration such as 500ms, 7s, 15m" in ended.err
 
 
-def test_an_emergency(service: Served, forewarn: Run) -> None:
+def test_emergency_is_named_in_the_event_description(
+    service: Served, forewarn: Run
+) -> None:
     made(forewarn, "maintain", "h1", "--impact", "redeploy", "--emergency")
     (event, *_) = made(forewarn, "events")
     assert "emergency" in event["Description"]
@@ -128,7 +130,7 @@ def test_an_emergency(service: Served, forewarn: Run) -> None:
         (["predict-failure", "h1", "--in", "3d"], "predict-failure"),
     ],
 )
-def test_each_order(
+def test_each_request_is_accepted_and_explained(
     service: Served, forewarn: Run, words: list[str], kind: str
 ) -> None:
     assert made(forewarn, *words)["kind"] == kind
@@ -145,14 +147,16 @@ def test_request_without_an_event_reports_that_no_vm_gets_notice(
     assert "no event, so no VM gets notice" in ended.out
 
 
-def test_a_failure_and_its_end(service: Served, forewarn: Run) -> None:
+def test_fail_and_restore_accept_a_kind(service: Served, forewarn: Run) -> None:
     assert forewarn("fail", "same").status == 4
     assert forewarn("fail", "same", "--kind", "vm").status == 0
     ended = forewarn("restore", "same", "--kind", "vm")
     assert ended.out == "vm same is running\n"
 
 
-def test_cancelling(service: Served, forewarn: Run) -> None:
+def test_cancel_ends_the_operations_of_a_rollout(
+    service: Served, forewarn: Run
+) -> None:
     request = made(forewarn, "maintain", "h1", "h2", "--impact", "reboot")
     ended = forewarn("cancel", request["rollout"], "--reason", "late")
     assert len(ended.out.splitlines()) == 2
@@ -162,7 +166,7 @@ def test_cancelling(service: Served, forewarn: Run) -> None:
     assert "no operation of" in ended.err
 
 
-def test_approving(service: Served, forewarn: Run) -> None:
+def test_approve_accepts_only_vms_of_the_event(service: Served, forewarn: Run) -> None:
     made(forewarn, "maintain", "h1", "--impact", "reboot")
     (event, *_) = made(forewarn, "events", "--scope", "web")
     ended = forewarn("approve", event["EventId"], "--as", "web_1")
@@ -213,7 +217,7 @@ def test_late_approval_reports_that_it_changes_nothing(
     )
 
 
-def test_resolving(service: Served, forewarn: Run) -> None:
+def test_resolve_records_an_unknown_outcome(service: Served, forewarn: Run) -> None:
     service.gateway.driver.is_silent = True
     service.gateway.driver.forgets = True
     operation = made(forewarn, "reboot", "web_0")["operations"][0]["operation"]
@@ -255,7 +259,9 @@ def test_refusal_gives_the_reason_and_a_hint(service: Served, forewarn: Run) -> 
         ["operations", "--token", "t\u00f6ken"],
     ],
 )
-def test_wrong_usage(service: Served, forewarn: Run, words: list[str]) -> None:
+def test_wrong_usage_exits_with_status_2(
+    service: Served, forewarn: Run, words: list[str]
+) -> None:
     ended = forewarn(*words)
     assert (ended.status, ended.out) == (2, "")
     assert ended.err
@@ -287,12 +293,12 @@ def test_a_reason_may_be_empty(service: Served, forewarn: Run) -> None:
     assert request["reason"] == ""
 
 
-def test_options_may_stand_before_the_command(service: Served, forewarn: Run) -> None:
+def test_options_may_precede_the_command(service: Served, forewarn: Run) -> None:
     ended = forewarn("--json", "--reason", "early", "reboot", "web_0")
     assert json.loads(ended.out)["reason"] == "early"
 
 
-def test_names_come_from_a_file_too(
+def test_names_are_also_read_from_a_file(
     service: Served, forewarn: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "names.txt"
@@ -302,7 +308,7 @@ def test_names_come_from_a_file_too(
     assert targets == ["web_0", "web_1", "db_1"]
 
 
-def test_an_order_without_any_name_is_wrong_usage(
+def test_request_without_a_name_is_a_usage_error(
     service: Served, forewarn: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "names.txt"
@@ -314,9 +320,7 @@ def test_an_order_without_any_name_is_wrong_usage(
         assert "--file" in ended.err
 
 
-def test_an_order_is_carried_out_for_those_that_can_be_taken(
-    service: Served, forewarn: Run
-) -> None:
+def test_request_runs_for_the_valid_names(service: Served, forewarn: Run) -> None:
     ended = forewarn("redeploy", "web_9", "web_0", "web_8")
     assert ended.status == 1
     assert "web_0" in ended.out
@@ -328,7 +332,7 @@ def test_an_order_is_carried_out_for_those_that_can_be_taken(
     assert "all 2 targets were refused" in ended.err
 
 
-def test_several_are_restored_at_once(service: Served, forewarn: Run) -> None:
+def test_several_vms_are_restored_at_once(service: Served, forewarn: Run) -> None:
     assert forewarn("fail", "web_0", "web_1").status == 0
     ended = forewarn("restore", "web_0", "web_1", "db_0")
     assert ended.status == 1

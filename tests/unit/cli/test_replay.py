@@ -31,12 +31,12 @@ def test_options_that_replay_does_not_support_are_rejected(
     assert said in capsys.readouterr().err
 
 
-def test_exact_is_for_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exact_is_valid_only_with_replay(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--exact"]) == 2
     assert "--exact is only valid with --replay" in capsys.readouterr().err
 
 
-def test_help_of_exact_names_the_bytes_that_differ() -> None:
+def test_help_of_exact_names_the_excepted_bytes() -> None:
     (exact,) = (each for each in SIMULATE.options if each.name == "--exact")
     assert "except for the Date header" in exact.help
 
@@ -113,7 +113,7 @@ def test_missing_approval_fails_the_replay(
     )
 
 
-def test_a_recording_that_ends_before_anything_can_be_judged_fails(
+def test_recording_that_ends_before_any_verdict_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", played((0.1, STILL)))
@@ -153,7 +153,7 @@ def test_unreadable_recording_is_an_error_in_the_report(
     assert "no.jsonl cannot be read" in str(error.get("message"))
 
 
-def test_a_report_may_go_where_nothing_can_be_replaced(
+def test_report_may_be_written_to_a_device(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", played(seconds=0.1))

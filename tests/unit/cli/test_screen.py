@@ -102,12 +102,12 @@ def test_picture_shows_what_each_vm_is_served_and_what_comes_next() -> None:
     assert words(found) == words(SHOWN)
 
 
-def test_a_name_cannot_steer_the_terminal() -> None:
+def test_terminal_escapes_in_names_are_removed() -> None:
     news = News(at=NOW, what=What.STEP, text="\x1b[2J evil")
     assert "\x1b" not in shown(rendered(PICTURE, [news], width=110))
 
 
-def test_before_and_after_the_picture_news_is_printed() -> None:
+def test_news_is_printed_while_no_live_display_is_shown() -> None:
     console = Console(file=io.StringIO(), width=110, color_system=None)
     Screen(console).hear(NEWS)
     assert isinstance(console.file, io.StringIO)
@@ -118,7 +118,7 @@ def test_line_has_the_time_the_kind_and_the_details() -> None:
     assert NEWS.line() == "2026-11-21T10:00:00.500Z approved  web_0: C7061BAC"
 
 
-def test_lines_are_for_people_or_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_printed_as_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     Lines(is_json=False).hear(NEWS)
     Lines(is_json=True).hear(NEWS)
     plain, members = capsys.readouterr().out.splitlines()

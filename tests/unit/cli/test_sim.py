@@ -50,7 +50,7 @@ def test_clock_is_shown_and_changed(sim: Run) -> None:
     assert "only `jump` does" in sim("clock", "step", "3s").err
 
 
-def test_an_event_is_published_and_moved_on(sim: Run, running: Simulation) -> None:
+def test_event_is_published_and_advanced(sim: Run, running: Simulation) -> None:
     ended = sim("event", "Freeze", "web_0", "--notice", "2h", "--duration", "5s")
     assert (ended.status, "Announced" in ended.out) == (0, True)
     [event] = running.events()
@@ -71,7 +71,7 @@ def test_unreachable_simulator_is_reported_with_a_start_command(forewarn: Run) -
     assert "Check that it runs (`forewarn simulate`)" in ended.err
 
 
-def test_approvals_are_kept_back_and_let_go(sim: Run) -> None:
+def test_approvals_are_withheld_and_released(sim: Run) -> None:
     assert sim("withhold", "web_0", "web_1").out == (
         "withheld: approvals of web_0, web_1\n"
     )
@@ -133,7 +133,7 @@ def test_the_journal_is_listed(sim: Run, running: Simulation) -> None:
     assert "!! No document has, or had, an event" in sim("journal", "--deviating").out
 
 
-def test_it_begins_again(sim: Run) -> None:
+def test_reset_restarts_the_simulation(sim: Run) -> None:
     assert sim("reset").out == "restarted with 3 VMs\n"
     assert len(json.loads(sim("reset", "--json").out)) == 3
 
@@ -166,7 +166,7 @@ def test_it_begins_again(sim: Run) -> None:
         ("--faults nowhere.toml", "cannot be read"),
     ],
 )
-def test_wrong_words_begin_nothing(
+def test_invalid_arguments_start_no_simulation(
     forewarn: Run, tmp_path: Path, words: str, said: str
 ) -> None:
     file = tmp_path / "fleet.toml"
@@ -189,7 +189,7 @@ def test_scenarios_are_listed_with_their_timelines(forewarn: Run) -> None:
     assert all(f"\n  {each['description']}\n" in plain for each in found)
 
 
-def test_a_scenario_is_shown_to_be_copied(forewarn: Run) -> None:
+def test_scenario_is_shown_as_toml(forewarn: Run) -> None:
     ended = forewarn("simulate", "--show", "live-migration")
     assert 'name = "live-migration"' in ended.out
     assert forewarn("simulate", "--show", "nix").status == 2

@@ -107,7 +107,7 @@ def named(text: str) -> str:
     return text
 
 
-def test_each_list_is_whole_at_each_width(
+def test_each_list_is_complete_at_each_width(
     busy: Served,
     forewarn: Run,
     terminal: Terminal,
@@ -151,7 +151,7 @@ CELLS = st.text(alphabet="abc -", max_size=60).map(str.strip)
     rows=st.lists(st.tuples(*[CELLS] * 5), min_size=1, max_size=5),
     width=st.integers(1, 120),
 )
-def test_every_word_is_whole_and_no_line_is_longer_than_it_must_be(
+def test_words_are_not_split_and_lines_are_as_short_as_possible(
     rows: list[tuple[str, ...]], width: int
 ) -> None:
     columns = ("FIRST", "SECOND", "THIRD", "FOURTH", "FIFTH")
@@ -183,7 +183,7 @@ def test_blocks_that_fit_in_a_height_are_counted() -> None:
     assert [tables.fitting(blocks, height=each) for each in range(5)] == [0, 1, 1, 2, 3]
 
 
-def test_counts() -> None:
+def test_counts_are_formatted() -> None:
     assert tables.count(1, "VM") == "1 VM"
     assert tables.count(6000, "VM") == "6,000 VMs"
     assert tables.counts(["Done", "Failed", "Done"]) == "2 Done, 1 Failed"
@@ -198,7 +198,7 @@ def test_wide_characters_take_two_columns() -> None:
     assert second == "h\u0301       2"
 
 
-def test_a_table_without_the_extras_is_laid_out_likewise(
+def test_table_without_extras_has_the_same_layout(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [("h1", "a reason of several words")]

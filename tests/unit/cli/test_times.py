@@ -36,7 +36,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "",
     ],
 )
-def test_other_texts_are_left_to_the_service(text: str) -> None:
+def test_other_texts_are_passed_to_the_service(text: str) -> None:
     assert with_offset(text, zone=BERLIN) == text
 
 
@@ -49,16 +49,14 @@ def test_other_texts_are_left_to_the_service(text: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("berlin")
-def test_local_time_gets_the_offset_that_the_zone_has_then(
-    text: str, expected: str
-) -> None:
+def test_local_time_gets_the_zone_offset_of_that_date(text: str, expected: str) -> None:
     assert with_offset(text, zone=BERLIN) == expected
     assert with_offset(text) == expected
 
 
 @pytest.mark.parametrize("text", ["2026-10-25T02:30", "2026-03-29T02:30"])
 @pytest.mark.usefixtures("berlin")
-def test_local_time_in_a_change_of_the_zone_is_refused(text: str) -> None:
+def test_local_time_during_an_offset_change_is_refused(text: str) -> None:
     for zone in (BERLIN, None):
         with pytest.raises(CommandError, match="occurs twice or never") as caught:
             with_offset(text, zone=zone)
@@ -78,7 +76,7 @@ def test_local_time_in_a_change_of_the_zone_is_refused(text: str) -> None:
     ],
 )
 @pytest.mark.usefixtures("berlin")
-def test_order_takes_any_offset_and_local_time(
+def test_request_accepts_any_offset_and_local_time(
     service: Served, forewarn: Run, text: str
 ) -> None:
     ended = forewarn("maintain", "h1", "--impact", "freeze", "--not-before", text)

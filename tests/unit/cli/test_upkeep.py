@@ -36,7 +36,9 @@ def test_check_of_a_valid_store_reports_no_violations(forewarn: Forewarn) -> Non
         assert (ended.status, ended.out) == (0, "forewarn.db: no violations\n")
 
 
-def test_violations_are_sentences_and_a_status(file: Path, forewarn: Forewarn) -> None:
+def test_violations_are_printed_and_set_the_exit_status(
+    file: Path, forewarn: Forewarn
+) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("UPDATE vms SET tenant = 'bank' WHERE name = 'idle'")
     connection.close()
@@ -58,7 +60,7 @@ def test_violations_are_sentences_and_a_status(file: Path, forewarn: Forewarn) -
     }
 
 
-def test_a_backup_is_made_of_the_store_of_the_settings(
+def test_backup_copies_the_configured_store(
     file: Path, tmp_path: Path, forewarn: Forewarn
 ) -> None:
     ended = forewarn("store", "backup", "copy.db")
@@ -150,7 +152,7 @@ def run(shell: str, text: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("words", CASES, ids=" ".join)
-def test_bash_completes(
+def test_bash_completion_works(
     words: tuple[str, ...], forewarn: Forewarn, tmp_path: Path
 ) -> None:
     file = script(forewarn, "bash", tmp_path)
@@ -167,7 +169,7 @@ def test_bash_completes(
         assert set(filter(None, found)) == CASES[words]
 
 
-def test_bash_knows_every_command(forewarn: Forewarn, tmp_path: Path) -> None:
+def test_bash_completion_has_every_command(forewarn: Forewarn, tmp_path: Path) -> None:
     file = script(forewarn, "bash", tmp_path)
     text = file.read_text()
     for command in COMMANDS:
@@ -175,7 +177,7 @@ def test_bash_knows_every_command(forewarn: Forewarn, tmp_path: Path) -> None:
     assert run("bash", f"bash -n {file} && echo sound", tmp_path) == ["sound"]
 
 
-def test_zsh_takes_it(forewarn: Forewarn, tmp_path: Path) -> None:
+def test_zsh_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
     file = script(forewarn, "zsh", tmp_path)
     found = run(
         "zsh",
@@ -190,7 +192,7 @@ def test_zsh_takes_it(forewarn: Forewarn, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fish_completes(forewarn: Forewarn, tmp_path: Path) -> None:
+def test_fish_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
     file = script(forewarn, "fish", tmp_path)
     asked = ("store c", "maintain h1 --impact ", "fleet apply --d")
     lines = [f"complete -C 'forewarn {each}'" for each in asked]

@@ -51,7 +51,7 @@ def picture(seen: Seen, width: int = 120, height: int = 24) -> list[str]:
     return drawn(seen, title="operations", width=width, height=height).plain.split("\n")
 
 
-def test_quiet_rows_stay_and_a_change_has_its_time() -> None:
+def test_unchanged_rows_are_kept_and_changes_show_their_time() -> None:
     seen = begun(2)
     assert not seen.take(
         "operations", operation(0, blocked_by=["NotBefore is in 5 s"]), now=AT
@@ -85,7 +85,7 @@ def test_only_the_latest_ended_operations_are_kept(
 
 
 @pytest.mark.parametrize("height", [4, 6, 12, 40])
-def test_with_more_rows_than_lines_those_that_changed_last_are_shown(
+def test_latest_changed_rows_are_shown_if_lines_run_out(
     height: int,
 ) -> None:
     seen = begun(60)
@@ -102,9 +102,7 @@ def test_with_more_rows_than_lines_those_that_changed_last_are_shown(
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 12), (160, 50)])
-def test_the_picture_fits_after_the_terminal_has_changed_its_size(
-    width: int, height: int
-) -> None:
+def test_display_fits_after_a_terminal_resize(width: int, height: int) -> None:
     seen = begun(3)
     seen.take(watching.LOST, "the service at http://127.0.0.1:8200 is gone", now=AT)
     shown = picture(seen, width=width, height=height)
@@ -173,12 +171,12 @@ def test_broken_stream_is_retried_until_it_continues() -> None:
     ]
 
 
-def test_a_stream_that_never_began_is_not_waited_for() -> None:
+def test_stream_that_never_started_is_not_retried() -> None:
     with pytest.raises(CommandError, match="it is gone"):
         next(follow(streams([unreachable()]), pause=lambda _: None))
 
 
-def test_a_terminal_gets_its_own_screen_back_with_the_last_picture(
+def test_terminal_screen_is_restored_with_the_last_display(
     service: Served,
     forewarn: Run,
     terminal: Terminal,

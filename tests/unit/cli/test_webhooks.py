@@ -9,7 +9,9 @@ from tests.unit.cli.conftest import Ended, Served
 Run = Callable[..., Ended]
 
 
-def test_receivers_are_a_table_and_an_array(service: Served, forewarn: Run) -> None:
+def test_receivers_are_printed_as_a_table_or_json(
+    service: Served, forewarn: Run
+) -> None:
     head, row = forewarn("webhook", "list").out.splitlines()
     assert head.split()[:4] == ["WEBHOOK", "TENANT", "STATE", "PENDING"]
     assert head.split()[4:6] == ["GIVEN", "UP"]
@@ -17,7 +19,7 @@ def test_receivers_are_a_table_and_an_array(service: Served, forewarn: Run) -> N
     assert json.loads(forewarn("webhook", "list", "--json").out) == [OPS]
 
 
-def test_a_receiver_is_tried(service: Served, forewarn: Run) -> None:
+def test_webhook_test_reports_the_delivery(service: Served, forewarn: Run) -> None:
     ended = forewarn("webhook", "test", "ops")
     assert (ended.status, ended.out) == (0, "ops accepted it: 204 in 0.01 s\n")
     ended = forewarn("webhook", "test", "dead")

@@ -55,7 +55,7 @@ def test_aliases_of_another_store_or_kind_differ(letters: str) -> None:
     assert len(kinds) == 3
 
 
-def test_ids_of_one_order_begin_alike_and_their_aliases_do_not() -> None:
+def test_ids_of_one_request_share_a_prefix_and_their_aliases_do_not() -> None:
     own = Aliases(SECRET, "shop")
     names = RandomIds(1).shorts("op", 1_000, place=place_of(3, 7))
     assert len({name[:7] for name in names}) == 1
@@ -75,7 +75,7 @@ def test_text_that_is_not_an_id_stays_unchanged(text: str) -> None:
         assert own.of(text) == own.real(text) == text
 
 
-def test_aliases_of_short_ids_are_those_that_tenants_have_noted() -> None:
+def test_aliases_of_short_ids_are_stable() -> None:
     own = Aliases(SECRET, "shop")
     assert own.of("op-4h7k2m9xqa") == "op-m872qba0d4"
 

@@ -117,7 +117,7 @@ def test_approval_that_starts_an_impact_writes_few_rows(
         assert written <= STARTING_ROWS_MAX
 
 
-def test_approval_that_others_must_follow_writes_few_rows(tmp_path: Path) -> None:
+def test_approval_with_others_pending_writes_few_rows(tmp_path: Path) -> None:
     *waiting, last = approved(tmp_path / "forewarn.db", "maintain reboot", scopes=3)
     assert [state for _, state in waiting] == [OperationState.ANNOUNCED] * 2
     assert max(written for written, _ in waiting) <= WAITING_ROWS_MAX

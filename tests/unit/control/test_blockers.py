@@ -151,11 +151,11 @@ NOT_COUNTED = {"more", "platform"}
 @pytest.mark.parametrize(
     ("blocker", "sentence"), SENTENCES, ids=lambda each: getattr(each, "kind", "")
 )
-def test_the_sentence(blocker: AnyBlocker, sentence: str) -> None:
+def test_blocker_is_formatted(blocker: AnyBlocker, sentence: str) -> None:
     assert reason(blocker) == sentence
 
 
-def test_every_kind_has_its_sentence_and_its_name() -> None:
+def test_every_blocker_kind_is_formatted_and_named() -> None:
     classes = [
         each
         for each in vars(blockers).values()
@@ -187,7 +187,7 @@ def test_bounded_list_names_three_blockers_of_each_kind_and_counts_the_rest() ->
     assert blockers.bounded([]) == ()
 
 
-def test_signature_ignores_causes_and_sees_kinds_scopes_and_vms() -> None:
+def test_signature_depends_on_kind_scope_and_vm_and_not_on_causes() -> None:
     assert blockers.signature(DOWN[:1]) == blockers.signature(DOWN[1:])
     distinct = [
         *BUSY[:2],

@@ -75,7 +75,7 @@ capacity = 1
 )
 
 
-def test_a_place_that_does_not_suit_the_first_is_offered_to_the_next() -> None:
+def test_capacity_unsuitable_for_the_first_host_is_offered_to_the_next() -> None:
     it = World(
         store=MemoryStore,
         driver=SimulatedDriver(),
@@ -91,7 +91,7 @@ def test_a_place_that_does_not_suit_the_first_is_offered_to_the_next() -> None:
     assert of(it, "h2").state is ANNOUNCED
 
 
-def test_those_behind_a_reservation_are_as_many_at_once_as_before() -> None:
+def test_reservation_does_not_reduce_the_parallelism_of_later_hosts() -> None:
     hosts = 40
     it = World(
         store=MemoryStore,
@@ -110,7 +110,7 @@ def test_those_behind_a_reservation_are_as_many_at_once_as_before() -> None:
 
 
 @pytest.mark.parametrize("often", [False, True])
-def test_patience_is_counted_from_the_first_time(often: bool) -> None:
+def test_reservation_delay_counts_from_the_first_attempt(often: bool) -> None:
     """Places that are too few become free in between, and it is looked at again."""
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=SPARE)
     maintain(it, ["spare1"], ahead=30 * HOUR)

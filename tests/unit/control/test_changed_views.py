@@ -64,7 +64,7 @@ def incarnations(world: World) -> dict[str, int]:
 
 
 @pytest.mark.clause("2.10", "7.2", "7.4")
-def test_zones_of_hosts_keep_enablement_and_incarnation() -> None:
+def test_zone_change_keeps_enablement_and_incarnation() -> None:
     world = busy_world()
     before = incarnations(world)
     assert before["web_0"] > 5
@@ -77,7 +77,7 @@ def test_zones_of_hosts_keep_enablement_and_incarnation() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_change_without_another_content_keeps_the_number() -> None:
+def test_change_with_equal_content_keeps_the_incarnation() -> None:
     world = busy_world()
     before = {name: world.vm(name).get() for name in VMS}
     world.apply_fleet(text(zones=("1", "1", "1")))
@@ -102,7 +102,7 @@ def test_change_of_kind_joins_views_at_the_highest_incarnation(kind: str) -> Non
 
 
 @pytest.mark.clause("7.2", "7.4")
-def test_view_of_a_vm_that_listens_is_enabled_when_it_joins_a_silent_one() -> None:
+def test_enabled_view_stays_enabled_when_it_joins_a_disabled_one() -> None:
     world = make_world(text(zones=("1", "2", "2")), listening=["web_0"])
     world.apply_fleet(text(zones=("2", "2", "2")))
     reboot(world, "web_0", "web_1")
@@ -110,7 +110,7 @@ def test_view_of_a_vm_that_listens_is_enabled_when_it_joins_a_silent_one() -> No
 
 
 @pytest.mark.clause("7.2", "7.4")
-def test_silent_views_stay_disabled() -> None:
+def test_disabled_views_stay_disabled() -> None:
     world = make_world(text())
     world.apply_fleet(text(zones=("1", "2", "2")))
     reboot(world, "web_0")
@@ -135,7 +135,7 @@ def test_shown_event_stays_approvable_when_a_gpu_set_splits() -> None:
 
 
 @pytest.mark.clause("2.10", "6.2")
-def test_gpu_set_splits_and_joins_without_a_lower_number() -> None:
+def test_split_and_join_of_a_gpu_set_lowers_no_incarnation() -> None:
     world = busy_world(web=GPU)
     maintain(world, "h1")
     last = incarnations(world)
@@ -169,7 +169,7 @@ def test_approval_by_vm_that_left_its_scope_has_no_effect() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_new_view_does_not_begin_a_delay_again() -> None:
+def test_new_view_does_not_restart_a_delay() -> None:
     policy = Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE)
     world = make_world(text(), policy=policy)
     world.vm("web_0").get()
@@ -183,7 +183,7 @@ def test_new_view_does_not_begin_a_delay_again() -> None:
 
 
 @pytest.mark.clause("7.3")
-def test_silence_counts_on_over_a_change_of_view() -> None:
+def test_inactive_time_is_kept_across_a_change_of_view() -> None:
     world = make_world(text(), listening=VMS)
     world.advance("20h")
     world.apply_fleet(text(zones=("1", "2", "2")))

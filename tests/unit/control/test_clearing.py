@@ -54,7 +54,7 @@ def _all_vms(reader: Reader) -> list[Vm]:
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("empty", [0, HOSTS // 3, HOSTS - 1])
 @pytest.mark.parametrize("domains", [1, 5])
-def test_all_hosts_are_migrated_with_the_room_of_one(
+def test_all_hosts_are_migrated_with_one_spare_host(
     at_once: int, empty: int, domains: int, tmp_path: Path
 ) -> None:
     counts = [0 if number == empty else 3 for number in range(HOSTS)]
@@ -112,7 +112,7 @@ def test_two_hosts_and_one_scale_set_are_migrated() -> None:
         ),
     ],
 )
-def test_a_migration_that_cannot_work_is_refused_with_the_sums(
+def test_impossible_migration_is_refused_with_the_capacities(
     fleet: str, count: int, said: tuple[str, ...]
 ) -> None:
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=fleet)
@@ -133,7 +133,7 @@ def test_rollout_with_a_busy_destination_host_is_not_refused() -> None:
     assert set(states(it).values()) == {DONE}
 
 
-def test_hosts_that_are_empty_are_not_refused() -> None:
+def test_empty_hosts_are_not_refused() -> None:
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=cluster([0, 0]))
     roll_out(it, 2, action=Action.LIVE_MIGRATE)
     it.advance("3h")

@@ -67,7 +67,7 @@ def test_step_while_the_service_is_down_changes_no_document(
 
 
 @pytest.mark.clause("4.2")
-def test_order_after_step_back_is_shown() -> None:
+def test_request_after_step_back_is_shown() -> None:
     world = make_world(listening=["web_0"])
     world.step_clock("15s", back=True)
     maintain(world, "h1")
@@ -114,7 +114,7 @@ def test_notice_passes_in_full_on_the_monotonic_clock(steps: list[int]) -> None:
 
 @pytest.mark.clause("2.7", "4.2")
 @pytest.mark.parametrize("forward", ["10m", "1h"])
-def test_notice_ends_at_not_before_when_a_step_forward_is_taken_back(
+def test_notice_ends_at_not_before_if_a_step_forward_is_undone(
     forward: str,
 ) -> None:
     world = make_world(listening=["web_0"])
@@ -207,7 +207,7 @@ def test_step_forward_does_not_disable_a_polling_scope() -> None:
 
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_recovery_and_time_outs_keep_their_length(
+def test_recovery_and_timeouts_keep_their_length(
     tmp_path: Path, step: int, *, restarts: bool
 ) -> None:
     with durable_world(tmp_path, listening=["web_0"]) as world:

@@ -65,7 +65,9 @@ CASES = [
 
 @pytest.mark.clause("3.5", "4.2")
 @pytest.mark.parametrize(("now", "approvals"), CASES)
-def test_all_approved_or_due(now: int, approvals: tuple[bool, ...]) -> None:
+def test_operation_is_released_when_all_approve_or_it_is_due(
+    now: int, approvals: tuple[bool, ...]
+) -> None:
     events = [event(f"s{at}", approved=each) for at, each in enumerate(approvals)]
     released = now >= NOT_BEFORE or all(approvals)
     assert is_released(OPERATION, events, now=now) is released

@@ -77,7 +77,7 @@ def freeze(work: Work) -> None:
     verbs.maintain(work, ["h1"], Action.FREEZE, OrderOptions())
 
 
-def test_a_pause_is_as_long_as_the_driver_measured() -> None:
+def test_measured_pause_is_recorded_with_its_length() -> None:
     gateway = LocalGateway()
     driver = SlowDriver(gateway)
     order(gateway, freeze)
@@ -119,7 +119,7 @@ def test_unmeasured_migration_downtime_is_an_upper_bound() -> None:
     ]
 
 
-def test_between_two_attempts_a_vm_runs() -> None:
+def test_vm_counts_as_running_between_attempts() -> None:
     gateway = LocalGateway()
     driver = SlowDriver(gateway)
     order(gateway, freeze)
@@ -229,7 +229,7 @@ def test_expired_downtime_counts_as_unknown() -> None:
     assert (second["unknown_seconds"], second["percent"]) == (0.0, 100.0)
 
 
-def test_pages_of_vms_add_up_to_the_whole() -> None:
+def test_pages_of_vms_add_up_to_the_total() -> None:
     gateway = LocalGateway()
     order(gateway, lambda work: failures.fail_host(work, "h2"))
     gateway.advance("10s")
@@ -253,7 +253,7 @@ def test_pages_of_vms_add_up_to_the_whole() -> None:
     assert whole["total"]["unplanned_seconds"] == 30.0
 
 
-def test_old_times_go_in_small_steps() -> None:
+def test_old_spans_are_deleted_in_small_steps() -> None:
     gateway = LocalGateway()
     for _ in range(retention.ROWS_PER_STEP + 1):
         order(gateway, lambda work: failures.fail_vm(work, "web_0"))

@@ -98,7 +98,7 @@ def test_routine_operation_is_held_by_other_down_fault_domains(
 @pytest.mark.parametrize("action", [Action.FREEZE, Action.LIVE_MIGRATE])
 @pytest.mark.parametrize("other", Action)
 @pytest.mark.parametrize("domain", [0, 1])
-def test_one_migration_of_a_scope_at_a_time(
+def test_only_one_migration_per_scope_runs_at_a_time(
     action: Action, other: Action, domain: int
 ) -> None:
     blockers = ask(

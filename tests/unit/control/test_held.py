@@ -112,7 +112,7 @@ def test_tenant_history_names_only_its_own_fault_domains(
     assert held(gateway) == [whole]
 
 
-def test_a_reason_that_comes_later_is_written_when_it_comes() -> None:
+def test_later_reason_is_recorded_when_it_occurs() -> None:
     gateway = gateway_of_both()
     fail(gateway, "web_0")
     gateway.advance("16m")
@@ -155,7 +155,7 @@ def test_hidden_change_of_cause_adds_no_history_entry() -> None:
     assert held(gateway, "bank") == [f"{BANK}; {PLATFORM}"]
 
 
-def test_another_tenants_further_troubles_leave_no_trace() -> None:
+def test_further_failures_of_another_tenant_add_no_history_entry() -> None:
     third = SHARED + (
         '\n[[vm]]\nname = "db_2"\nhost = "h3"\nscope = "db"\nfault_domain = 2\n'
         '\n[[host]]\nname = "h3"\n'
@@ -201,7 +201,7 @@ def operation(gateway: LocalGateway) -> Operation:
     return found
 
 
-def test_operation_keeps_its_blockers_while_it_is_held_and_no_longer() -> None:
+def test_operation_keeps_its_blockers_only_while_it_is_held() -> None:
     gateway = gateway_of_both()
     fail(gateway, "web_0")
     assert operation(gateway).held_by == ()
@@ -220,7 +220,7 @@ def test_operation_keeps_its_blockers_while_it_is_held_and_no_longer() -> None:
     assert operation(gateway).held_by == ()
 
 
-def test_noting_what_holds_an_operation_reads_no_history() -> None:
+def test_recording_blockers_reads_no_history() -> None:
     gateway = gateway_of_both()
     fail(gateway, "web_0")
     gateway.advance("16m")
@@ -248,7 +248,7 @@ def test_noting_what_holds_an_operation_reads_no_history() -> None:
     assert not [name for name in asked if "audit" in name]
 
 
-def test_no_other_blocker_is_made_where_a_start_is_decided() -> None:
+def test_start_decision_uses_only_guard_blocker_kinds() -> None:
     made = {
         each
         for module in (guard, destinations)

@@ -115,7 +115,7 @@ def test_messages_after_clock_steps_back_are_in_the_order_of_decisions(
     assert set(told) == set(made)
 
 
-def test_tenant_pages_after_clock_steps_back_join_to_the_whole(world: World) -> None:
+def test_tenant_pages_after_clock_steps_back_are_complete(world: World) -> None:
     decided_backwards(world)
 
     def whole(reader: Reader) -> list[AuditEntry]:
@@ -164,7 +164,7 @@ def test_period_selects_entries_by_recorded_time(world: World) -> None:
     assert world.read(lambda reader: reader.audit_keys(1, 2)) is None
 
 
-def test_each_start_that_writes_begins_a_new_term(tmp_path: Path) -> None:
+def test_each_service_start_that_writes_begins_a_new_term(tmp_path: Path) -> None:
     path = tmp_path / "forewarn.db"
     world = world_at(path, FLEET)
     for _ in range(2):
@@ -178,7 +178,7 @@ def test_each_start_that_writes_begins_a_new_term(tmp_path: Path) -> None:
     assert set(terms) == {1, 2, 3}
 
 
-def test_vm_that_left_finds_the_operation_in_its_history(world: World) -> None:
+def test_operation_stays_in_the_history_of_a_vm_that_left(world: World) -> None:
     operation = maintain(world)
     world.plane.order(
         ALICE,
@@ -231,7 +231,7 @@ def counted(path: Path, act: Callable[[], object]) -> int:
 
 @pytest.mark.parametrize(("vms", "scopes"), [(1, 1), (4, 2), (40, 3), (40, 40)])
 @pytest.mark.parametrize("action", [Action.FREEZE, Action.REBOOT])
-def test_maintenance_of_a_host_writes_rows_by_its_scopes_and_not_its_vms(
+def test_host_maintenance_writes_rows_per_scope_and_not_per_vm(
     tmp_path: Path, vms: int, scopes: int, action: Action
 ) -> None:
     path = tmp_path / "forewarn.db"

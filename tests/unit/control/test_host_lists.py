@@ -58,7 +58,7 @@ def first_page_of(it: World) -> str:
     return made.request_id
 
 
-def test_a_list_of_some_pages_is_whole_before_the_first_host_is_announced() -> None:
+def test_all_pages_of_a_list_are_stored_before_the_first_announcement() -> None:
     count = 2 * rollouts.PAGE + 10
     it = world_of(scopes(count))
     it.plane.bound_turns(lambda: True)
@@ -99,7 +99,7 @@ def test_request_without_a_waiting_caller_is_planned_at_once() -> None:
 
 
 @pytest.mark.usefixtures("short_pages")
-def test_a_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
+def test_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
     commits = 6
     """The order, three pages, and two announcements."""
     for number in range(1, commits + 1):
@@ -120,7 +120,7 @@ def test_a_crash_at_any_commit_loses_no_host_of_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short_pages")
-def test_the_list_of_a_rollout_that_was_cancelled_is_cancelled() -> None:
+def test_unplanned_hosts_of_a_cancelled_rollout_are_cancelled() -> None:
     it = world_of(scopes(HOSTS))
     made = first_page_of(it)
     it.order(lambda work: verbs.cancel(work, made, note=Said(text="by hand")))
@@ -169,7 +169,7 @@ def test_a_host_that_is_removed_before_its_page_leaves_the_rollout() -> None:
 
 @pytest.mark.usefixtures("short_pages")
 @pytest.mark.parametrize("is_prediction", [False, True])
-def test_a_host_is_not_ordered_twice_before_its_page(is_prediction: bool) -> None:
+def test_second_request_for_an_unplanned_host_is_refused(is_prediction: bool) -> None:
     it = world_of(scopes(HOSTS))
     first_page_of(it)
 
@@ -189,7 +189,7 @@ def test_a_host_is_not_ordered_twice_before_its_page(is_prediction: bool) -> Non
 
 
 @pytest.mark.usefixtures("short_pages")
-def test_one_host_that_is_refused_refuses_the_list() -> None:
+def test_one_refused_host_refuses_the_whole_list() -> None:
     it = world_of(scopes(HOSTS))
     it.order(lambda work: failures.fail_host(work, LAST))
     with pytest.raises(RefusedError, match=f"{LAST} is down"):

@@ -115,7 +115,7 @@ def test_reason_for_a_tenant_omits_other_tenants(
     assert reason(told) == sentence
 
 
-def test_every_kind_of_reason_has_been_thought_of() -> None:
+def test_redaction_covers_every_blocker_kind() -> None:
     said = {blocker.kind for blocker, _ in SAID} - {blockers.More.kind}
     assert said == set(blockers.BLOCKER_KINDS)
 

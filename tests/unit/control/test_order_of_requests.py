@@ -132,7 +132,7 @@ def test_operations_held_by_the_guard_start_in_request_order(
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("place", ["committed", "called"])
-def test_a_crash_while_many_are_due_keeps_the_order(
+def test_crash_with_many_due_operations_keeps_the_order(
     tmp_path: Path, seed: int, place: str
 ) -> None:
     numbers = [(number * 7 + seed) % HOSTS for number in range(HOSTS)]
@@ -191,7 +191,7 @@ def test_many_due_operations_start_in_order_at_constant_cost(
     assert turns >= count / STEPS_PER_TURN
 
 
-def test_events_of_one_instant_are_listed_as_they_were_ordered() -> None:
+def test_events_of_one_instant_are_listed_in_request_order() -> None:
     for seed in range(20):
         it = World(
             store=MemoryStore,

@@ -97,7 +97,7 @@ def test_call_of_the_former_driver_is_not_rerun_by_the_new_one(
     ]
 
 
-def test_an_operator_may_say_what_became_of_it(services: Services) -> None:
+def test_operator_can_resolve_a_call_of_another_driver(services: Services) -> None:
     services.start(services.other)
     name = services.operation().operation_id
     services.order(lambda work: outcome.resolve(work, name, done=True))
@@ -139,7 +139,7 @@ def test_later_operations_use_the_new_driver(services: Services) -> None:
     assert {each.state for each in found} == {OperationState.DONE}
 
 
-def test_a_call_from_before_kinds_were_kept_is_asked_after(services: Services) -> None:
+def test_call_without_a_stored_driver_kind_is_probed(services: Services) -> None:
     def forget(work: Work) -> None:
         operation = work.operation(services.operation().operation_id)
         work.save_operation(operation, replace(operation, driver=""))

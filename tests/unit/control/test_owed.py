@@ -55,7 +55,7 @@ def held_world() -> tuple[World, HeldStore]:
     ), store
 
 
-def test_a_step_that_met_a_held_store_is_taken_later() -> None:
+def test_step_is_retried_after_the_store_was_locked() -> None:
     """Whichever step it is: at each the store is held once."""
     it, store = held_world()
     it.plane.bound_turns(lambda: True)
@@ -79,7 +79,7 @@ def names_of(count: int) -> list[str]:
 AT_ONCE = OrderOptions(at_once=3)
 
 
-def test_an_order_that_is_durable_is_not_denied() -> None:
+def test_committed_request_is_not_reported_as_failed() -> None:
     it, store = held_world()
     with store.held_after(1):
         it.order(
@@ -119,7 +119,7 @@ def test_due_work_does_not_wait_for_all_follow_up_work() -> None:
     assert it.now > first.not_before + 30 * SECOND, "the story is long enough"
 
 
-def test_a_name_that_is_freed_again_keeps_its_place(
+def test_name_that_is_freed_again_keeps_its_queue_position(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else those behind it would never be looked at."""

@@ -87,7 +87,7 @@ def destinations(operation: Operation) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("action", [Action.REDEPLOY, Action.LIVE_MIGRATE])
-def test_destination_that_failed_is_planned_again(action: Action) -> None:
+def test_failed_destination_is_replaced(action: Action) -> None:
     world = world_of(fleet("a"))
     operation = started(world, action)
     assert destinations(operation) == {"a": "h2"}
@@ -101,7 +101,7 @@ def test_destination_that_failed_is_planned_again(action: Action) -> None:
     assert world.stored_vm("a").host == "h3"
 
 
-def test_places_that_are_fit_stay_as_they_were() -> None:
+def test_valid_destinations_are_kept() -> None:
     world = world_of(fleet("a", "b", "c", capacity="capacity = 3"))
     operation = started(world)
     places = destinations(operation)
@@ -115,7 +115,7 @@ def test_places_that_are_fit_stay_as_they_were() -> None:
     assert lost not in again.values()
 
 
-def test_next_vm_in_turn_is_planned_again() -> None:
+def test_next_vm_is_planned_again_if_its_destination_failed() -> None:
     world = world_of(fleet("a", "b"))
     operation = started(world, Action.LIVE_MIGRATE)
     places = destinations(operation)
@@ -149,7 +149,7 @@ def test_call_without_a_destination_waits_until_a_host_is_available() -> None:
     assert world.stored_vm("a").host == "h2"
 
 
-def test_call_that_never_finds_a_place_ends_as_one_that_failed() -> None:
+def test_call_without_a_destination_ends_as_failed() -> None:
     world = world_of(fleet("a", hosts="h1 h2"))
     operation = started(world)
     fail_host(world, "h2")
@@ -181,7 +181,7 @@ def test_vm_still_running_on_its_source_host_has_no_failure() -> None:
     assert world.stored_vm("a").state is VmState.RUNNING
 
 
-def test_vm_that_was_seen_on_the_lost_host_is_recorded_there() -> None:
+def test_vm_observed_on_the_lost_host_is_recorded_there() -> None:
     world = world_of(fleet("a"))
     operation = started(world)
     fail_host(world, "h2")

@@ -100,7 +100,7 @@ def report(world: World, operation: Operation, *results: VmResult) -> Operation:
     return world.operation(operation.operation_id)
 
 
-def test_partial_success_is_recorded_and_only_the_rest_is_tried_again(
+def test_partial_success_is_recorded_and_only_the_rest_is_retried(
     world: World,
 ) -> None:
     operation = started(world)
@@ -118,7 +118,7 @@ def test_partial_success_is_recorded_and_only_the_rest_is_tried_again(
     assert [move.vm for move in again.moves if not move.done] == ["v3"]
 
 
-def test_given_up_call_leaves_moved_vms_where_they_are_and_their_host_may_fail(
+def test_abandoned_call_keeps_moved_vms_on_their_new_host(
     world: World,
 ) -> None:
     operation = started(world)
@@ -132,7 +132,7 @@ def test_given_up_call_leaves_moved_vms_where_they_are_and_their_host_may_fail(
     assert {event.scope for event in world.live_events()} == {"web"}
 
 
-def test_vm_moved_to_a_host_that_failed_meanwhile_is_there_and_down(
+def test_vm_moved_to_a_failed_host_is_down_there(
     world: World,
 ) -> None:
     operation = started(world)
@@ -154,7 +154,7 @@ def test_vm_moved_to_a_host_that_failed_meanwhile_is_there_and_down(
     world.read(lambda reader: uptime.page(reader, asked, after="", limit=9))
 
 
-def test_unknown_vm_waits_for_an_operator_and_the_others_do_not(world: World) -> None:
+def test_only_vms_with_unknown_outcome_wait_for_an_operator(world: World) -> None:
     operation = started(world)
     after = report(
         world, operation, result("v1", DONE), result("v2", DONE), result("v3", UNKNOWN)
@@ -213,7 +213,7 @@ def test_vm_reported_down_stays_down_after_resolve(
     assert states == [VmState.RUNNING, VmState.DOWN, VmState.RUNNING]
 
 
-def test_report_for_one_vm_that_names_another_host_is_not_believed(
+def test_report_that_names_another_host_is_not_accepted(
     world: World,
 ) -> None:
     operation = started(world)
@@ -238,7 +238,7 @@ def test_late_report_of_an_earlier_call_changes_nothing(world: World) -> None:
     assert world.stored_vm("v1").host == "h1"
 
 
-def test_simulated_driver_succeeds_for_some(world: World) -> None:
+def test_simulated_driver_can_succeed_for_some_vms(world: World) -> None:
     driver = world.driver
     assert isinstance(driver, SimulatedDriver)
     driver.inject(Fault(kind=FaultKind.FAIL, vm="v3", reason="no", spares_others=True))
@@ -290,7 +290,7 @@ def test_operation_without_a_driver_call_reports_it(world: World) -> None:
     assert account["no_driver_call"] is True
 
 
-def test_operation_that_called_a_driver_does_not_say_otherwise(world: World) -> None:
+def test_called_no_driver_is_false_after_a_driver_call(world: World) -> None:
     operation = started(world)
     assert not operation.called_no_driver
     failure = world.order(lambda work: failures.fail_host(work, "h2"))

@@ -61,7 +61,7 @@ def test_ended_request_is_deleted_with_all_its_records() -> None:
     assert left == []
 
 
-def test_of_too_many_the_oldest_go_with_their_trail() -> None:
+def test_oldest_operations_above_the_limit_are_deleted_with_their_history() -> None:
     gateway = LocalGateway()
     gateway.plane.policy = replace(gateway.plane.policy, ended_max=3)
     requests: list[str] = []
@@ -95,7 +95,7 @@ def note_many(gateway: LocalGateway, lines: int) -> None:
     gateway.plane.order(Who(actor=operator("test")), note, now=gateway.now())
 
 
-def test_a_long_trail_goes_at_once_in_short_steps() -> None:
+def test_long_history_is_deleted_at_once_in_short_steps() -> None:
     """A second has many lines of the trail for each operation that ends in it."""
     gateway = LocalGateway()
     note_many(gateway, 10 * retention.ROWS_PER_STEP)

@@ -18,13 +18,13 @@ def host(operation: str, *, busy: bool = False, **domains: int) -> Waiting:
     )
 
 
-def test_the_first_is_announced_while_there_are_slots() -> None:
+def test_hosts_are_announced_in_order_while_slots_are_free() -> None:
     hosts = [host("op-1"), host("op-2"), host("op-3")]
     assert admit(hosts, slots=2, scopes={}).announced == ("op-1", "op-2")
     assert admit(hosts, slots=0, scopes={}).announced == ()
 
 
-def test_one_fault_domain_of_a_scope_at_a_time() -> None:
+def test_only_one_fault_domain_of_a_scope_is_announced() -> None:
     hosts = [host("op-1", db=0), host("op-2", db=1), host("op-3", db=0)]
     decided = admit(hosts, slots=3, scopes={})
     assert decided.announced == ("op-1", "op-3")
@@ -39,7 +39,7 @@ def test_domain_in_progress_blocks_other_domains_of_its_scope() -> None:
     assert admit(hosts, slots=2, scopes=scopes).announced == ("op-2",)
 
 
-def test_a_host_with_two_fault_domains_of_a_scope_waits_until_it_is_quiet() -> None:
+def test_host_with_two_fault_domains_waits_until_the_scope_is_idle() -> None:
     both = Waiting(operation="op-1", domains={"db": frozenset({0, 1})})
     scopes = {"db": RolloutState(domains={1: "op-0"})}
     assert admit([both], slots=1, scopes=scopes).passed_over == (
@@ -58,7 +58,7 @@ def test_reserved_scope_is_kept_for_the_waiting_host() -> None:
     )
 
 
-def test_a_host_in_use_does_not_hold_up_the_next() -> None:
+def test_busy_host_does_not_delay_the_next() -> None:
     decided = admit([host("op-1", busy=True), host("op-2")], slots=1, scopes={})
     assert decided.announced == ("op-2",)
     assert decided.passed_over == (("op-1", BUSY),)
@@ -117,6 +117,6 @@ def test_each_host_is_announced_or_has_a_reason_until_slots_are_full(
 
 
 @given(hosts=HOSTS)
-def test_the_first_host_that_is_free_always_goes(hosts: list[Waiting]) -> None:
+def test_first_free_host_is_always_announced(hosts: list[Waiting]) -> None:
     free = [each.operation for each in hosts if not each.obstacles]
     assert admit(hosts, slots=1, scopes={}).announced == tuple(free[:1])

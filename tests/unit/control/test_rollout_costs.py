@@ -46,7 +46,7 @@ def test_host_cost_is_independent_of_the_number_of_hosts(
 
 
 @pytest.mark.parametrize(("vms", "scopes"), [(2, 1), (4, 2)])
-def test_a_host_takes_little_of_the_store(
+def test_each_host_uses_few_rows_and_bytes_of_the_store(
     vms: int, scopes: int, tmp_path: Path
 ) -> None:
     """The same, in the file: `vms` VMs a host, and each scope has some of each host."""

@@ -38,7 +38,7 @@ from tests.support.rollouts import (
 from tests.support.worlds import CrashError
 
 
-def test_one_host_after_the_other_with_a_full_notice_each() -> None:
+def test_hosts_run_one_at_a_time_with_a_full_notice_each() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
     roll_out(it, 3)
     assert [each.state for each in it.operations()].count(PLANNED) == 2
@@ -54,7 +54,7 @@ def test_one_host_after_the_other_with_a_full_notice_each() -> None:
     assert len(set(noticed)) == 3
 
 
-def test_two_at_once_are_counted_from_announcement_to_end() -> None:
+def test_at_once_limit_counts_from_announcement_to_end() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
     roll_out(it, 3, at_once=2)
     most = 0
@@ -67,7 +67,7 @@ def test_two_at_once_are_counted_from_announcement_to_end() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_hosts_of_a_large_rollout_are_carried_out_one_at_a_time(shared: bool) -> None:
+def test_hosts_of_a_large_rollout_run_one_at_a_time(shared: bool) -> None:
     """Of one scope with five fault domains, and of as many scopes."""
     count = amounts().rollout_hosts
     it = world_of(
@@ -83,7 +83,7 @@ def test_hosts_of_a_large_rollout_are_carried_out_one_at_a_time(shared: bool) ->
         assert found[DONE] + found[PLANNED] >= count - 1, "one in flight"
 
 
-def test_not_before_is_the_earliest_end_of_notice_for_each() -> None:
+def test_requested_not_before_is_a_minimum_for_each_host() -> None:
     it = world_of([{"a": 0}, {"b": 0}])
     roll_out(it, 2, ahead=HOUR)
     ends = it.now + HOUR
@@ -94,7 +94,7 @@ def test_not_before_is_the_earliest_end_of_notice_for_each() -> None:
     assert of_host(it, 1).not_before - it.live_events()[0].created >= 15 * MINUTE
 
 
-def test_hosts_without_vms_wait_for_a_time_that_was_given_by_hand() -> None:
+def test_hosts_without_vms_wait_for_a_requested_not_before() -> None:
     """Nobody is asked there, and so nobody could let them go earlier."""
     it = world_of([{}, {"a": 0}, {}])
     roll_out(it, 3, ahead=HOUR)
@@ -108,7 +108,7 @@ def test_hosts_without_vms_wait_for_a_time_that_was_given_by_hand() -> None:
     assert states(it) == {"h0000": DONE, "h0001": DONE, "h0002": DONE}
 
 
-def test_hosts_without_vms_begin_at_once_where_no_time_was_given() -> None:
+def test_hosts_without_vms_start_at_once_without_a_requested_time() -> None:
     it = world_of([{}, {}])
     roll_out(it, 2)
     assert of_host(it, 0).state is OperationState.RECOVERING
@@ -126,7 +126,7 @@ def test_at_most_one_fault_domain_of_a_scope_is_announced() -> None:
     assert set(states(it).values()) == {DONE}
 
 
-def test_another_rollout_waits_for_the_scope_too() -> None:
+def test_another_rollout_also_waits_for_the_scope() -> None:
     it = world_of([{"a": 0}, {"a": 1}, {"b": 0}, {"c": 0}])
     for pair in (["h0000", "h0002"], ["h0001", "h0003"]):
         it.order(
@@ -140,7 +140,7 @@ def test_another_rollout_waits_for_the_scope_too() -> None:
     assert set(states(it).values()) == {DONE}
 
 
-def test_a_host_is_read_when_it_is_announced() -> None:
+def test_vms_of_a_host_are_read_when_it_is_announced() -> None:
     it = world_of([{"a": 0}, {"b": 0}])
     roll_out(it, 2)
     it.apply_fleet(
@@ -175,7 +175,7 @@ def _all_events(reader: Reader) -> list[Event]:
     ]
 
 
-def test_a_rollout_of_many_is_cancelled_in_steps() -> None:
+def test_large_rollout_is_cancelled_in_steps() -> None:
     count = 2 * rollouts.CANCELLED_MAX + 10
     it = world_of([{f"s{number}": 0} for number in range(count)])
     made = roll_out(it, count)
@@ -187,7 +187,7 @@ def test_a_rollout_of_many_is_cancelled_in_steps() -> None:
     assert request(it).state is RequestState.CANCELLED
 
 
-def test_one_host_that_waits_is_cancelled_alone() -> None:
+def test_one_waiting_host_can_be_cancelled_separately() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
     roll_out(it, 3)
     waiting = of_host(it, 1).operation_id
@@ -223,7 +223,7 @@ def test_host_passed_over_for_long_comes_first() -> None:
     assert sum(each is PLANNED for each in states(it).values()) > 10
 
 
-def test_a_position_and_the_slots_are_explained() -> None:
+def test_explain_shows_the_position_and_the_slots() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
     made = roll_out(it, 3)
     (reason,) = it.explain(of_host(it, 2).operation_id)
@@ -233,7 +233,7 @@ def test_a_position_and_the_slots_are_explained() -> None:
     )
 
 
-def test_a_host_in_a_rollout_is_not_ordered_twice() -> None:
+def test_second_request_for_a_host_in_a_rollout_is_refused() -> None:
     it = world_of([{"a": 0}, {"b": 0}])
     roll_out(it, 2)
     with pytest.raises(RefusedError, match=r"h0001 already has operation op-.*Planned"):

@@ -128,7 +128,7 @@ def test_only_host_with_capacity_is_found(store: Store, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [100, 1000])
-def test_full_hosts_are_not_looked_at(store: Store, count: int) -> None:
+def test_full_hosts_are_not_read(store: Store, count: int) -> None:
     fill(store, count, capacity=lambda _number: VMS)
     places, read = look(store, 7)
     assert len(places.blockers) == VMS
@@ -136,7 +136,7 @@ def test_full_hosts_are_not_looked_at(store: Store, count: int) -> None:
     assert read <= READ_MAX
 
 
-def test_the_number_of_unfit_hosts_that_are_looked_at_is_bounded(store: Store) -> None:
+def test_number_of_unsuitable_hosts_read_is_bounded(store: Store) -> None:
     count = 500
     fill(
         store,
@@ -154,14 +154,14 @@ def test_the_number_of_unfit_hosts_that_are_looked_at_is_bounded(store: Store) -
     assert read <= destinations.CANDIDATES_MAX * (3 * VMS + 6) + READ_MAX
 
 
-def test_the_first_hosts_by_name_are_not_filled(store: Store) -> None:
+def test_hosts_are_not_filled_in_name_order(store: Store) -> None:
     fill(store, 100, capacity=lambda number: VMS * 2 + (number > 90))
     places, _ = look(store, 0)
     assert set(places.hosts.values()) <= {f"h{number:05}" for number in range(91, 100)}
     assert len(set(places.hosts.values())) == VMS
 
 
-def test_the_places_of_hosts_are_kept_through_all_that_happens() -> None:
+def test_free_capacity_of_hosts_stays_correct_through_all_changes() -> None:
     lines = ['[[tenant]]\nname = "t"']
     for number in range(40):
         lines.append(f'[[host]]\nname = "h{number:02}"\ncapacity = 2\nzone = "1"')

@@ -111,7 +111,7 @@ def story() -> Iterator[Story]:
     begun.driver.may_go_on.set()
 
 
-def test_failure_overtakes_a_call_whose_stop_hangs(story: Story) -> None:
+def test_failure_is_recorded_while_the_stop_of_a_call_hangs(story: Story) -> None:
     story.order(lambda work: failures.fail_host(work, "h1"))
     assert story.operation().state is OperationState.FAILED
     story.stop_is_asked()
@@ -123,7 +123,7 @@ def test_failure_overtakes_a_call_whose_stop_hangs(story: Story) -> None:
     assert story.operation().state is OperationState.FAILED
 
 
-def test_call_that_timed_out_is_tried_again_when_it_was_stopped(story: Story) -> None:
+def test_timed_out_call_is_retried_after_it_was_stopped(story: Story) -> None:
     story.time_out()
     story.driver.may_go_on.set()
     assert story.becomes(CallState.RETRY).note == CallEnd(trouble=Trouble.STOPPED)

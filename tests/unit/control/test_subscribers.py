@@ -73,7 +73,7 @@ def removed(event: Event, outcome: Outcome) -> Event:
         (NEW, replace(NEW, not_before=MINUTE), None),
     ],
 )
-def test_a_change_has_its_name(
+def test_each_event_change_is_classified(
     before: Event, after: Event, expected: EventChange | None
 ) -> None:
     assert change_of(before, after) is expected

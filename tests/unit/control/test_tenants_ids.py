@@ -6,7 +6,7 @@ from tests.spec.support import maintain, make_world
 
 
 @pytest.mark.clause("2.3", "3.3")
-def test_event_ids_of_two_tenants_have_no_digits_in_common() -> None:
+def test_event_ids_of_two_tenants_share_no_prefix() -> None:
     world = make_world()
     maintain(world, "h1", "h2")
     begins: dict[str, set[str]] = {}

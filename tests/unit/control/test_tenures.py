@@ -64,14 +64,14 @@ def scopes(gateway: LocalGateway, tenant: str) -> set[str]:
         (Tenant(name="bank"), None, False),
     ],
 )
-def test_a_change_of_the_tenant_and_an_end_end_a_tenure(
+def test_tenant_change_or_deletion_ends_an_ownership(
     before: object, after: object, *, ended: bool
 ) -> None:
     expected = ("ownership-of:db", "ownership-by:bank") if ended else ()
     assert ownership_history.ending(before, after) == expected
 
 
-def test_a_scope_is_whose_it_was_at_each_instant() -> None:
+def test_owner_of_a_scope_is_known_at_each_instant() -> None:
     gateway = LocalGateway()
     to_shop = apply(gateway, FLEET.replace(BANKS, SHOPS))
     back = apply(gateway, FLEET)
@@ -110,7 +110,7 @@ def test_deleted_scope_keeps_its_former_owner() -> None:
     assert whose(gateway, gateway.now()) == ["shop"]
 
 
-def test_vms_go_with_their_scope() -> None:
+def test_vms_change_owner_with_their_scope() -> None:
     gateway = LocalGateway()
     to_shop = apply(gateway, FLEET.replace(BANKS, SHOPS))
     assert had_vm_at(gateway, "bank", "db_0", to_shop - 1)

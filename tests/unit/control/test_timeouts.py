@@ -100,7 +100,7 @@ def story() -> Story:
     return Story()
 
 
-def test_crash_during_a_probe_leaves_the_time_out_where_it_was(story: Story) -> None:
+def test_crash_during_a_probe_keeps_the_timeout(story: Story) -> None:
     story.wait(TIMEOUT // 3)
     story.start(silent=True)
     assert story.call().call_state is CallState.PROBING
@@ -114,7 +114,7 @@ def test_crash_during_a_probe_leaves_the_time_out_where_it_was(story: Story) -> 
     assert story.call().call_state is CallState.RETRY
 
 
-def test_however_often_it_crashes_a_call_times_out_once(story: Story) -> None:
+def test_call_times_out_once_despite_repeated_crashes(story: Story) -> None:
     while story.clock.now() < story.ends:
         story.wait(TIMEOUT // 3)
         story.start(silent=True)
@@ -124,7 +124,7 @@ def test_however_often_it_crashes_a_call_times_out_once(story: Story) -> None:
     assert story.call().call_state is CallState.RETRY
 
 
-def test_crash_of_a_service_that_asks_after_a_late_call_gives_no_time(
+def test_crash_during_the_probe_of_a_late_call_adds_no_time(
     story: Story,
 ) -> None:
     story.start(silent=True)
@@ -136,7 +136,7 @@ def test_crash_of_a_service_that_asks_after_a_late_call_gives_no_time(
     assert story.call().call_state is CallState.RETRY
 
 
-def test_answer_that_comes_when_the_call_is_late_leads_to_another_question(
+def test_probe_answer_after_the_timeout_causes_another_probe(
     story: Story,
 ) -> None:
     mute = story.start(silent=True)
@@ -151,7 +151,7 @@ def test_answer_that_comes_when_the_call_is_late_leads_to_another_question(
     assert [getattr(each, "is_late", False) for each in mute.asked][-1]
 
 
-def test_step_of_the_clock_moves_the_time_out_of_a_call_that_is_asked_after(
+def test_clock_step_moves_the_timeout_of_a_probed_call(
     story: Story,
 ) -> None:
     mute = story.start(silent=True)
@@ -166,7 +166,7 @@ def test_step_of_the_clock_moves_the_time_out_of_a_call_that_is_asked_after(
     assert (call.call_state, call.due_at) == (CallState.ISSUED, story.ends + HOUR)
 
 
-def test_clock_set_back_while_it_was_down_gives_a_call_one_time_at_most(
+def test_step_back_while_down_extends_a_call_by_one_timeout_at_most(
     story: Story,
 ) -> None:
     story.start(silent=True)

@@ -52,7 +52,7 @@ def test_background_rechecks_span_several_iterations() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_turn_that_is_over_at_once_still_does_something(shared: bool) -> None:
+def test_turn_without_time_left_still_runs_one_step(shared: bool) -> None:
     it = world_of(
         [{"a" if shared else f"a{number}": number % 5} for number in range(10)]
     )

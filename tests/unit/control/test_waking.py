@@ -77,14 +77,14 @@ def test_freed_scope_wakes_only_operations_that_can_start(hosts: int) -> None:
     assert committed() <= started + 3
 
 
-def test_everybody_starts_in_the_end() -> None:
+def test_all_operations_complete() -> None:
     it = world(60)
     upgrade(it, 60)
     it.advance("24h")
     assert {operation.state for operation in it.operations()} == {OperationState.DONE}
 
 
-def test_a_turn_is_short_however_many_may_start() -> None:
+def test_turn_is_short_even_if_many_operations_may_start() -> None:
     it = world(200)
     it.order(lambda work: failures.fail_vm(work, "v0000"))
     it.order(lambda work: failures.fail_vm(work, "v0001"))

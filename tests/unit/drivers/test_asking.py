@@ -11,7 +11,7 @@ QUESTIONS = 4
 """Looks at once, each with as many programs as it may have."""
 
 
-def test_looks_at_once_share_the_places_for_programs(tmp_path: Path) -> None:
+def test_concurrent_observers_share_the_program_limit(tmp_path: Path) -> None:
     """Each program notes how many there are besides it, and waits for others."""
     program = tmp_path / "look"
     program.write_text(
@@ -39,7 +39,7 @@ def test_looks_at_once_share_the_places_for_programs(tmp_path: Path) -> None:
     assert max(int(answer.text) for answer in found) <= PROGRAMS_AT_ONCE_MAX
 
 
-def test_nothing_is_known_where_no_file_can_be_opened() -> None:
+def test_result_is_unknown_if_no_file_can_be_opened() -> None:
     asker = Asker(SystemClock())
     words = ("/bin/true",)
     with no_more_files():

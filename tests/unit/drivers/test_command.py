@@ -164,7 +164,7 @@ def test_a_program_reads_the_call_and_inherits_nothing_else(bench: Bench) -> Non
     assert bench.lines("pwd") == ["/"]
 
 
-def test_a_program_that_reads_nothing_and_leaves_something_running(
+def test_program_that_ignores_input_and_leaves_a_child_is_done(
     bench: Bench,
 ) -> None:
     driver = bench.open('sleep 30 & echo $! > "$here/left"; exec 0<&-')
@@ -196,7 +196,7 @@ def test_failure_is_reported_with_the_last_output(
     assert report.down == down
 
 
-def test_of_a_long_output_the_end_is_kept(bench: Bench) -> None:
+def test_end_of_a_long_output_is_kept(bench: Bench) -> None:
     driver = bench.open("head -c 1000000 /dev/zero | tr '\\0' x; echo; echo oh; exit 1")
     driver.begin(call_of(), now=NOW)
     report = report_of(driver)
@@ -207,7 +207,7 @@ def test_of_a_long_output_the_end_is_kept(bench: Bench) -> None:
     assert len(end["output"]) == shim.OUTPUT_BYTES_MAX
 
 
-def test_a_program_that_cannot_be_started_has_failed(bench: Bench) -> None:
+def test_program_that_cannot_be_started_fails(bench: Bench) -> None:
     driver = CommandDriver(
         Programs(actions={Action.REBOOT: ("/no/such/program",)}, timeouts={}),
         records=bench.folder / "records",
@@ -221,7 +221,7 @@ def test_a_program_that_cannot_be_started_has_failed(bench: Bench) -> None:
     )
 
 
-def test_a_shim_that_cannot_be_started_has_failed(
+def test_shim_that_cannot_be_started_fails(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver = bench.open("exit 0")
@@ -238,7 +238,7 @@ def test_a_program_that_takes_too_long_is_ended(bench: Bench) -> None:
     )
 
 
-def test_there_must_be_a_program_for_the_action(bench: Bench) -> None:
+def test_action_without_a_program_is_refused(bench: Bench) -> None:
     driver = bench.open("exit 0")
     assert driver.actions() == {Action.REBOOT, Action.FREEZE}
     with pytest.raises(DriverError, match="no program is configured for delete"):
@@ -246,7 +246,7 @@ def test_there_must_be_a_program_for_the_action(bench: Bench) -> None:
     assert probe_of(driver).state is ProbeState.NOT_STARTED
 
 
-def test_call_that_cannot_be_recorded_is_not_begun(bench: Bench) -> None:
+def test_call_that_cannot_be_recorded_is_not_started(bench: Bench) -> None:
     driver = bench.open("exit 0")
     shutil.rmtree(bench.folder / "records")
     with pytest.raises(DriverError, match="the call cannot be recorded in"):
@@ -299,7 +299,7 @@ def test_repeated_call_skips_finished_vms(bench: Bench) -> None:
 # Stopping
 
 
-def test_a_stopped_program_ends_with_all_that_it_started(bench: Bench) -> None:
+def test_stopped_program_ends_with_all_its_children(bench: Bench) -> None:
     driver = bench.open('sleep 60 & echo $! >> "$here/log"; wait')
     driver.begin(call_of(), now=NOW)
     [child] = eventually(bench.lines, bool)
@@ -352,7 +352,7 @@ def lose(bench: Bench) -> None:
     kill(program)
 
 
-def test_a_lost_program_is_unknown_and_never_run_again(bench: Bench) -> None:
+def test_outcome_of_a_lost_program_is_unknown_and_it_is_not_rerun(bench: Bench) -> None:
     script = f'echo x >> "$here/log"; {WAIT}'
     bench.open(script).begin(call_of(), now=NOW)
     eventually(bench.lines, bool)
@@ -366,7 +366,7 @@ def test_a_lost_program_is_unknown_and_never_run_again(bench: Bench) -> None:
     assert list(driver.reports(now=NOW)) == []
 
 
-def test_a_program_without_a_witness_is_still_seen_to_run(bench: Bench) -> None:
+def test_program_without_its_shim_is_still_reported_as_running(bench: Bench) -> None:
     driver = bench.open(WAIT)
     driver.begin(call_of(), now=NOW)
     pid_of(bench, "0.program")
@@ -389,7 +389,7 @@ def test_a_program_without_a_witness_is_still_seen_to_run(bench: Bench) -> None:
         (4, ProbeState.RUNNING, None),
     ],
 )
-def test_probe_program_decides_about_lost_work(
+def test_probe_program_decides_the_outcome_of_a_lost_call(
     bench: Bench, status: int, state: ProbeState, down: tuple[str, ...] | None
 ) -> None:
     bench.open(WAIT).begin(call_of(), now=NOW)
@@ -400,7 +400,7 @@ def test_probe_program_decides_about_lost_work(
     assert (probe.report.down if probe.report else None) == down
 
 
-def test_a_call_that_was_accepted_is_carried_out_by_the_next_process(
+def test_accepted_call_is_run_by_the_next_process(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher.Watcher, "wake", lambda _self: None)
@@ -424,7 +424,7 @@ def test_program_is_started_once_by_repeated_shim_runs(bench: Bench) -> None:
     assert bench.lines() == ["x"]
 
 
-def test_a_record_that_is_damaged_leaves_the_outcome_unknown(bench: Bench) -> None:
+def test_damaged_record_leaves_the_outcome_unknown(bench: Bench) -> None:
     bench.open("exit 0").begin(call_of(), now=NOW)
     report_of(bench.opened[0])
     (bench.records() / "call.json").write_text("{")
@@ -432,9 +432,7 @@ def test_a_record_that_is_damaged_leaves_the_outcome_unknown(bench: Bench) -> No
     assert probe_of(bench.open("exit 0")).state is ProbeState.UNKNOWN
 
 
-def test_records_go_when_they_are_old(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_records_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher, "PURGE_SECONDS", 0.0)
     monkeypatch.setattr(watcher, "IDLE_SECONDS", 0.05)
     driver = bench.open("exit 0", retention=0)
@@ -448,7 +446,7 @@ def test_records_go_when_they_are_old(
     )
 
 
-def test_records_that_cannot_be_kept_stop_the_start(bench: Bench) -> None:
+def test_unusable_record_directory_prevents_the_start(bench: Bench) -> None:
     bench.folder.joinpath("records").write_text("")
     with pytest.raises(DriverError, match=r"records .* cannot be used: File exists"):
         bench.open("exit 0")
@@ -474,7 +472,7 @@ def test_observer_reports_where_a_vm_runs(
     assert driver.observe(["web_0"]) == {"web_0": seen}
 
 
-def test_an_observer_that_does_not_answer_has_seen_nothing(
+def test_observer_without_an_answer_yields_no_observation(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("forewarn.drivers.programs.ASK_SECONDS", 0.3)

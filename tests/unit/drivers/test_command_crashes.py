@@ -57,7 +57,7 @@ def begin_all(driver: CommandDriver) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whenever_the_service_is_killed_each_program_runs_once(
+def test_each_program_runs_once_even_if_the_service_is_killed(
     tmp_path: Path, seed: int
 ) -> None:
     source = random.Random(seed)

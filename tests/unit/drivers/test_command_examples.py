@@ -148,7 +148,7 @@ def made(example: str, tmp_path: Path) -> Tool:
     return tool
 
 
-def test_each_action_leaves_the_vm_as_it_must_be(tool: Tool) -> None:
+def test_each_action_leaves_the_vm_in_the_expected_state(tool: Tool) -> None:
     up = tool.running
     assert tool.run("freeze", "101", "h1", "-1") == DONE
     assert tool.vms() == {"h1.101": up}
@@ -197,7 +197,7 @@ def test_failed_action_reports_that_the_vm_is_down(tool: Tool, action: str) -> N
     assert tool.run(action, "101", "h1", "5", broken=broken) == DOWN
 
 
-def test_where_nothing_answers_nothing_is_known(tool: Tool) -> None:
+def test_state_is_unknown_if_no_tool_answers(tool: Tool) -> None:
     everything = "domstate list qm show h1 true"
     assert tool.run("observe", "101", "h1", broken=everything) == UNKNOWN
     assert (
@@ -205,7 +205,7 @@ def test_where_nothing_answers_nothing_is_known(tool: Tool) -> None:
     )
 
 
-def test_an_observer_finds_the_vm_or_that_it_does_not_run(tool: Tool) -> None:
+def test_observer_finds_the_vm_or_reports_it_down(tool: Tool) -> None:
     assert tool.run("observe", "101", "h2", "h1") == DONE
     assert tool.printed() == "h1"
     tool.put("h1.101", tool.stopped)
@@ -217,7 +217,7 @@ def test_example_without_an_action_reports_an_error(tool: Tool) -> None:
     assert "cannot explode" in tool.printed()
 
 
-def test_a_name_for_a_shell_at_the_other_end_is_refused(tmp_path: Path) -> None:
+def test_name_with_shell_characters_is_refused(tmp_path: Path) -> None:
     tool = made("proxmox", tmp_path)
     assert tool.run("reboot", "101;reboot", "h1") == RUNS
     assert not (tmp_path / "states" / "asked").exists()

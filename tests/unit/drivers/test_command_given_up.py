@@ -50,7 +50,7 @@ def test_unclaimed_old_record_starts_no_programs(bench: Bench) -> None:
     assert bench.lines() == ["a", "b"]
 
 
-def test_stop_of_an_older_call_ends_its_program_when_a_newer_was_begun(
+def test_stop_of_an_older_call_ends_its_program_after_a_newer_started(
     bench: Bench,
 ) -> None:
     driver = bench.open(f'echo x >> "$here/log"; {WAIT}')

@@ -40,12 +40,12 @@ def test_each_placeholder_has_the_value_of_the_call() -> None:
     )
 
 
-def test_a_value_is_never_read_again_nor_split() -> None:
+def test_value_is_neither_expanded_again_nor_split() -> None:
     call = call_of("{host};$(x)")
     assert expanded(call, "--domain={vm}/{vm}") == ("--domain={host};$(x)/{host};$(x)",)
 
 
-def test_other_braces_stay_as_they_are() -> None:
+def test_other_braces_are_kept() -> None:
     words = ('{"vm": "{vm}"}', "{}", "{0}", "${x y}")
     assert not placeholders.arguments_problem(("x", *words), FREEZE)
     assert expanded(call_of("a"), *words) == ('{"vm": "a"}', "{}", "{0}", "${x y}")
@@ -73,13 +73,13 @@ def test_arguments_that_cannot_be_run_are_reported(
     assert placeholders.arguments_problem(words, FREEZE).startswith(fault)
 
 
-def test_words_that_can_be_run_are_fine() -> None:
+def test_valid_arguments_are_accepted() -> None:
     assert not placeholders.arguments_problem(("/bin/x", "{vm}", "{to_host}"), REDEPLOY)
     assert not placeholders.arguments_problem(("virsh", "-c", "x"), FREEZE)
 
 
 @pytest.mark.parametrize("name", ["", "-rf", "a b", "a/b", "a\nb", ".."])
-def test_an_odd_name_is_given_to_no_program(name: str) -> None:
+def test_unsafe_name_is_not_passed_to_a_program(name: str) -> None:
     for call in (call_of(name), call_of("a", host=name)):
         with pytest.raises(DriverError, match="cannot pass this name to a program"):
             expanded(call, "{vm}")

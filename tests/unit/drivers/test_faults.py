@@ -24,7 +24,7 @@ from forewarn.protocol.operations import Action
         ),
     ],
 )
-def test_a_text_is_a_fault(text: str, expected: Fault) -> None:
+def test_fault_is_parsed_from_text(text: str, expected: Fault) -> None:
     assert parse_fault(text) == expected
 
 

@@ -77,7 +77,7 @@ def test_file_does_not_grow_with_calls_while_it_is_open(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_vms_are_forgotten_with_the_last_call_that_touched_them(path: Path) -> None:
+def test_vms_are_dropped_with_their_last_call(path: Path) -> None:
     driver = SimulatedDriver(journal=FileJournal(path))
     for number in range(20):
         run_to_its_end(driver, number)
@@ -93,7 +93,7 @@ def test_vms_are_forgotten_with_the_last_call_that_touched_them(path: Path) -> N
 
 
 @pytest.mark.usefixtures("few")
-def test_vms_of_an_older_journal_without_their_call_are_forgotten(path: Path) -> None:
+def test_vms_of_an_older_journal_without_a_call_are_dropped(path: Path) -> None:
     notes = FileJournal(path)
     for number in range(50):
         notes.write(f"vm:vm_{number}", {"running": True, "host": "h1"})
@@ -123,7 +123,7 @@ def test_disk_without_space_for_a_rewrite_keeps_the_old_file(path: Path) -> None
     again.close()
 
 
-def test_file_is_for_its_owner_only(path: Path) -> None:
+def test_file_is_readable_only_by_its_owner(path: Path) -> None:
     before = os.umask(0o022)
     try:
         notes = FileJournal(path)
@@ -136,7 +136,7 @@ def test_file_is_for_its_owner_only(path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.parametrize("acknowledged", [1, 7, 8, 40, 41, 42, 43, 200])
-def test_kill_loses_no_note_that_was_written(path: Path, acknowledged: int) -> None:
+def test_kill_loses_no_written_note(path: Path, acknowledged: int) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True
     ) as writer:

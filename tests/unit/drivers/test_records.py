@@ -98,7 +98,7 @@ def test_records_whose_calls_were_deleted_get_a_new_identity(
     assert CallDirectories(tmp_path).identity != directories.identity
 
 
-def test_a_deletion_after_a_crash_during_a_later_call_is_noticed(
+def test_deletion_after_a_crash_during_a_later_call_is_detected(
     tmp_path: Path,
 ) -> None:
     directories = CallDirectories(tmp_path)
@@ -109,7 +109,7 @@ def test_a_deletion_after_a_crash_during_a_later_call_is_noticed(
     assert not (tmp_path / ".new-op-2.1").exists()
 
 
-def test_the_name_of_the_first_call_explains_no_later_crash(tmp_path: Path) -> None:
+def test_first_call_renamed_after_a_restart_gets_a_new_identity(tmp_path: Path) -> None:
     CallDirectories(tmp_path).accept(plan())
     directories = CallDirectories(tmp_path)
     (tmp_path / "op-1.1").rename(tmp_path / ".new-op-1.1")

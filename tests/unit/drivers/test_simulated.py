@@ -51,7 +51,7 @@ def call_of(
         (Action.DELETE, -1, 5 * SECOND),
     ],
 )
-def test_an_impact_lasts_as_long_as_its_setting_says(
+def test_impact_duration_depends_on_the_action_and_the_event_duration(
     action: Action, seconds: int, expected: Micros
 ) -> None:
     driver = SimulatedDriver()
@@ -59,7 +59,7 @@ def test_an_impact_lasts_as_long_as_its_setting_says(
     assert driver.next_report_at() == NOW + expected
 
 
-def test_a_setting_replaces_a_length() -> None:
+def test_setting_overrides_the_default_impact_duration() -> None:
     driver = SimulatedDriver(impacts={Action.REBOOT: SECOND})
     driver.begin(call_of(), now=NOW)
     assert driver.next_report_at() == NOW + SECOND
@@ -107,7 +107,7 @@ def test_a_stalled_call_never_reports(*, abortable: bool) -> None:
     assert driver.abort("op-1", 1, now=NOW + HOUR) is abortable
 
 
-def test_a_lie_is_found_out_by_looking() -> None:
+def test_false_report_is_detected_by_observation() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.LIE, elsewhere="h3"))
     driver.inject(Fault(kind=FaultKind.LIE, leaves_down=True))
@@ -121,7 +121,7 @@ def test_a_lie_is_found_out_by_looking() -> None:
     }
 
 
-def test_a_lie_about_a_deletion_leaves_the_vm_as_it_was() -> None:
+def test_false_report_of_a_deletion_leaves_the_vm_unchanged() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.LIE, elsewhere="h1"))
     driver.begin(call_of(Action.DELETE), now=NOW)
@@ -130,7 +130,7 @@ def test_a_lie_about_a_deletion_leaves_the_vm_as_it_was() -> None:
     assert driver.observe(["web_0"])["web_0"] == Observation(running=True, host="h1")
 
 
-def test_a_refused_call_is_certainly_not_begun() -> None:
+def test_refused_call_is_probed_as_not_started() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.REFUSE, reason="busy"))
     with pytest.raises(DriverError, match="busy"):
@@ -146,7 +146,7 @@ def test_a_refused_call_is_certainly_not_begun() -> None:
     )
 
 
-def test_a_forgotten_call_is_never_heard_of_again() -> None:
+def test_forgotten_call_never_reports_and_is_unknown() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FORGET))
     driver.begin(call_of(), now=NOW)
@@ -177,7 +177,7 @@ def test_fault_applies_to_matching_calls_the_given_number_of_times() -> None:
     driver.begin(call_of(Action.REBOOT, "web_1"), now=NOW)
 
 
-def test_a_lasting_fault_lasts_until_it_is_cleared() -> None:
+def test_permanent_fault_lasts_until_it_is_cleared() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.REFUSE, times=None))
     for _ in range(5):
@@ -187,14 +187,14 @@ def test_a_lasting_fault_lasts_until_it_is_cleared() -> None:
     driver.begin(call_of(), now=NOW)
 
 
-def test_there_is_a_point_of_no_return() -> None:
+def test_call_cannot_be_aborted_after_the_abort_share() -> None:
     driver = SimulatedDriver(abort_share=0.5)
     driver.begin(call_of(), now=NOW)
     assert not driver.abort("op-1", 1, now=NOW + 30 * SECOND)
     assert driver.abort("op-1", 1, now=NOW + 29 * SECOND)
 
 
-def test_only_the_latest_of_the_ended_calls_are_kept(
+def test_only_the_latest_ended_calls_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(simulated, "ENDED_KEPT", 3)
@@ -207,7 +207,7 @@ def test_only_the_latest_of_the_ended_calls_are_kept(
     assert calls == ["call:op-7", "call:op-8", "call:op-9"]
 
 
-def test_the_journal_forgives_a_torn_last_line(tmp_path: Path) -> None:
+def test_truncated_last_journal_line_is_ignored(tmp_path: Path) -> None:
     file = tmp_path / "journal"
     journal = FileJournal(file)
     journal.write("a", {"n": 1})

@@ -55,7 +55,7 @@ def reckon(*spans: Span) -> Availability:
         (100, 200, 100),
     ],
 )
-def test_a_vm_counts_for_as_long_as_it_was_there(
+def test_vm_counts_for_as_long_as_it_existed(
     began: int, ended: int, existed: int
 ) -> None:
     assert reckon(span(began, ended)).existed == existed
@@ -74,7 +74,7 @@ def test_a_vm_counts_for_as_long_as_it_was_there(
         (0, 0, 100, 1),
     ],
 )
-def test_an_interruption_counts_as_far_as_it_lies_in_the_period(
+def test_only_the_part_of_an_interruption_in_the_period_counts(
     began: int, ended: int, down: int, interruptions: int
 ) -> None:
     total = reckon(span(0, 0), span(began, ended, SpanKind.REBOOT))
@@ -123,7 +123,7 @@ def test_unknown_time_before_the_period_is_ignored() -> None:
         (201, 300, False),
     ],
 )
-def test_a_vm_was_there_if_only_for_an_instant(
+def test_vm_that_existed_for_an_instant_is_counted(
     began: int, ended: int, was_there: bool
 ) -> None:
     assert of_vm("a", [span(began, ended)], PERIOD).was_there is was_there
@@ -132,7 +132,7 @@ def test_a_vm_was_there_if_only_for_an_instant(
     assert of_vm("a", both, PERIOD).was_there is was_there
 
 
-def test_before_its_first_day_a_vm_is_not_unknown() -> None:
+def test_time_before_the_creation_of_a_vm_is_not_unknown() -> None:
     total = reckon(span(160, 0))
     assert (total.existed, total.unknown) == (40, 0)
 
@@ -179,13 +179,13 @@ def test_vm_that_never_existed_has_no_availability() -> None:
     assert Availability().percent is None
 
 
-def test_a_hundred_percent_means_nothing_was_down() -> None:
+def test_percentage_is_100_only_without_downtime() -> None:
     year = Period(since=0, until=365 * 86_400 * 10**6)
     told = of_vm("a", [span(0, 0), span(5, 6, SpanKind.FREEZE)], year).total
     assert told.percent == 99.999999
 
 
-def test_several_vms_come_to_their_sum() -> None:
+def test_totals_of_several_vms_are_added() -> None:
     spans = [
         span(0, 0),
         span(110, 120, SpanKind.REBOOT),
@@ -199,7 +199,7 @@ def test_several_vms_come_to_their_sum() -> None:
     assert (total.interruptions, total.longest, total.percent) == (2, 30, 80)
 
 
-def test_every_figure_of_several_vms_is_added_up() -> None:
+def test_every_figure_of_several_vms_is_added() -> None:
     def vm(name: str) -> list[Span]:
         return [
             span(110, 0, vm=name, exact=False),
@@ -226,7 +226,7 @@ def test_every_figure_of_several_vms_is_added_up() -> None:
         ((112, 118), 1, 6),
     ],
 )
-def test_domains_that_are_down_at_once(
+def test_overlapping_downtime_of_two_fault_domains_is_counted(
     second: tuple[int, int], domain: int, both: int
 ) -> None:
     spans = [
@@ -238,7 +238,7 @@ def test_domains_that_are_down_at_once(
     assert several_domains_down(reversed(spans), PERIOD) == both
 
 
-def test_three_domains_at_once_count_once() -> None:
+def test_downtime_of_three_fault_domains_at_once_counts_once() -> None:
     spans = [
         span(110, 140, SpanKind.FAILURE, domain=0),
         span(115, 135, SpanKind.FAILURE, vm="b", domain=1),

@@ -39,7 +39,7 @@ def test_single_invalid_name_is_reported_among_valid_ones() -> None:
     assert (problem.key, problem.name) == ("host.name", "h 2")
 
 
-def test_a_standalone_scope_has_one_vm_and_no_second() -> None:
+def test_second_vm_of_a_standalone_scope_is_refused() -> None:
     alone = replace(WEB, kind=ScopeKind.STANDALONE)
     assert told(FIRST, scope=alone) == []
     [problem] = told(FIRST, SECOND, scope=alone)

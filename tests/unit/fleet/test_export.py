@@ -114,7 +114,7 @@ def test_export_omits_default_values() -> None:
     assert text == WRITTEN
 
 
-def test_a_fleet_without_tenants_stays_without() -> None:
+def test_implied_default_tenant_is_not_exported() -> None:
     text = export_fleet(
         [Tenant(name="default")],
         [
@@ -143,7 +143,7 @@ scope = "s"
     )
 
 
-def test_a_tenant_that_owns_nothing_is_written() -> None:
+def test_tenant_without_scopes_is_exported() -> None:
     text = export_fleet([Tenant(name="default")], [], [], [])
     assert text == '[[tenant]]\nname = "default"\n'
 
@@ -153,12 +153,12 @@ def test_exported_tables_are_separated_by_one_blank_line() -> None:
     assert text == '[[host]]\nname = "h1"\n\n[[host]]\nname = "h2"\n'
 
 
-def test_one_address_needs_no_list_and_a_text_of_any_language_no_escapes() -> None:
+def test_one_address_is_written_without_a_list_and_unicode_without_escapes() -> None:
     assert toml_value(Option(form=Forms.ADDRESSES), ("192.0.2.1",)) == '"192.0.2.1"'
     assert toml_value(Option(form=Forms.TEXT), "Zürich") == '"Zürich"'
 
 
-def test_vms_are_streamed_in_their_order() -> None:
+def test_vms_are_exported_in_the_given_order() -> None:
     parts = list(
         export_tables(
             [], [own_scope("b", "t"), own_scope("a", "t")], [], [vm("b"), vm("a")]

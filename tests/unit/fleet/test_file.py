@@ -56,7 +56,7 @@ def read(text: str) -> WantedFleet:
 
 
 @pytest.mark.clause("5.7", "5.8", "6.1")
-def test_every_table_and_key_is_read() -> None:
+def test_every_table_and_setting_is_read() -> None:
     fleet = read(EXAMPLE)
     assert fleet == WantedFleet(
         tenants={"shop": Tenant(name="shop", applied="{}")},
@@ -101,7 +101,7 @@ def test_every_table_and_key_is_read() -> None:
     )
 
 
-def test_a_text_is_known_by_its_digest_and_not_by_its_name() -> None:
+def test_digest_depends_on_the_text_and_not_on_the_name() -> None:
     text = FleetText(name="a.toml", text=EXAMPLE)
     assert text.digest() == replace(text, name="b.toml").digest()
     assert text.digest() != replace(text, text=f"{EXAMPLE}\n").digest()
@@ -109,7 +109,7 @@ def test_a_text_is_known_by_its_digest_and_not_by_its_name() -> None:
     assert text.read().count() == {"tenants": 1, "scopes": 1, "hosts": 1, "vms": 1}
 
 
-def test_half_a_character_has_a_digest_and_is_refused() -> None:
+def test_lone_surrogate_has_a_digest_and_is_refused() -> None:
     text = FleetText(name="a.toml", text='[[vm]]\nname = "\ud800"\n')
     assert text.digest() != replace(text, text="").digest()
     with pytest.raises(FleetFileError):
@@ -121,7 +121,7 @@ def test_an_empty_file_is_an_empty_fleet() -> None:
 
 
 @pytest.mark.clause("6.1")
-def test_a_vm_without_a_scope_stands_alone() -> None:
+def test_vm_without_a_scope_gets_a_standalone_scope() -> None:
     fleet = read('[[host]]\nname = "h"\n[[vm]]\nname = "a"\nhost = "h"\n')
     assert fleet.scopes["a"] == Scope(
         name="a",
@@ -145,7 +145,7 @@ def test_single_tenant_owns_entries_without_a_tenant() -> None:
     }
 
 
-def test_a_vm_alone_may_name_its_tenant() -> None:
+def test_standalone_vm_may_name_its_tenant() -> None:
     fleet = read(
         '[[tenant]]\nname = "shop"\n[[tenant]]\nname = "bank"\n[[host]]\nname = "h"\n'
         '[[vm]]\nname = "a"\nhost = "h"\ntenant = "bank"\n'
@@ -187,12 +187,12 @@ def test_every_key_of_a_vm_is_read() -> None:
     )
 
 
-def test_names_differ_by_case() -> None:
+def test_names_are_case_sensitive() -> None:
     fleet = read('[[host]]\nname = "h"\n[[host]]\nname = "H"\n')
     assert list(fleet.hosts) == ["h", "H"]
 
 
-def test_equal_wishes_are_equal_texts() -> None:
+def test_equal_settings_are_equal_in_any_spelling() -> None:
     one = read('[[host]]\nname = "h"\ncapacity = 3\nzone = "1"\n')
     other = read('[[host]]\nzone="1"\nname="h"\ncapacity=0x3 # three\n')
     assert one.hosts == other.hosts
@@ -205,7 +205,7 @@ def test_default_values_are_not_stored_as_applied() -> None:
     assert read(text).vms["a"].applied == '{"host":"h","scope":"a"}'
 
 
-def test_a_derived_id_is_a_guid_that_stays() -> None:
+def test_derived_id_is_a_stable_guid() -> None:
     # Were it to change, every VM of every fleet would get a new identity.
     assert derived_vm_id("web_0") == "c88ae06c-5983-837b-9647-6d185cc47186"
     assert re.fullmatch(
@@ -214,7 +214,7 @@ def test_a_derived_id_is_a_guid_that_stays() -> None:
     )
 
 
-def test_a_place_is_found_by_name() -> None:
+def test_position_in_the_file_is_found_by_name() -> None:
     place = read(
         '[[host]]\nname = "h"\n\n[[vm]]\nname = "a"\nhost = "h"\n[[vm]]\nname = "b"\n'
         'host = "h"\n'
@@ -256,7 +256,7 @@ def test_a_problem_without_a_line_names_the_object() -> None:
         max_size=12,
     )
 )
-def test_any_text_is_read_or_refused(parts: list[str]) -> None:
+def test_any_text_is_parsed_or_refused(parts: list[str]) -> None:
     text = "".join(parts)
     problems: tuple[Problem, ...] = ()
     try:

@@ -79,7 +79,7 @@ def world() -> World:
     return made
 
 
-def test_the_first_file_makes_everything() -> None:
+def test_first_file_creates_everything() -> None:
     assert World().apply(BASE + '[[vm]]\nname = "solo"\nhost = "h2"\n') == [
         "+ tenant shop",
         "+ scope web (availability-set of shop)",
@@ -96,7 +96,7 @@ def test_the_same_file_changes_nothing(world: World) -> None:
     assert planned.is_empty
 
 
-def test_an_empty_file_removes_what_files_made(world: World) -> None:
+def test_empty_file_removes_objects_created_by_files(world: World) -> None:
     assert world.apply("") == [
         "- vm web_0",
         "- host h1",
@@ -137,7 +137,7 @@ def test_a_migrated_vm_stays_where_it_is(world: World) -> None:
     ]
 
 
-def test_an_author_may_move_a_migrated_vm(world: World) -> None:
+def test_file_can_move_a_migrated_vm(world: World) -> None:
     world.change_vm("web_0", host="h2", revision=4)
     text = BASE.replace('host = "h1"\nscope', 'host = "h3"\nscope')
     text += '[[host]]\nname = "h3"\n'
@@ -145,7 +145,7 @@ def test_an_author_may_move_a_migrated_vm(world: World) -> None:
     assert (world.vm("web_0").host, world.vm("web_0").revision) == ("h3", 4)
 
 
-def test_an_author_may_agree_with_a_migration(world: World) -> None:
+def test_file_can_adopt_a_migration(world: World) -> None:
     world.change_vm("web_0", host="h2")
     text = BASE.replace('host = "h1"\nscope', 'host = "h2"\nscope')
     planned = world.plan(text)
@@ -165,7 +165,7 @@ def test_another_change_does_not_move_a_migrated_vm(world: World) -> None:
     assert world.vm("web_0").host == "h2"
 
 
-def test_every_form_of_value_is_shown(world: World) -> None:
+def test_changes_of_every_value_type_are_shown(world: World) -> None:
     text = BASE.replace(
         "[[host]]\n",
         'kind = "scale-set"\nterminate_notice = "PT10M"\ngpu = true\n[[host]]\n'
@@ -190,7 +190,7 @@ def test_every_form_of_value_is_shown(world: World) -> None:
     ]
 
 
-def test_runtime_state_is_not_the_authors(world: World) -> None:
+def test_apply_keeps_the_runtime_state(world: World) -> None:
     world.change_vm("web_0", state=VmState.DOWN, started=("op-1",), moving_to="h2")
     hosts = world.records[Kind.HOST]
     hosts["h1"] = replace(hosts["h1"], state=HostState.DOWN)
@@ -227,7 +227,7 @@ def test_deleted_vm_uses_no_capacity(world: World) -> None:
     ]
 
 
-def test_a_vm_may_change_its_scope(world: World) -> None:
+def test_vm_can_change_its_scope(world: World) -> None:
     alone = BASE.replace('scope = "web"\n', "")
     assert world.apply(alone) == ["~ vm web_0: scope web → web_0, view web → web_0"]
     assert world.records[Kind.SCOPE]["web_0"].implied
@@ -235,7 +235,7 @@ def test_a_vm_may_change_its_scope(world: World) -> None:
     assert list(world.records[Kind.SCOPE]) == ["web"]
 
 
-def test_an_own_scope_may_become_a_named_one(world: World) -> None:
+def test_implied_scope_can_become_a_named_one(world: World) -> None:
     world.apply(BASE.replace('scope = "web"\n', ""))
     text = BASE.replace('name = "web"', 'name = "web_0"').replace(
         'scope = "web"', 'scope = "web_0"'
@@ -246,7 +246,7 @@ def test_an_own_scope_may_become_a_named_one(world: World) -> None:
     ]
 
 
-def test_a_scope_may_change_its_tenant(world: World) -> None:
+def test_scope_can_change_its_tenant(world: World) -> None:
     text = BASE.replace('"shop"', '"bank"')
     assert world.apply(text) == [
         "+ tenant bank",
@@ -256,7 +256,7 @@ def test_a_scope_may_change_its_tenant(world: World) -> None:
     ]
 
 
-def test_an_own_scope_may_change_its_tenant_without_a_line() -> None:
+def test_tenant_change_of_an_implied_scope_prints_no_line() -> None:
     world = World()
     text = BASE + '[[vm]]\nname = "solo"\nhost = "h1"\n'
     world.apply(text)
@@ -290,7 +290,7 @@ def refused(world: World, text: str) -> str:
     return caught.value.message
 
 
-def test_a_host_is_not_dropped_from_under_a_migrated_vm(world: World) -> None:
+def test_host_of_a_migrated_vm_is_not_removed(world: World) -> None:
     world.change_vm("web_0", host="h2")
     text = BASE.replace('[[host]]\nname = "h2"\n', "")
     assert refused(world, text) == (
@@ -299,7 +299,7 @@ def test_a_host_is_not_dropped_from_under_a_migrated_vm(world: World) -> None:
     )
 
 
-def test_a_host_is_not_dropped_while_a_vm_moves_to_it(world: World) -> None:
+def test_host_is_not_removed_while_a_vm_moves_to_it(world: World) -> None:
     world.change_vm("web_0", moving_to="h2")
     text = BASE.replace('[[host]]\nname = "h2"\n', "")
     assert refused(world, text) == (
@@ -321,7 +321,7 @@ def test_host_capacity_must_cover_its_current_vms(world: World) -> None:
 
 
 @pytest.mark.clause("6.3")
-def test_a_new_vm_is_not_put_beside_another_fault_domain(world: World) -> None:
+def test_new_vm_on_a_host_with_another_fault_domain_is_refused(world: World) -> None:
     world.change_vm("web_0", host="h2")
     more = '[[vm]]\nname = "web_1"\nhost = "h2"\nscope = "web"\nfault_domain = 1\n'
     assert refused(world, BASE + more) == (
@@ -330,7 +330,7 @@ def test_a_new_vm_is_not_put_beside_another_fault_domain(world: World) -> None:
     )
 
 
-def test_a_scope_is_not_dropped_from_under_a_foreign_vm(world: World) -> None:
+def test_scope_of_a_vm_outside_the_file_is_not_removed(world: World) -> None:
     foreign = replace(world.vm("web_0"), name="other", wire_name="other", applied="")
     world.records[Kind.VM]["other"] = replace(
         foreign, vm_id="01234567-89ab-8cde-8f01-23456789abcd"
@@ -342,7 +342,7 @@ def test_a_scope_is_not_dropped_from_under_a_foreign_vm(world: World) -> None:
     )
 
 
-def test_values_without_a_file_are_merged_as_well() -> None:
+def test_values_without_a_file_are_also_merged() -> None:
     wanted = WantedFleet(
         tenants={},
         scopes={"s": Scope(name="s", tenant="t", kind=ScopeKind.SCALE_SET)},

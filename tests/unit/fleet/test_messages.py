@@ -39,7 +39,7 @@ def told(text: str) -> str:
 @pytest.mark.parametrize(
     ("title", "text", "expected"), KNOWN, ids=[title for title, _, _ in KNOWN]
 )
-def test_a_wrong_file_is_explained(
+def test_invalid_file_is_explained(
     title: str, text: str, expected: str, request: pytest.FixtureRequest
 ) -> None:
     if request.config.getoption("--rewrite"):
@@ -47,7 +47,7 @@ def test_a_wrong_file_is_explained(
     assert told(text) == expected
 
 
-def test_the_cases_are_rewritten(request: pytest.FixtureRequest) -> None:
+def test_message_cases_are_rewritten_on_request(request: pytest.FixtureRequest) -> None:
     if not request.config.getoption("--rewrite"):
         pytest.skip("only with --rewrite")
     new = [f"{title}\n{text}----\n{told(text)}" for title, text, _ in KNOWN]

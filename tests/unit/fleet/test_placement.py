@@ -72,7 +72,7 @@ def test_the_best_host_is_chosen(
 
 
 @pytest.mark.clause("7.2")
-def test_a_scale_set_keeps_to_the_zone() -> None:
+def test_scale_set_stays_in_the_zone() -> None:
     candidates = [candidate("a", zone="2"), candidate("b", zone="")]
     assert choose_host(VM, SCALE_SET, zone="1", candidates=candidates) is None
     assert choose_host(VM, SCALE_SET, zone="", candidates=candidates) == "b"
@@ -113,13 +113,15 @@ def test_missing_destination_host_is_explained() -> None:
         ),
     ],
 )
-def test_few_hosts_need_few_words(candidates: list[Candidate], expected: str) -> None:
+def test_reason_is_short_for_few_hosts(
+    candidates: list[Candidate], expected: str
+) -> None:
     found = why_none(VM, SET, zone="1", candidates=candidates)
     assert found is not None
     assert reason(NoCapacity(vm="v", why=found)) == expected
 
 
-def test_where_there_is_a_place_no_reason_is_given() -> None:
+def test_no_reason_is_given_if_a_host_is_available() -> None:
     candidates = [candidate("a", busy=True), candidate("b")]
     assert why_none(VM, SET, zone="1", candidates=candidates) is None
 
@@ -134,7 +136,5 @@ def test_where_there_is_a_place_no_reason_is_given() -> None:
         ),
     ],
 )
-def test_hosts_that_are_not_candidates_are_named_last(
-    others: NoPlace, end: str
-) -> None:
+def test_non_candidate_hosts_are_named_last(others: NoPlace, end: str) -> None:
     assert reason(NoCapacity(vm="v", why=others)).endswith(f"; {end}")

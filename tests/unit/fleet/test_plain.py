@@ -37,7 +37,7 @@ LINES = (
 )
 
 
-def test_the_usual_forms_are_read() -> None:
+def test_usual_forms_are_parsed_like_tomllib() -> None:
     assert fast_toml.tables(FILE) == tomllib.loads(FILE)
     assert fast_toml.tables(FILE.replace("\n", "\r\n")) == tomllib.loads(FILE)
     assert fast_toml.tables(FILE.rstrip()) == tomllib.loads(FILE)
@@ -65,7 +65,7 @@ def test_unsupported_toml_is_left_to_tomllib(text: str) -> None:
     assert fast_toml.tables(text) is None
 
 
-def test_a_large_file_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_file_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fast_toml, "PIECE_CHARACTERS", 10)
     assert fast_toml.tables(FILE) == tomllib.loads(FILE)
 
@@ -76,7 +76,7 @@ def agrees(text: str) -> bool:
     return found is None or found == tomllib.loads(text)
 
 
-def test_every_pair_of_lines_is_read_as_by_tomllib() -> None:
+def test_every_pair_of_lines_is_parsed_like_tomllib() -> None:
     wrong = [
         text
         for pair in product(LINES, repeat=2)
@@ -87,5 +87,5 @@ def test_every_pair_of_lines_is_read_as_by_tomllib() -> None:
 
 @pytest.mark.slow
 @given(st.lists(st.sampled_from(LINES), max_size=6), st.sampled_from(["\n", "\r\n"]))
-def test_any_lines_are_read_as_by_tomllib(lines: list[str], end: str) -> None:
+def test_any_lines_are_parsed_like_tomllib(lines: list[str], end: str) -> None:
     assert agrees(end.join(lines))

@@ -222,7 +222,7 @@ def test_exported_fleet_reads_back_equal(fleet: Fleet) -> None:
 
 
 @given(fleets())
-def test_each_exported_key_has_its_line(fleet: Fleet) -> None:
+def test_each_exported_setting_is_found_at_its_line(fleet: Fleet) -> None:
     text = fleet.text()
     lines = text.splitlines()
     place = read_fleet(text, name="f").place
@@ -235,7 +235,7 @@ def test_each_exported_key_has_its_line(fleet: Fleet) -> None:
 
 
 @given(fleets())
-def test_applying_twice_is_applying_once(fleet: Fleet) -> None:
+def test_second_apply_changes_nothing(fleet: Fleet) -> None:
     text = fleet.text()
     once = EMPTY.after(text)
     assert once == wanted(fleet)

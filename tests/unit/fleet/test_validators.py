@@ -97,14 +97,14 @@ def test_single_fault_of_a_vm_is_reported(key: str, good: Any, bad: Any) -> None
         ("os_image_notice", OS_IMAGE_NOTICE_MIN, OS_IMAGE_NOTICE_MAX),
     ],
 )
-def test_a_notice_has_its_bounds(key: str, least: int, most: int) -> None:
+def test_notice_outside_its_bounds_is_refused(key: str, least: int, most: int) -> None:
     for notice in (None, least, most):
         assert keys(scope_faults(replace(WEB, **{key: notice}))) == []
     for notice in (least - 1, most + 1):
         assert keys(scope_faults(replace(WEB, **{key: notice}))) == [key]
 
 
-def test_a_host_has_room_for_one_at_least() -> None:
+def test_host_capacity_is_at_least_one() -> None:
     host = Host(name="h1")
     for capacity in (None, 1, CAPACITY_MAX):
         assert keys(host_faults(replace(host, capacity=capacity))) == []
@@ -160,7 +160,7 @@ def test_a_listener_is_a_host_and_a_port(
         ("", False),
     ],
 )
-def test_this_machine_itself_is_known_by_whole_names(host: str, is_near: bool) -> None:
+def test_loopback_host_is_matched_by_its_full_name(host: str, is_near: bool) -> None:
     assert is_loopback(host) is is_near
 
 

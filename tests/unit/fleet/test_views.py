@@ -31,7 +31,7 @@ def scope(kind: ScopeKind = ScopeKind.SCALE_SET, *, gpu: bool = False) -> Scope:
         (ScopeKind.SCALE_SET, True, "1", False, "s@1", "s@1"),
     ],
 )
-def test_a_view_is_a_scope_split_where_clients_see_less(
+def test_scope_is_split_into_views_by_client_visibility(
     kind: ScopeKind, gpu: bool, zone: str, single: bool, expected: str, enabling: str
 ) -> None:
     group = scope(kind, gpu=gpu)

@@ -128,7 +128,7 @@ def test_any_change_is_visible_to_the_next_request(
     play(story)
 
 
-def test_requests_with_ids_push_out_no_known_request(play: Play) -> None:
+def test_requests_with_unique_ids_evict_no_cached_request(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             await polling(world)
@@ -164,7 +164,7 @@ def test_cached_response_counts_against_the_rate_limit(play: Play) -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_a_poller_is_seen_at_least_every_so_often(play: Play) -> None:
+def test_last_seen_time_of_a_poller_is_updated_regularly(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await polling(world)
@@ -204,7 +204,7 @@ def test_busy_connection_has_no_cached_response(play: Play) -> None:
 
 @pytest.mark.clause("1.9")
 @pytest.mark.parametrize("rate", [0.3, 1, 3, 3.7, 7, 50, 1000])
-def test_a_full_bucket_holds_the_requests_of_a_second(rate: float) -> None:
+def test_full_bucket_allows_the_requests_of_one_second(rate: float) -> None:
     limit, bucket = RateLimit(rate), Bucket()
     burst = max(1, int(rate))
     for began in (0.0, 86_400.0):

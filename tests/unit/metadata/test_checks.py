@@ -36,7 +36,7 @@ INSTANCE_VERSION_BODY = VERSION_BODY.replace(
     "value", ["", "false", "1", "yes", "true, true", "true|true", '"true"', "tru\u0435"]
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_without_the_right_header_it_is_400(value: str, method: str) -> None:
+def test_request_without_the_metadata_header_gets_400(value: str, method: str) -> None:
     answer = read(ask(make_endpoint(), get(method=method, metadata=value)))
     assert (answer.status, answer.body) == (400, HEADER_BODY)
     assert answer.headers["Content-Type"] == "application/json; charset=utf-8"
@@ -44,13 +44,13 @@ def test_without_the_right_header_it_is_400(value: str, method: str) -> None:
 
 @pytest.mark.clause("1.6")
 @pytest.mark.parametrize("value", ["true", "True", "TRUE", "tRuE"])
-def test_the_value_is_taken_in_any_case(value: str) -> None:
+def test_metadata_header_value_is_case_insensitive(value: str) -> None:
     assert read(ask(make_endpoint(), get(metadata=value))).status == 200
 
 
 @pytest.mark.clause("1.4", "1.6")
 @pytest.mark.parametrize("value", ["", "false", "true|true"])
-def test_the_preview_asks_for_no_header(value: str) -> None:
+def test_preview_version_needs_no_metadata_header(value: str) -> None:
     endpoint = make_endpoint()
     assert (
         read(ask(endpoint, get("api-version=2017-03-01", metadata=value))).status == 200
@@ -84,7 +84,7 @@ def test_a_forwarded_request_is_refused(value: str) -> None:
         "HTTP://h:8080/metadata/scheduledEvents",
     ],
 )
-def test_spellings_of_the_path(path: str) -> None:
+def test_equivalent_paths_are_accepted(path: str) -> None:
     assert read(ask(make_endpoint(), get(path=path))).status == 200
 
 
@@ -126,7 +126,7 @@ def test_other_verbs_are_405(method: str) -> None:
 
 @pytest.mark.clause("1.2", "1.11")
 @pytest.mark.parametrize("path", ["/metadata/instance", "/metadata/versions"])
-def test_the_instance_endpoint_is_only_read(path: str) -> None:
+def test_instance_endpoint_allows_only_get(path: str) -> None:
     answer = read(ask(make_endpoint(), get(path=path, method="POST")))
     assert (answer.status, answer.headers["Allow"]) == (405, "GET")
 
@@ -166,13 +166,13 @@ def test_other_versions_are_400(query: str, method: str) -> None:
         f"&&{NEWEST}&x",
     ],
 )
-def test_other_parameters_and_spellings_do_no_harm(query: str) -> None:
+def test_other_parameters_and_escapes_are_accepted(query: str) -> None:
     assert read(ask(make_endpoint(), get(query))).status == 200
 
 
 @pytest.mark.clause("1.3", "1.11")
 @pytest.mark.parametrize("query", ["", "api-version=2019-04-01", NEWEST, "format=text"])
-def test_the_instance_endpoint_has_its_own_versions(query: str) -> None:
+def test_instance_endpoint_rejects_other_versions(query: str) -> None:
     answer = read(ask(make_endpoint(), get(query, path="/metadata/instance")))
     assert (answer.status, answer.body) == (400, INSTANCE_VERSION_BODY)
 
@@ -193,7 +193,7 @@ def test_the_instance_endpoint_checks_the_format() -> None:
 
 
 @pytest.mark.clause("1.11")
-def test_the_versions_are_listed_without_a_version() -> None:
+def test_versions_are_listed_without_an_api_version() -> None:
     endpoint = make_endpoint()
     answer = read(ask(endpoint, get("", path="/metadata/versions")))
     assert answer.json == {"apiVersions": list(instance.VERSIONS)}

@@ -39,7 +39,7 @@ def stamped(dates: Dates, clock: VirtualClock, response: Response) -> str:
     return parse(payload).headers["Date"]
 
 
-def test_text_is_made_once_a_second() -> None:
+def test_date_text_is_formatted_once_a_second() -> None:
     clock, dates = dates_at(NOW + 700 * MILLISECOND)
     assert stamped(dates, clock, answers.APPROVED) == format_http_date(NOW)
     forward(clock, 299 * MILLISECOND)
@@ -68,7 +68,7 @@ def test_existing_date_header_is_kept() -> None:
     assert DatedPayload(own, dates).at(clock.monotonic()) == own.payload
 
 
-def test_bytes_that_are_sent_again_are_made_once_a_second() -> None:
+def test_repeated_payload_is_rebuilt_once_a_second() -> None:
     clock, dates = dates_at(NOW)
     again = DatedPayload(answers.APPROVED, dates)
     first = again.at(clock.monotonic())
@@ -109,7 +109,7 @@ async def test_every_answer_of_a_connection_has_the_date(data: bytes) -> None:
 
 
 @in_loop
-async def test_answer_that_stands_has_the_date_after_a_jump_of_the_clock() -> None:
+async def test_cached_response_has_the_current_date_after_a_clock_jump() -> None:
     async with running() as world:
         wire = await world.connect()
         for _ in range(3):

@@ -47,7 +47,7 @@ def incarnation(endpoint: Endpoint) -> int:
 
 
 @pytest.mark.clause("1.10", "1.12", "2.1")
-def test_an_empty_document_to_the_last_byte() -> None:
+def test_empty_document_has_exact_bytes() -> None:
     assert ask(make_endpoint(), get()).payload == (
         b"HTTP/1.1 200 OK\r\n"
         b"Server: forewarn\r\n"
@@ -71,13 +71,13 @@ def test_every_version_is_served(version: object) -> None:
 
 
 @pytest.mark.clause("6.1")
-def test_vms_of_one_view_share_the_very_bytes() -> None:
+def test_vms_of_one_view_share_the_same_response() -> None:
     endpoint = make_endpoint()
     endpoint.publish(published(snapshot(2, EVENT)))
     assert ask(endpoint, get()) is ask(endpoint, get(), WEST_1)
 
 
-def test_equal_empty_documents_of_different_views_are_one() -> None:
+def test_equal_empty_documents_of_views_are_shared() -> None:
     endpoint = make_endpoint()
     endpoint.publish(published(snapshot(view="alone")))
     assert ask(endpoint, get()) is ask(endpoint, get(), ALONE)
@@ -86,7 +86,7 @@ def test_equal_empty_documents_of_different_views_are_one() -> None:
 
 
 @pytest.mark.clause("4.2")
-def test_a_publication_is_ready_in_the_versions_that_are_in_use() -> None:
+def test_published_document_is_rendered_for_the_versions_in_use() -> None:
     endpoint = make_endpoint()
     ask(endpoint, get())
     ask(endpoint, get("api-version=2017-08-01"))
@@ -102,7 +102,7 @@ def test_a_publication_is_ready_in_the_versions_that_are_in_use() -> None:
 
 
 @pytest.mark.clause("2.10")
-def test_messages_that_repeat_or_come_late_never_make_it_older() -> None:
+def test_repeated_or_late_messages_never_restore_an_older_document() -> None:
     endpoint = make_endpoint()
     third = snapshot(3, STARTED)
     for message in [snapshot(2, EVENT), third, third, snapshot(2, EVENT), snapshot(1)]:
@@ -115,7 +115,7 @@ def test_messages_that_repeat_or_come_late_never_make_it_older() -> None:
 
 
 @pytest.mark.clause("2.10", "7.3")
-def test_disabling_is_the_end_of_an_epoch() -> None:
+def test_disabling_ends_the_epoch() -> None:
     endpoint = make_endpoint()
     endpoint.publish(published(snapshot(2, EVENT)))
     endpoint.publish(published(snapshot(1, enabled=False)))
@@ -126,7 +126,7 @@ def test_disabling_is_the_end_of_an_epoch() -> None:
     assert incarnation(endpoint) == 1
 
 
-def test_a_vm_whose_view_is_unknown_asks_for_it() -> None:
+def test_request_for_an_unknown_view_enables_it() -> None:
     endpoint = make_endpoint()
     endpoint.publish(Publication(views_gone=("west", "west")))
     assert ask(endpoint, get()) == Enable()
@@ -143,7 +143,7 @@ def test_deleted_vm_is_an_unknown_caller() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_the_first_get_asks_to_be_enabled() -> None:
+def test_first_get_enables_the_view() -> None:
     endpoint = make_endpoint()
     assert ask(endpoint, get(), ALONE) == Enable()
     assert endpoint.take_last_seen() == {}
@@ -152,7 +152,7 @@ def test_the_first_get_asks_to_be_enabled() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_the_first_answer_is_held_until_its_time() -> None:
+def test_first_answer_is_delayed_until_ready() -> None:
     endpoint = make_endpoint()
     ready_at = NOW + 120 * SECOND
     endpoint.publish(published(snapshot(epoch=2, ready_at=ready_at)))
@@ -165,7 +165,7 @@ def test_the_first_answer_is_held_until_its_time() -> None:
 
 
 @pytest.mark.clause("7.1", "7.3")
-def test_a_valid_request_is_a_sighting() -> None:
+def test_only_a_valid_request_updates_the_last_seen_time() -> None:
     endpoint = make_endpoint()
     ask(endpoint, get("api-version=latest"))
     ask(endpoint, get(path="/metadata/versions"))
@@ -199,14 +199,14 @@ def test_an_equal_tag_gets_304_without_a_body(tag: str) -> None:
 
 @pytest.mark.clause("1.10")
 @pytest.mark.parametrize("tag", ["0", '"0"', "*", '"*"', "11", "W/1", ",", "one"])
-def test_any_other_tag_gets_all_of_it(tag: str) -> None:
+def test_any_other_tag_gets_the_full_document(tag: str) -> None:
     endpoint = make_endpoint()
     ask(endpoint, get())
     assert read(ask(endpoint, get(if_none_match=tag))).status == 200
 
 
 @pytest.mark.clause("1.10")
-def test_a_changed_document_is_given_in_full() -> None:
+def test_changed_document_is_sent_in_full() -> None:
     endpoint = make_endpoint()
     ask(endpoint, get())
     endpoint.publish(published(snapshot(2, EVENT)))
@@ -256,14 +256,14 @@ def test_a_post_ignores_the_tag() -> None:
 
 @pytest.mark.clause("1.4", "3.1", "3.3")
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda v: v.name)
-def test_an_approval_is_asked_the_same_in_every_version(version: object) -> None:
+def test_approval_is_parsed_alike_in_every_version(version: object) -> None:
     query = f"api-version={getattr(version, 'name', '')}"
     question = ask(make_endpoint(), post(approval(EVENT_ID.lower()), query))
     assert question == Approve(vm="w0", event_ids=(EVENT_ID,))
 
 
 @pytest.mark.clause("1.12", "3.2")
-def test_a_good_approval_is_answered_with_nothing() -> None:
+def test_valid_approval_gets_200_with_an_empty_body() -> None:
     answer = make_endpoint().approved("w0", None, now=NOW)
     assert answer.payload == (
         b"HTTP/1.1 200 OK\r\nServer: forewarn\r\n"
@@ -289,7 +289,7 @@ def described(path: str, query: str = "api-version=2021-02-01") -> object:
 
 
 @pytest.mark.clause("1.11")
-def test_a_vm_learns_its_own_name() -> None:
+def test_vm_reads_its_name() -> None:
     answer = read(described("/compute/name", "api-version=2019-06-01&format=text"))
     assert answer.body == b"WestNO_0"
     assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
@@ -298,7 +298,7 @@ def test_a_vm_learns_its_own_name() -> None:
 
 
 @pytest.mark.clause("1.11")
-def test_a_leaf_is_text_and_a_branch_in_text_is_a_list() -> None:
+def test_leaf_needs_text_format_and_branch_in_text_is_a_list() -> None:
     assert read(described("/compute/name")).json == {
         "error": "Bad request. A single value is given with format=text only"
     }
@@ -371,7 +371,7 @@ def test_refused_requests_do_not_use_the_rate_limit_of_approvals(bad: Request) -
 
 
 @pytest.mark.clause("1.9")
-def test_an_approval_is_charged_by_its_bytes_before_it_is_parsed() -> None:
+def test_approval_is_charged_by_size_before_it_is_parsed() -> None:
     endpoint = make_endpoint(rate_limit=20)
     long = post(approval(EVENT_ID) + " " * (100 << 10))
     assert statuses_of(endpoint, long, long, get()) == [0, 429, 200]
@@ -384,7 +384,7 @@ def test_an_approval_is_charged_by_its_bytes_before_it_is_parsed() -> None:
 
 
 @pytest.mark.clause("1.9")
-def test_no_limit_below_one_locks_a_vm_out() -> None:
+def test_rate_limit_below_one_still_allows_requests() -> None:
     endpoint = make_endpoint(rate_limit=0.5)
     assert read(ask(endpoint, get())).status == 200
     assert read(ask(endpoint, get())).status == 429
@@ -393,7 +393,7 @@ def test_no_limit_below_one_locks_a_vm_out() -> None:
 
 
 @pytest.mark.clause("1.9")
-def test_a_request_whose_question_is_settled_does_not_count_twice() -> None:
+def test_request_repeated_after_enabling_does_not_count_twice() -> None:
     endpoint = make_endpoint(rate_limit=1)
     assert ask(endpoint, get(), ALONE) == Enable()
     endpoint.publish(published(snapshot(view="alone")))

@@ -54,12 +54,12 @@ def signed(vm_id: str = VM_ID, *, secret: bytes = SECRET, **headers: str) -> Req
         ("", ""),
     ],
 )
-def test_an_address_has_one_spelling(text: str, normal: str) -> None:
+def test_address_is_normalized(text: str, normal: str) -> None:
     assert normal_address(text) == normal
 
 
 @pytest.mark.clause("1.1")
-def test_a_vm_is_known_by_any_of_its_addresses_and_by_its_listener() -> None:
+def test_vm_is_identified_by_any_of_its_addresses_or_its_listener() -> None:
     endpoint = make_endpoint()
     assert endpoint.identify(get(), Source(address="192.0.2.4")) == "w0"
     assert endpoint.identify(get(), Source(address="127.0.0.1")) == "w1"
@@ -69,7 +69,7 @@ def test_a_vm_is_known_by_any_of_its_addresses_and_by_its_listener() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_each_vm_gets_its_own_views_document() -> None:
+def test_each_vm_gets_the_document_of_its_view() -> None:
     endpoint = make_endpoint()
     endpoint.publish(published(snapshot(2, EVENT), snapshot(view="alone")))
     assert read(ask(endpoint, get())).json["DocumentIncarnation"] == 2
@@ -98,7 +98,7 @@ def test_unknown_caller_gets_404_and_one_log_line_per_minute(
 
 
 @pytest.mark.clause("1.1")
-def test_an_address_changes_hands_in_one_publication_in_either_order() -> None:
+def test_addresses_are_swapped_in_one_publication_in_either_order() -> None:
     moved = (
         replace(GUESTS[0], addresses=("192.0.2.5",)),
         replace(GUESTS[1], addresses=("192.0.2.4",)),
@@ -112,7 +112,7 @@ def test_an_address_changes_hands_in_one_publication_in_either_order() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_one_that_has_gone_does_not_take_a_claimed_address_with_it() -> None:
+def test_deleted_vm_does_not_remove_a_reassigned_address() -> None:
     endpoint = make_endpoint()
     heir = replace(GUESTS[2], vm="heir", addresses=("192.0.2.4",), vm_id=VM_ID)
     endpoint.publish(Publication(guests=(heir,)))
@@ -125,7 +125,7 @@ def test_one_that_has_gone_does_not_take_a_claimed_address_with_it() -> None:
 
 
 @pytest.mark.clause("1.1", "1.7")
-def test_a_signed_request_is_the_signed_vms() -> None:
+def test_signed_request_is_identified_as_the_signed_vm() -> None:
     endpoint = make_endpoint(secret=SECRET)
     assert read(ask(endpoint, signed(), PROXY)).status == 200
     assert endpoint.identify(signed(), PROXY) == "w0"
@@ -147,7 +147,7 @@ def test_valid_signature_does_not_validate_others() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_a_name_in_another_case_is_signed_by_itself() -> None:
+def test_signature_covers_the_case_of_the_instance_id() -> None:
     endpoint = make_endpoint(secret=SECRET)
     vm_id = f"abcdefab{VM_ID[8:]}"
     endpoint.publish(Publication(guests=(replace(GUESTS[0], vm_id=vm_id),)))
@@ -189,7 +189,7 @@ def test_signature_identifies_the_current_vm_with_its_id() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_signatures_are_compared_in_constant_time_remembered_or_not(
+def test_signatures_are_compared_in_constant_time_cached_or_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[tuple[bytes, bytes]] = []
@@ -212,7 +212,7 @@ def test_signatures_are_compared_in_constant_time_remembered_or_not(
 
 
 @pytest.mark.clause("1.7")
-def test_only_a_signature_makes_up_for_a_forwarded_request() -> None:
+def test_forwarded_request_is_accepted_only_with_a_signature() -> None:
     endpoint = make_endpoint(secret=SECRET)
     forwarded = signed(x_forwarded_for="10.0.0.4")
     assert read(ask(endpoint, forwarded, PROXY)).status == 200
@@ -242,7 +242,7 @@ def test_invalid_signature_is_an_unknown_caller_even_at_a_known_address(
 
 
 @pytest.mark.clause("1.1", "1.7")
-def test_without_a_secret_the_proxys_headers_mean_nothing() -> None:
+def test_proxy_headers_are_ignored_without_a_secret() -> None:
     endpoint = make_endpoint()
     assert endpoint.identify(signed(secret=b""), WEST_1) == "w1"
     assert read(ask(endpoint, signed(), PROXY)).status == 404
@@ -250,7 +250,7 @@ def test_without_a_secret_the_proxys_headers_mean_nothing() -> None:
 
 
 @pytest.mark.clause("1.1")
-def test_a_vms_own_listener_outranks_a_signature() -> None:
+def test_listener_of_a_vm_takes_precedence_over_a_signature() -> None:
     endpoint = make_endpoint(secret=SECRET)
     own = Source(address="192.0.2.4", vm="w1")
     assert endpoint.identify(signed(), own) == "w1"

@@ -21,7 +21,7 @@ class Quiet:
         self.looks += 1
 
 
-def test_everybody_is_looked_at_in_each_round_and_never_all_at_once(play: Play) -> None:
+def test_sweep_visits_every_connection_in_small_batches(play: Play) -> None:
     async def story() -> None:
         everybody = [Quiet() for _ in range(2 * TOGETHER_MAX + 1)]
         first, last = everybody[0], everybody[-1]

@@ -20,7 +20,7 @@ def compute(facts: instance.InstanceFacts, version: str = NEWEST) -> dict[str, o
 
 
 @pytest.mark.clause("1.11")
-def test_event_details_of_a_vm() -> None:
+def test_compute_document_describes_the_vm() -> None:
     assert compute(FACTS) == {
         "evictionPolicy": "",
         "location": "west",
@@ -51,7 +51,7 @@ def test_event_details_of_a_vm() -> None:
 
 
 @pytest.mark.clause("1.11")
-def test_its_network() -> None:
+def test_network_document_lists_the_interfaces() -> None:
     tree = instance.document(FACTS, version=NEWEST)
     assert instance.find(tree, ("network",)) == {
         "interface": [
@@ -81,14 +81,16 @@ def test_its_network() -> None:
         ("2020-12-01", 18, "priority"),
     ],
 )
-def test_a_member_comes_with_its_version(version: str, count: int, newest: str) -> None:
+def test_member_appears_from_its_version_on(
+    version: str, count: int, newest: str
+) -> None:
     members = compute(FACTS, version)
     assert len(members) == count
     assert newest in members
 
 
 @pytest.mark.clause("1.11")
-def test_a_spot_instance_of_a_scale_set() -> None:
+def test_spot_instance_of_a_scale_set_has_spot_priority() -> None:
     scope = Scope(
         name="db-pg1", tenant="shop", kind=ScopeKind.SCALE_SET, scale_set="db"
     )
@@ -105,7 +107,7 @@ def test_a_spot_instance_of_a_scale_set() -> None:
 
 @pytest.mark.clause("1.11")
 @pytest.mark.parametrize("name", ["db_x", "other_7", "db", "_7"])
-def test_a_machine_of_a_flexible_set_is_its_own_resource(name: str) -> None:
+def test_vm_of_a_flexible_scale_set_has_its_own_resource_id(name: str) -> None:
     scope = Scope(name="db", tenant="shop", kind=ScopeKind.SCALE_SET)
     members = compute(replace(FACTS, vm=replace(FACTS.vm, wire_name=name), scope=scope))
     assert members["vmScaleSetName"] == "db"
@@ -115,7 +117,7 @@ def test_a_machine_of_a_flexible_set_is_its_own_resource(name: str) -> None:
 
 
 @pytest.mark.clause("1.11")
-def test_paths_lead_to_nodes() -> None:
+def test_node_is_found_by_its_path() -> None:
     tree = instance.document(FACTS, version=NEWEST)
     assert instance.find(tree, ()) is tree
     assert instance.find(tree, ("COMPUTE", "vmid")) == FACTS.vm.vm_id
@@ -136,7 +138,7 @@ def test_paths_lead_to_nodes() -> None:
 
 
 @pytest.mark.clause("1.8", "1.11")
-def test_the_versions_are_in_order_and_not_scheduledevents() -> None:
+def test_instance_versions_are_sorted_and_differ_from_event_versions() -> None:
     assert list(instance.VERSIONS) == sorted(instance.VERSIONS)
     assert instance.NEWEST_NAMES == ("2025-04-07", "2024-07-17", "2024-03-15")
     assert not {"2019-04-01", "2020-07-01"} & set(instance.VERSIONS)

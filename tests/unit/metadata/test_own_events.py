@@ -54,12 +54,12 @@ def status(answer: object) -> int:
     return answer.status
 
 
-def test_control_is_asked(endpoint: Endpoint) -> None:
+def test_event_details_request_is_passed_to_control(endpoint: Endpoint) -> None:
     assert ask(endpoint) == OwnRead()
     assert ask(endpoint, path="/Metadata/Forewarn/Events/") == OwnRead()
 
 
-def test_its_errors_are_those_of_the_other_routes(endpoint: Endpoint) -> None:
+def test_errors_match_the_other_routes(endpoint: Endpoint) -> None:
     assert status(ask(endpoint, metadata=())) == 400
     assert status(ask(endpoint, "POST")) == 405
     assert status(ask(endpoint, "DELETE")) == 405
@@ -75,7 +75,7 @@ def test_its_errors_are_those_of_the_other_routes(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "PUT"])
 @pytest.mark.parametrize("metadata", [("true",), ()])
 @pytest.mark.parametrize("query", ["", QUERY])
-def test_where_it_is_off_it_is_any_unknown_path(
+def test_disabled_route_answers_like_an_unknown_path(
     method: str, metadata: tuple[str, ...], query: str
 ) -> None:
     off = make_endpoint()
@@ -84,14 +84,14 @@ def test_where_it_is_off_it_is_any_unknown_path(
     assert there == nowhere
 
 
-def test_the_rate_limit_holds_for_it() -> None:
+def test_event_details_are_rate_limited() -> None:
     limited = make_endpoint(rate_limit=1)
     limited._has_own_events = True
     answers = [ask(limited) for _ in range(20)]
     assert any(isinstance(each, Response) and each.status == 429 for each in answers)
 
 
-def test_a_vm_that_has_gone_meanwhile() -> None:
+def test_event_details_of_a_deleted_vm_are_404() -> None:
     assert details(None).status == 404
     assert details(NO_EVENTS).status == 200
 
@@ -114,7 +114,7 @@ def waits(gateway: LocalGateway, vm: str) -> list[str]:
     ]
 
 
-def test_others_have_no_names() -> None:
+def test_event_details_do_not_name_other_objects() -> None:
     """Whatever holds it, a VM hears of no host, tenant, operation or foreign VM."""
     gateway = LocalGateway()
     for vm in ("web_0", "db_0"):
@@ -187,7 +187,7 @@ def test_ended_events_are_listed_for_a_day_and_up_to_a_limit() -> None:
     assert told(gateway, "web_0")["Ended"] == []
 
 
-def test_a_cancelled_one_was_no_time_down() -> None:
+def test_cancelled_event_has_no_downtime() -> None:
     gateway = LocalGateway()
     gateway.enable("web_0")
     order(
@@ -205,7 +205,7 @@ def test_a_cancelled_one_was_no_time_down() -> None:
     assert (ended["Outcome"], ended["DownSeconds"]) == ("cancelled", 0)
 
 
-def test_vms_on_one_host_cannot_be_matched_by_their_microseconds() -> None:
+def test_times_are_rounded_so_that_vms_cannot_be_correlated() -> None:
     gateway = LocalGateway()
     gateway.enable("web_0")
     order(gateway, lambda work: failures.fail_vm(work, "web_0"))

@@ -89,7 +89,7 @@ def test_change_ends_the_wait_at_once_and_keeps_the_connection(play: Play) -> No
     play(story)
 
 
-def test_nothing_new_is_a_304_when_the_time_is_over(play: Play) -> None:
+def test_wait_without_a_change_ends_with_304(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world, data=wait(7))
@@ -107,7 +107,7 @@ def test_nothing_new_is_a_304_when_the_time_is_over(play: Play) -> None:
     play(story)
 
 
-def test_the_timer_runs_by_itself(play: Play) -> None:
+def test_wait_ends_by_its_timer(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world, data=wait(1))
@@ -136,7 +136,7 @@ def test_closed_wait_frees_its_slot_at_once(play: Play, is_half: bool) -> None:
     play(story)
 
 
-def test_a_client_that_asks_and_shuts_in_one_go_does_not_wait(play: Play) -> None:
+def test_client_that_closes_its_sending_side_does_not_wait(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             assert (await world.ask(GET)).json == EMPTY
@@ -188,7 +188,7 @@ def test_request_behind_a_wait_is_answered_after_it(play: Play) -> None:
     play(story)
 
 
-def test_old_clients_and_those_that_close_wait_too(play: Play) -> None:
+def test_http_1_0_and_closing_clients_can_wait(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             closing = await waiting(world, data=wait(60, "1", "Connection: close"))
@@ -204,7 +204,7 @@ def test_old_clients_and_those_that_close_wait_too(play: Play) -> None:
     play(story)
 
 
-def test_a_head_that_waits_for_its_100_is_judged_with_its_wait(play: Play) -> None:
+def test_wait_parameter_is_checked_with_expect_100_continue(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             for text, status in (("x", 400), ("0", 200)):
@@ -225,7 +225,7 @@ def test_waiting_vm_that_is_deleted_gets_404(play: Play) -> None:
     play(story)
 
 
-def test_a_vm_that_moves_gets_its_new_views_document(play: Play) -> None:
+def test_waiting_vm_that_moves_gets_the_document_of_its_new_view(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world)
@@ -249,7 +249,7 @@ def test_new_epoch_ends_a_wait_even_with_the_same_incarnation(play: Play) -> Non
     play(story)
 
 
-def test_an_address_that_changes_hands_answers_for_its_new_vm(play: Play) -> None:
+def test_wait_on_a_reassigned_address_answers_for_the_new_vm(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world)
@@ -265,7 +265,7 @@ def test_an_address_that_changes_hands_answers_for_its_new_vm(play: Play) -> Non
     play(story)
 
 
-def test_a_proxys_requests_wait_for_the_vm_that_is_signed_for(play: Play) -> None:
+def test_signed_proxy_request_waits_for_the_signed_vm(play: Play) -> None:
     async def story() -> None:
         secret = b"between us"
         guest = GUESTS[0]
@@ -321,7 +321,7 @@ def test_no_timeout_ends_a_waiting_connection(play: Play) -> None:
     play(story)
 
 
-def test_the_kernel_looks_for_clients_that_vanished(play: Play) -> None:
+def test_keepalive_detects_vanished_clients(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             wire = await waiting(world)
@@ -337,7 +337,7 @@ def test_the_kernel_looks_for_clients_that_vanished(play: Play) -> None:
     play(story)
 
 
-def test_no_state_is_left_of_waiters(play: Play) -> None:
+def test_ended_waits_leave_no_state(play: Play) -> None:
     async def story() -> None:
         async with running(waits=pushing()) as world:
             for kind in ("news", "goes", "over"):

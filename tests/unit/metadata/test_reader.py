@@ -75,7 +75,7 @@ def test_split_position_does_not_change_the_requests(data: bytes) -> None:
     assert list(reader.ready) == whole
 
 
-def test_a_body_comes_by_length_or_in_chunks() -> None:
+def test_body_is_read_by_length_or_in_chunks() -> None:
     for data in (CHUNKED, SIZED):
         (received,) = read(data)
         assert isinstance(received, Received)
@@ -99,7 +99,7 @@ def test_a_body_comes_by_length_or_in_chunks() -> None:
         (head(first="CONNECT h:80 HTTP/1.1"), False),
     ],
 )
-def test_whether_the_connection_stays(data: bytes, keep: bool) -> None:
+def test_connection_is_kept_or_closed_by_the_request(data: bytes, keep: bool) -> None:
     reader = make_reader()
     # Data after a request that closes is not read, and is not an error.
     reader.feed(data + b"\x16\x03 noise" * (not keep))
@@ -151,7 +151,7 @@ def test_ambiguous_request_is_refused(data: bytes) -> None:
     assert answer.close
 
 
-def test_a_refusal_follows_the_good_requests_before_it() -> None:
+def test_refusal_follows_the_valid_requests_before_it() -> None:
     received, refused = read(SIZED + b"\x00")
     assert isinstance(received, Received)
     assert refused == Refused(answers.MALFORMED)
@@ -163,7 +163,7 @@ def test_a_refusal_follows_the_good_requests_before_it() -> None:
 
 @pytest.mark.clause("1.2")
 @pytest.mark.parametrize("verb", ["BREW", "FOO", "X", "V" * limits.VERB_BYTES_MAX])
-def test_unknown_verb_is_read_like_any_other(verb: str) -> None:
+def test_unknown_verb_is_parsed_like_any_other(verb: str) -> None:
     data = head("Content-Length: 2", first=f"{verb} /p HTTP/1.1") + b"ab"
     first, second = read(data + SIZED)
     assert isinstance(first, Received)
@@ -173,7 +173,7 @@ def test_unknown_verb_is_read_like_any_other(verb: str) -> None:
     assert second.request.method == "POST"
 
 
-def test_other_versions_of_http() -> None:
+def test_other_http_versions_are_refused() -> None:
     assert refusal(head(first="GET / HTTP/2.0")) is answers.HTTP_VERSION
     assert refusal(head(first="GET / HTTP/1.2")) in {
         answers.HTTP_VERSION,
@@ -186,7 +186,7 @@ def test_other_versions_of_http() -> None:
 # -- limits
 
 
-def test_the_target_is_limited() -> None:
+def test_target_length_is_limited() -> None:
     longest = "/" + "x" * (limits.TARGET_BYTES_MAX - 1)
     (received,) = read(head(first=f"GET {longest} HTTP/1.1"))
     assert isinstance(received, Received)
@@ -202,7 +202,7 @@ def test_headers_are_limited_in_number_and_in_size() -> None:
     assert refusal(head(f"a: {value * 3}")) is answers.HEAD_TOO_LARGE
 
 
-def test_a_header_without_end_is_given_up() -> None:
+def test_endless_header_is_refused() -> None:
     reader = make_reader()
     reader.feed(b"GET / HTTP/1.1\r\nHost: h\r\nx: ")
     sent = 0
@@ -213,7 +213,7 @@ def test_a_header_without_end_is_given_up() -> None:
     assert list(reader.ready) == [Refused(answers.HEAD_TOO_LARGE)]
 
 
-def test_trailers_count_too() -> None:
+def test_trailers_count_against_the_head_limit() -> None:
     start = head("Transfer-Encoding: chunked") + b"0\r\n"
     trailer = b"t: " + b"v" * limits.HEAD_BYTES_MAX + b"\r\n\r\n"
     assert refusal(start + trailer) is answers.HEAD_TOO_LARGE
@@ -243,7 +243,7 @@ def test_data_after_a_request_is_not_part_of_it(first: bytes) -> None:
         assert reader.is_between
 
 
-def test_a_body_is_limited_before_it_comes_or_as_it_comes() -> None:
+def test_body_size_is_limited_by_length_and_while_reading() -> None:
     limit = limits.BODY_BYTES_MAX
     assert refusal(head(f"Content-Length: {limit + 1}")) is answers.BODY_TOO_LARGE
     (received,) = read(head(f"Content-Length: {limit}") + b"x" * limit)
@@ -258,7 +258,7 @@ def test_a_body_is_limited_before_it_comes_or_as_it_comes() -> None:
 
 
 @pytest.mark.clause("1.12")
-def test_a_body_may_be_waited_for() -> None:
+def test_reader_awaits_a_body_with_expect_100_continue() -> None:
     reader = make_reader()
     reader.feed(head("Content-Length: 5", "Expect: 100-Continue"))
     assert reader.awaits_continue
@@ -269,7 +269,7 @@ def test_a_body_may_be_waited_for() -> None:
 
 
 @pytest.mark.clause("1.12")
-def test_a_body_that_comes_unasked_is_not_waited_for() -> None:
+def test_body_sent_without_waiting_needs_no_continue() -> None:
     reader = make_reader()
     reader.feed(head("Content-Length: 5", "Expect: 100-continue") + b"a")
     assert not reader.awaits_continue
@@ -283,7 +283,7 @@ def test_a_body_that_comes_unasked_is_not_waited_for() -> None:
 
 
 @pytest.mark.clause("1.12")
-def test_a_bad_head_is_refused_instead() -> None:
+def test_invalid_head_is_refused_without_100_continue() -> None:
     reader = make_reader(answers.HEADER_MISSING)
     reader.feed(head("Content-Length: 5", "Expect: 100-continue"))
     (refused,) = reader.ready
@@ -299,7 +299,7 @@ def test_a_bad_head_is_refused_instead() -> None:
     "lines",
     [["Expect: 200-ok"], ["Expect: "], ["Expect: 100-continue"] * 2],
 )
-def test_no_other_expectation_is_met(lines: list[str]) -> None:
+def test_other_expectations_are_refused(lines: list[str]) -> None:
     assert refusal(head("Content-Length: 5", *lines)) is answers.EXPECTATION
 
 

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.system
 CONTINUE = "Expect: 100-continue"
 
 
-def test_a_get_a_post_and_an_instance_over_one_connection(play: Play) -> None:
+def test_get_post_and_instance_requests_share_one_connection(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await world.connect()
@@ -62,7 +62,7 @@ def test_a_get_a_post_and_an_instance_over_one_connection(play: Play) -> None:
 
 
 @pytest.mark.clause("1.10")
-def test_the_shortcut_sees_every_change(play: Play) -> None:
+def test_cached_response_reflects_every_change(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await world.connect()
@@ -95,7 +95,7 @@ def test_answers_come_in_the_order_of_the_requests(play: Play) -> None:
     play(story)
 
 
-def test_a_stream_cut_anywhere_gives_the_same_answers(play: Play) -> None:
+def test_requests_split_anywhere_get_the_same_answers(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             data = GET + POST
@@ -110,7 +110,7 @@ def test_a_stream_cut_anywhere_gives_the_same_answers(play: Play) -> None:
     play(story)
 
 
-def test_more_requests_than_may_wait_are_all_answered(play: Play) -> None:
+def test_requests_above_the_pipeline_limit_are_all_answered(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             gate = Gate()
@@ -128,7 +128,7 @@ def test_more_requests_than_may_wait_are_all_answered(play: Play) -> None:
     play(story)
 
 
-def test_a_burst_is_answered_in_order_wherever_it_is_cut(play: Play) -> None:
+def test_burst_is_answered_in_order_wherever_it_is_split(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             paths = (PATH, "/nothing", "/metadata/versions")
@@ -149,7 +149,7 @@ def test_a_burst_is_answered_in_order_wherever_it_is_cut(play: Play) -> None:
     play(story)
 
 
-def test_a_slow_reader_is_not_answered_ahead_of_its_reading(play: Play) -> None:
+def test_answers_to_a_slow_reader_are_paused(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await world.connect()
@@ -172,7 +172,7 @@ def test_a_slow_reader_is_not_answered_ahead_of_its_reading(play: Play) -> None:
     play(story)
 
 
-def test_a_reader_that_never_reads_is_cut(play: Play) -> None:
+def test_client_that_never_reads_is_disconnected(play: Play) -> None:
     async def story() -> None:
         async with running(bounds=Limits(write_seconds=0.02)) as world:
             wire = await world.connect()
@@ -188,7 +188,7 @@ def test_a_reader_that_never_reads_is_cut(play: Play) -> None:
 # -- HTTP
 
 
-def test_http_1_0_closes_unless_asked_to_stay(play: Play) -> None:
+def test_http_1_0_connection_closes_without_keep_alive(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             old = GET.replace(b"HTTP/1.1", b"HTTP/1.0")
@@ -203,7 +203,7 @@ def test_http_1_0_closes_unless_asked_to_stay(play: Play) -> None:
     play(story)
 
 
-def test_connection_close_and_a_shut_sending_side(play: Play) -> None:
+def test_connection_close_or_end_of_input_closes_after_the_answer(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await world.connect()
@@ -236,7 +236,7 @@ def test_head_is_answered_without_a_body(play: Play) -> None:
 
 
 @pytest.mark.clause("1.12")
-def test_a_waiting_body_is_asked_for_only_if_it_is_wanted(play: Play) -> None:
+def test_100_continue_is_sent_only_for_an_acceptable_request(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             body = approval(EVENT_ID).encode()
@@ -277,7 +277,7 @@ def test_a_posts_content_type_is_not_examined(content_type: str, play: Play) -> 
     play(story)
 
 
-def test_a_chunked_body(play: Play) -> None:
+def test_chunked_body_is_accepted(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             head = raw("POST", f"{PATH}?{NEWEST}", "Transfer-Encoding: chunked")
@@ -334,7 +334,7 @@ def test_refused_request_gets_the_reason_and_its_connection_closes(
         ("/", "false", 400),
     ],
 )
-def test_unknown_verb_is_judged_in_the_order_of_the_checks(
+def test_unknown_verb_is_checked_in_the_usual_order(
     verb: str, target: str, metadata: str, status: int, play: Play
 ) -> None:
     async def story() -> None:
@@ -418,7 +418,7 @@ def test_each_vm_can_have_a_separate_listener(play: Play) -> None:
     play(story)
 
 
-def test_where_files_run_out_a_listener_is_missing_and_nothing_else(play: Play) -> None:
+def test_file_limit_prevents_only_the_new_listener(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             server, any_port = world.server, ("127.0.0.1", 0)
@@ -435,7 +435,7 @@ def test_where_files_run_out_a_listener_is_missing_and_nothing_else(play: Play) 
 
 
 @pytest.mark.clause("1.1")
-def test_there_may_be_guest_listeners_only(play: Play) -> None:
+def test_server_works_with_only_guest_listeners(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             server = Server(
@@ -474,7 +474,7 @@ def test_identity_is_looked_up_for_each_request(play: Play) -> None:
     play(story)
 
 
-def test_answers_are_not_paced_by_timers(play: Play) -> None:
+def test_listener_uses_reno_congestion_control(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             shared = world.server._shared

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.system
 
 
 @pytest.mark.clause("7.1")
-def test_the_first_answer_waits_for_its_time_on_the_models_clock(play: Play) -> None:
+def test_first_answer_waits_until_ready_on_the_model_clock(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
@@ -68,7 +68,7 @@ def test_the_first_answer_waits_for_its_time_on_the_models_clock(play: Play) -> 
 
 
 @pytest.mark.clause("7.1")
-def test_a_client_that_shuts_its_side_is_not_held(play: Play) -> None:
+def test_client_that_closes_its_sending_side_is_not_delayed(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             ready_at = NOW + SECOND
@@ -88,7 +88,7 @@ def test_a_client_that_shuts_its_side_is_not_held(play: Play) -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_a_held_answer_notices_the_time_by_itself(play: Play) -> None:
+def test_delayed_answer_is_sent_by_its_timer(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             ready_at = NOW + SECOND
@@ -103,7 +103,7 @@ def test_a_held_answer_notices_the_time_by_itself(play: Play) -> None:
 
 
 @pytest.mark.clause("1.8")
-def test_a_busy_or_silent_control_is_503(play: Play) -> None:
+def test_busy_or_silent_control_causes_503(play: Play) -> None:
     async def story() -> None:
         async with running(bounds=Limits(gateway_seconds=0.02)) as world:
 
@@ -121,7 +121,7 @@ def test_a_busy_or_silent_control_is_503(play: Play) -> None:
     play(story)
 
 
-def test_control_that_never_publishes_is_503_in_the_end(play: Play) -> None:
+def test_control_that_never_publishes_causes_503(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             world.endpoint.publish(published(snapshot(1, enabled=False)))
@@ -143,7 +143,7 @@ def test_vm_deleted_during_a_control_call_gets_404(play: Play) -> None:
     play(story)
 
 
-def test_a_vm_that_has_gone_is_not_asked_about(play: Play) -> None:
+def test_approval_of_a_deleted_vm_is_404_and_not_passed_on(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             wire = await world.connect()
@@ -192,7 +192,7 @@ def test_internal_error_is_logged_and_the_client_gets_500(
 
 
 @pytest.mark.clause("3.2")
-def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> None:
+def test_approval_completes_after_its_client_disconnects(play: Play) -> None:
     async def story() -> None:
         async with running() as world:
             gate = Gate()
@@ -220,7 +220,7 @@ def test_an_approval_is_carried_through_when_its_client_has_gone(play: Play) -> 
     ("data", "told"),
     [(b"", False), (GET[:30], True), (POST[:-3], True), (GET + GET[:5], True)],
 )
-def test_a_client_that_stalls_is_given_up(data: bytes, told: bool, play: Play) -> None:
+def test_stalled_client_is_disconnected(data: bytes, told: bool, play: Play) -> None:
     async def story() -> None:
         bounds = Limits(head_seconds=0.03, body_seconds=0.03, linger_seconds=0.01)
         async with running(bounds=bounds) as world:
@@ -235,7 +235,7 @@ def test_a_client_that_stalls_is_given_up(data: bytes, told: bool, play: Play) -
     play(story)
 
 
-def test_dribbling_does_not_buy_time(play: Play) -> None:
+def test_slow_bytes_do_not_extend_the_timeout(play: Play) -> None:
     async def story() -> None:
         bounds = Limits(head_seconds=0.04, linger_seconds=0.01)
         async with running(bounds=bounds) as world:
@@ -251,7 +251,7 @@ def test_dribbling_does_not_buy_time(play: Play) -> None:
     play(story)
 
 
-def test_an_idle_connection_is_closed_and_a_polling_one_is_not(play: Play) -> None:
+def test_idle_connection_is_closed_and_a_polling_one_is_kept(play: Play) -> None:
     async def story() -> None:
         bounds = Limits(head_seconds=0.1, idle_seconds=0.3)
         async with running(bounds=bounds) as world:
@@ -266,7 +266,7 @@ def test_an_idle_connection_is_closed_and_a_polling_one_is_not(play: Play) -> No
     play(story)
 
 
-def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
+def test_slow_control_does_not_count_against_client_timeouts(play: Play) -> None:
     async def story() -> None:
         bounds = Limits(head_seconds=0.3, body_seconds=0.3, idle_seconds=0.3)
         async with running(bounds=bounds) as world:
@@ -294,7 +294,7 @@ def test_a_slow_control_does_not_make_the_client_late(play: Play) -> None:
         (Limits(connections=3, connections_per_source=2), b"proxy", 2),
     ],
 )
-def test_there_is_room_for_so_many(
+def test_number_of_connections_is_limited(
     bounds: Limits, secret: bytes, admitted: int, play: Play
 ) -> None:
     async def story() -> None:
@@ -321,7 +321,7 @@ def signed_get(secret: bytes) -> bytes:
     return raw("GET", f"{PATH}?{NEWEST}", *proof)
 
 
-def test_only_a_proxy_that_proved_itself_may_have_more_connections(play: Play) -> None:
+def test_only_an_identified_proxy_may_open_more_connections(play: Play) -> None:
     bounds = Limits(connections_per_source=2)
 
     async def status(wire: Wire, data: bytes = GET) -> int:
@@ -360,7 +360,7 @@ def test_only_a_proxy_that_proved_itself_may_have_more_connections(play: Play) -
 
 
 @pytest.mark.clause("1.9")
-def test_the_rate_is_limited_over_all_connections_of_a_vm(play: Play) -> None:
+def test_rate_limit_covers_all_connections_of_a_vm(play: Play) -> None:
     async def story() -> None:
         async with running(rate_limit=4) as world:
             statuses = [(await world.ask(GET)).status for _ in range(3)]

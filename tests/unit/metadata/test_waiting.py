@@ -59,7 +59,7 @@ def called(waits: Waits) -> list[Waiter]:
 # -- the queue
 
 
-def test_change_calls_all_waiters_of_its_view_and_no_others() -> None:
+def test_change_wakes_all_waiters_of_its_view_and_no_others() -> None:
     waits = Waits(longest_seconds=60)
     west = [entered(waits, wait_of("w0")), entered(waits, wait_of("w1"))]
     entered(waits, wait_of("alone", "alone"))
@@ -79,7 +79,7 @@ def test_waiter_called_twice_rechecks_once() -> None:
     assert called(waits) == [waiter], "it can be called again after its recheck"
 
 
-def test_the_bell_rings_once_for_any_number() -> None:
+def test_one_wakeup_is_sent_for_any_number_of_waiters() -> None:
     waits = Waits(longest_seconds=60)
     rung: list[int] = []
     waits.on_called = lambda: rung.append(1)
@@ -106,7 +106,7 @@ def test_a_wait_ends_within_a_tenth_of_a_second() -> None:
     assert waits.stay(late, wait_of())
 
 
-def test_waiter_that_leaves_frees_its_place_at_once() -> None:
+def test_waiter_that_leaves_frees_its_slot_at_once() -> None:
     waits = Waits(longest_seconds=60, per_vm=2)
     first = entered(waits, wait_of())
     entered(waits, wait_of())
@@ -118,7 +118,7 @@ def test_waiter_that_leaves_frees_its_place_at_once() -> None:
     assert len(waits) == 3
 
 
-def test_there_is_a_limit_for_all_together() -> None:
+def test_total_number_of_waiters_is_limited() -> None:
     waits = Waits(longest_seconds=60, most=2)
     entered(waits, wait_of("w0"))
     entered(waits, wait_of("w1"))
@@ -191,13 +191,13 @@ def test_request_with_another_document_is_answered_at_once(wait: str, tag: str) 
     assert answer.json == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_a_wait_of_nothing_is_a_304_at_once() -> None:
+def test_wait_of_zero_gets_304_at_once() -> None:
     answer = read(asked(pushing(), waiting("0")))
     assert (answer.status, answer.headers["Forewarn-Wait"]) == (304, "60")
 
 
 @pytest.mark.parametrize("wait", ["61", "3600", "999999999"])
-def test_a_longer_wait_is_cut_to_the_longest(wait: str) -> None:
+def test_longer_wait_is_limited_to_the_maximum(wait: str) -> None:
     answer = asked(pushing(), waiting(wait))
     assert isinstance(answer, Wait)
     assert answer.seconds == 60
@@ -215,13 +215,13 @@ def test_wait_that_is_not_a_number_of_seconds_gets_400(wait: str, tag: str) -> N
 
 
 @pytest.mark.parametrize("wait", ["60", "x", "", "1&wait=2"])
-def test_where_it_is_off_wait_is_nothing_at_all(wait: str) -> None:
+def test_wait_parameter_is_ignored_if_push_is_disabled(wait: str) -> None:
     endpoint = pushing(longest=0)
     assert asked(endpoint, waiting(wait)) == asked(endpoint, get(if_none_match='"1"'))
     assert asked(endpoint, waiting(wait, "")) == asked(endpoint, get())
 
 
-def test_without_wait_it_is_the_same_bytes_on_or_off() -> None:
+def test_answers_without_wait_are_identical_with_push_on_or_off() -> None:
     on, off = pushing(), pushing(longest=0)
     requests = [
         get(),
@@ -236,7 +236,7 @@ def test_without_wait_it_is_the_same_bytes_on_or_off() -> None:
         assert asked(on, request) == asked(off, request)
 
 
-def test_only_a_get_of_the_document_waits() -> None:
+def test_only_get_of_the_document_waits() -> None:
     endpoint = pushing()
     for request in (waiting()._replace(method="HEAD"), waiting("x")._replace(path="/")):
         assert read(asked(endpoint, request)).status in {404, 405}
@@ -258,7 +258,7 @@ def filed(endpoint: Endpoint, source: Source = WEST_0) -> Waiter:
     return entered(endpoint.waits, wait)
 
 
-def test_change_of_a_vms_document_calls_its_waiters() -> None:
+def test_change_of_the_document_of_a_vm_wakes_its_waiters() -> None:
     changes = {
         "a new document": published(snapshot(2, EVENT)),
         "a new epoch": published(snapshot(1, epoch=2)),
@@ -284,7 +284,7 @@ def _guest(vm: str, *, view: str, addresses: tuple[str, ...] = ()) -> Guest:
     return replace(guest, view_id=view, addresses=addresses or guest.addresses)
 
 
-def test_change_of_other_views_calls_no_waiter() -> None:
+def test_change_of_other_views_wakes_no_waiter() -> None:
     endpoint = pushing()
     filed(endpoint)
     endpoint.publish(published(snapshot(1)))

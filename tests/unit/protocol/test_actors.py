@@ -21,16 +21,18 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("actor", "text", "approver"), TEXTS)
-def test_texts_of_each_kind(actor: Actor, text: str, approver: str) -> None:
+def test_actor_of_each_kind_is_formatted(
+    actor: Actor, text: str, approver: str
+) -> None:
     assert actor.text == text
     assert actor.as_approver == approver
 
 
-def test_every_kind_has_its_texts() -> None:
+def test_every_actor_kind_has_an_expected_text() -> None:
     assert {actor.kind for actor, _, _ in TEXTS} == set(ActorKind)
 
 
-def test_only_tokens_of_a_tenant_are_of_that_tenant() -> None:
+def test_only_a_tenant_token_belongs_to_the_tenant() -> None:
     assert tenant_user("shop", "ci").is_of("shop")
     assert not tenant_user("bank", "ci").is_of("shop")
     # A name that reads like a tenant's token gives no rights.

@@ -29,13 +29,13 @@ def body(*event_ids: object) -> bytes:
 
 
 @pytest.mark.clause("3.1")
-def test_one_or_more_entries_in_their_order() -> None:
+def test_entries_are_returned_in_order() -> None:
     assert parse_start_requests(body(FIRST)) == (FIRST,)
     assert parse_start_requests(body(SECOND, FIRST)) == (SECOND, FIRST)
 
 
 @pytest.mark.clause("2.3", "3.1")
-def test_ids_are_taken_in_any_case_and_once() -> None:
+def test_ids_are_case_insensitive_and_deduplicated() -> None:
     assert parse_start_requests(body(FIRST.lower(), SECOND, FIRST)) == (FIRST, SECOND)
 
 
@@ -88,7 +88,7 @@ def test_bodies_of_real_clients_are_parsed(text: str) -> None:
         (body("\uff11" + FIRST[1:]), "[0].EventId is not a GUID"),
     ],
 )
-def test_anything_malformed_is_refused(sent: bytes, says: str) -> None:
+def test_malformed_body_is_refused(sent: bytes, says: str) -> None:
     with pytest.raises(BadRequestError) as refused:
         parse_start_requests(sent)
     assert says in refused.value.message
@@ -107,7 +107,7 @@ def test_very_many_values_are_refused_before_they_are_parsed() -> None:
 
 
 @pytest.mark.clause("3.3")
-def test_entries_are_limited() -> None:
+def test_number_of_entries_is_limited() -> None:
     assert parse_start_requests(body(*[FIRST] * START_REQUESTS_MAX)) == (FIRST,)
     with pytest.raises(BadRequestError, match="more than 1000"):
         parse_start_requests(body(*[FIRST] * (START_REQUESTS_MAX + 1)))
@@ -115,14 +115,14 @@ def test_entries_are_limited() -> None:
 
 @pytest.mark.clause("3.3")
 @given(st.binary())
-def test_noise_is_refused_and_nothing_else(noise: bytes) -> None:
+def test_arbitrary_bytes_are_refused(noise: bytes) -> None:
     with pytest.raises(BadRequestError):
         parse_start_requests(noise)
 
 
 @pytest.mark.clause("3.1")
 @given(st.lists(st.integers(0, 2**128 - 1).map(as_guid), min_size=1))
-def test_every_guid_is_read_back(ids: list[str]) -> None:
+def test_every_guid_is_parsed(ids: list[str]) -> None:
     wanted = tuple(dict.fromkeys(map(str.upper, ids)))
     assert parse_start_requests(body(*ids)) == wanted
 

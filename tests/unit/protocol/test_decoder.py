@@ -68,7 +68,7 @@ def only(**changes: object) -> tuple[Notice, tuple[str, ...]]:
     return notice, reading.oddities
 
 
-def test_a_document_is_read() -> None:
+def test_document_is_decoded() -> None:
     reading = decode(document(EVENT))
     assert reading.notices == (NOTICE,)
     assert reading.incarnation == 2
@@ -87,11 +87,11 @@ def test_a_document_is_read() -> None:
         (b"\x00", False),
     ],
 )
-def test_an_empty_body_is_known(body: bytes, *, wanted: bool) -> None:
+def test_empty_body_is_recognized(body: bytes, *, wanted: bool) -> None:
     assert is_empty(body) is wanted
 
 
-def test_our_own_empty_document_is_read_without_a_word() -> None:
+def test_empty_document_of_forewarn_is_read_without_warnings() -> None:
     reading = decode(render(1, [], NEWEST))
     assert (reading.incarnation, reading.notices, reading.oddities) == (1, (), ())
 
@@ -162,7 +162,7 @@ def test_invalid_utf_8_is_replaced_and_reported() -> None:
         (10**4_000, None, True),
     ],
 )
-def test_the_incarnation_may_be_anything(
+def test_incarnation_of_any_type_is_read(
     value: Any, incarnation: int | None, odd: bool
 ) -> None:
     text = json.dumps(value).replace("0" * 4_000, "0" * 5_000)
@@ -191,7 +191,7 @@ def test_the_incarnation_may_be_anything(
         (["Mon"], None, True),
     ],
 )
-def test_not_before_in_every_form(
+def test_not_before_is_read_in_every_form(
     value: object, not_before: int | None, odd: bool
 ) -> None:
     notice, oddities = only(NotBefore=value)
@@ -224,9 +224,7 @@ def test_started_event_needs_no_not_before() -> None:
         (1e300, -1, True),
     ],
 )
-def test_a_duration_is_never_shorter_than_it_says(
-    value: object, seconds: int, odd: bool
-) -> None:
+def test_duration_is_never_rounded_down(value: object, seconds: int, odd: bool) -> None:
     notice, oddities = only(DurationInSeconds=value)
     assert notice.duration_seconds == seconds
     assert bool(oddities) == odd
@@ -245,7 +243,7 @@ def test_a_duration_is_never_shorter_than_it_says(
         (["vm_0", "vm_0", " vm_1 "], ("vm_0", "vm_1"), False),
     ],
 )
-def test_resources_of_any_type(
+def test_resources_of_any_type_are_read(
     value: object, names: tuple[str, ...], odd: bool
 ) -> None:
     notice, oddities = only(Resources=value)
@@ -253,7 +251,7 @@ def test_resources_of_any_type(
     assert bool(oddities) == odd
 
 
-def test_a_leading_underscore_is_the_previews() -> None:
+def test_leading_underscore_is_removed_only_for_the_preview() -> None:
     event = {**EVENT, "Resources": ["_vm_0", "__x"]}
     (notice,) = decode(document(event), underscored=True).notices
     assert notice.resources == ("vm_0", "_x")
@@ -261,7 +259,7 @@ def test_a_leading_underscore_is_the_previews() -> None:
     assert notice.resources == ("_vm_0", "__x")
 
 
-def test_words_of_later_versions_are_kept() -> None:
+def test_values_of_later_versions_are_kept() -> None:
     notice, oddities = only(
         EventType="Hibernate", EventStatus="Paused", EventSource="Weather", More={}
     )
@@ -271,13 +269,13 @@ def test_words_of_later_versions_are_kept() -> None:
     assert oddities == ()
 
 
-def test_the_case_of_known_words_means_nothing() -> None:
+def test_known_values_are_case_insensitive() -> None:
     notice, _ = only(EventType="REBOOT", EventStatus="started", EventSource="user")
     words = (notice.event_type, notice.status, notice.source)
     assert words == ("Reboot", "Started", "User")
 
 
-def test_words_of_a_wrong_type_are_odd() -> None:
+def test_values_of_a_wrong_type_cause_warnings() -> None:
     notice, oddities = only(
         EventType=None, EventStatus=4, EventSource=[], Description=1
     )
@@ -287,19 +285,19 @@ def test_words_of_a_wrong_type_are_odd() -> None:
     assert len(oddities) == 4
 
 
-def test_old_versions_lack_members() -> None:
+def test_members_missing_in_old_versions_cause_no_warning() -> None:
     notice, oddities = only(Description=..., EventSource=..., DurationInSeconds=...)
     assert (notice.description, notice.source, notice.duration_seconds) == ("", "", -1)
     assert oddities == ()
 
 
-def test_an_id_is_the_same_in_any_case_and_remembered_as_it_came() -> None:
+def test_event_id_is_case_insensitive_and_keeps_its_wire_form() -> None:
     reading = decode(document({**EVENT, "EventId": ID.lower()}))
     (notice,) = reading.notices
     assert (notice.event_id, notice.id_on_wire) == (ID, ID.lower())
 
 
-def test_of_duplicates_the_last_counts_and_started_stays() -> None:
+def test_last_duplicate_wins_and_started_is_kept() -> None:
     first = {**EVENT, "Description": "first"}
     last = {**EVENT, "EventId": ID.lower(), "Description": "last"}
     reading = decode(document(first, last))
@@ -373,12 +371,12 @@ def test_invalid_entry_is_reported_by_its_index() -> None:
 @pytest.mark.parametrize(
     ("length", "is_one"), [(1, True), (ID_MAX, True), (ID_MAX + 1, False)]
 )
-def test_an_id_has_a_length(length: int, *, is_one: bool) -> None:
+def test_event_id_length_is_limited(length: int, *, is_one: bool) -> None:
     read = decode(document({**EVENT, "EventId": "A" * length}))
     assert bool(read.notices) is is_one
 
 
-def test_a_document_may_be_as_long_as_it_may_be() -> None:
+def test_document_up_to_the_size_limit_is_read() -> None:
     room = DOCUMENT_BYTES_MAX - len(document(EVENT))
     assert decode(document(EVENT) + b" " * room).notices == (NOTICE,)
     with pytest.raises(UnreadableError, match="has more than"):
@@ -400,7 +398,7 @@ JSON = st.recursive(
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(EVENT, JSON)), JSON)
-def test_no_json_makes_it_fail(event: dict[str, Any], other: Any) -> None:
+def test_any_json_value_is_decoded(event: dict[str, Any], other: Any) -> None:
     event.setdefault("EventId", ID)
     reading = decode(document(event, other, EVENT, DocumentIncarnation=other))
     assert NOTICE in reading.notices
@@ -410,7 +408,9 @@ def test_no_json_makes_it_fail(event: dict[str, Any], other: Any) -> None:
 
 
 @given(st.binary(max_size=60), st.integers(0, 400), st.integers(0, 60))
-def test_no_bytes_make_it_fail(junk: bytes, at: int, drop: int) -> None:
+def test_arbitrary_bytes_raise_only_unreadable_errors(
+    junk: bytes, at: int, drop: int
+) -> None:
     whole = document(EVENT)
     body = whole[:at] + junk + whole[at + drop :]
     for each in (junk, body):
@@ -419,7 +419,7 @@ def test_no_bytes_make_it_fail(junk: bytes, at: int, drop: int) -> None:
             assert all(notice.event_id for notice in reading.notices)
 
 
-def test_known_words_are_those_of_the_service() -> None:
+def test_known_values_match_the_service() -> None:
     for word in (*EventType, *EventSource):
         notice, _ = only(EventType=word.value.upper())
         assert notice.event_type == word.value

@@ -66,7 +66,7 @@ def test_the_worked_example_is_served_exactly(
 
 @pytest.mark.clause("1.4", "2.2", "2.3", "2.7", "2.8", "2.9")
 @pytest.mark.parametrize("version", versions.VERSIONS, ids=lambda v: v.name)
-def test_each_version_has_its_own_bytes(version: versions.ApiVersion) -> None:
+def test_each_version_matches_its_golden_document(version: versions.ApiVersion) -> None:
     events = [
         replace(
             MIGRATION, event_type=kind, event_id=f"{at}" * 8 + MIGRATION.event_id[8:]
@@ -85,7 +85,7 @@ def test_a_document_of_hidden_events_is_empty() -> None:
 
 
 @pytest.mark.clause("2.7")
-def test_not_before_is_rfc_1123_and_then_empty() -> None:
+def test_not_before_is_rfc_1123_and_empty_after_the_start() -> None:
     scheduled = json.loads(documents.render(1, [MIGRATION], versions.NEWEST))
     started = json.loads(documents.render(1, [STARTED], versions.NEWEST))
     assert scheduled["Events"][0]["NotBefore"] == "Mon, 11 Apr 2022 22:26:58 GMT"
@@ -101,7 +101,9 @@ def test_an_event_that_is_not_live_is_never_rendered(status: EventStatus) -> Non
 
 @pytest.mark.clause("2.1", "2.8")
 @given(st.text(), st.text(), st.integers(-1, 10**6))
-def test_any_text_survives(name: str, description: str, seconds: int) -> None:
+def test_any_text_is_rendered_losslessly(
+    name: str, description: str, seconds: int
+) -> None:
     event = replace(
         MIGRATION,
         resources=(Resource(vm="v", name=name, fault_domain=0),),
@@ -117,7 +119,7 @@ def test_any_text_survives(name: str, description: str, seconds: int) -> None:
 
 
 @pytest.mark.clause("2.1")
-def test_a_lone_surrogate_does_not_break_the_bytes() -> None:
+def test_lone_surrogate_is_escaped() -> None:
     event = replace(MIGRATION, description="\ud800")
     assert rb"\ud800" in documents.render(1, [event], versions.NEWEST)
 

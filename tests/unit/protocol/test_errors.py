@@ -13,7 +13,7 @@ from forewarn.protocol.errors import (
 )
 
 
-def test_an_error_has_a_sentence_and_perhaps_a_hint() -> None:
+def test_error_has_a_message_and_an_optional_hint() -> None:
     error = RefusedError("host h1 is down", hint="`forewarn restore h1` first")
     assert str(error) == error.message == "host h1 is down"
     assert error.hint == "`forewarn restore h1` first"

@@ -37,7 +37,7 @@ EVENT = Event(
 
 
 @pytest.mark.clause("2.4", "2.6", "2.8", "2.9")
-def test_the_words_of_the_wire() -> None:
+def test_wire_values_are_unchanged() -> None:
     assert [each.value for each in EventType] == [
         "Freeze",
         "Reboot",
@@ -56,7 +56,7 @@ def test_scheduled_and_started_are_live(status: EventStatus) -> None:
     assert live is (status.value in {"Scheduled", "Started"})
 
 
-def test_an_event_names_keys_and_not_wire_names() -> None:
+def test_event_names_matches_keys_and_not_wire_names() -> None:
     assert EVENT.names("shop-b")
     assert not EVENT.names("b")
 
@@ -66,7 +66,7 @@ def test_event_with_an_approver_is_approved() -> None:
     assert replace(EVENT, approver=vm_actor("shop-a")).is_approved
 
 
-def test_an_event_is_a_frozen_value_that_is_found_by_its_id() -> None:
+def test_event_is_immutable_and_keyed_by_its_id() -> None:
     assert EVENT.key == EVENT.event_id
     with pytest.raises(FrozenInstanceError):
         EVENT.status = EventStatus.STARTED  # pyright: ignore[reportAttributeAccessIssue]

@@ -21,7 +21,7 @@ class Door:
 FRONT = Door(name="front", keys=("brass",))
 
 
-def test_the_fields_that_are_named_are_other_and_the_rest_is_kept() -> None:
+def test_changed_replaces_only_the_named_fields() -> None:
     assert changed(FRONT, is_open=True) == replace(FRONT, is_open=True)
     assert changed(FRONT) == FRONT
     assert changed(FRONT, name="back", keys=()) == Door(name="back")
@@ -33,7 +33,7 @@ def test_changed_copy_is_also_frozen() -> None:
         setattr(changed(FRONT), "name", "back")  # noqa: B010
 
 
-def test_one_is_made_of_its_values() -> None:
+def test_maker_builds_an_instance_from_values() -> None:
     make = maker_of(Door, ["keys", "name", "is_open"])
     made = make([("brass",), "front", False])
     assert made == FRONT
@@ -45,12 +45,12 @@ def test_one_is_made_of_its_values() -> None:
         make([(), "front"])
 
 
-def test_one_that_would_lack_a_field_is_not_made() -> None:
+def test_maker_without_all_fields_is_refused() -> None:
     with pytest.raises(AssertionError, match="names must be all fields"):
         maker_of(Door, ["keys", "name"])
 
 
-def test_a_field_that_is_not_there_is_refused() -> None:
+def test_unknown_field_is_refused() -> None:
     with pytest.raises(AttributeError):
         changed(FRONT, colour="red")
 

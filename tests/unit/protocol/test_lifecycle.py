@@ -135,7 +135,7 @@ MACHINES: Sequence[
     MACHINES,
     ids=[states.__name__ for states, *_ in MACHINES],
 )
-def test_every_status_takes_the_inputs_of_its_row_and_refuses_the_others(
+def test_each_status_accepts_only_the_inputs_of_its_row(
     states: type[enum.Enum],
     inputs: type[enum.Enum],
     step: Step,
@@ -174,7 +174,7 @@ def test_missing_status_is_an_illegal_transition() -> None:
 
 @pytest.mark.clause("4.1", "2.6")
 @given(st.lists(st.sampled_from(EventInput), max_size=12))
-def test_an_event_never_goes_back(inputs: list[EventInput]) -> None:
+def test_event_never_returns_to_an_earlier_status(inputs: list[EventInput]) -> None:
     order = list(EventStatus)
     event = EVENT
     for number, each in enumerate(inputs):
@@ -189,7 +189,7 @@ def test_an_event_never_goes_back(inputs: list[EventInput]) -> None:
 
 @pytest.mark.clause("3.2")
 @given(st.lists(st.sampled_from(OperationInput), max_size=12))
-def test_an_operation_that_has_ended_stays_so(inputs: list[OperationInput]) -> None:
+def test_ended_operation_does_not_change(inputs: list[OperationInput]) -> None:
     operation = OPERATION
     for number, each in enumerate(inputs, start=1):
         try:
@@ -205,7 +205,7 @@ def test_an_operation_that_has_ended_stays_so(inputs: list[OperationInput]) -> N
 
 
 @pytest.mark.clause("3.2", "3.4")
-def test_only_the_first_approval_leaves_a_trace() -> None:
+def test_only_the_first_approval_is_recorded() -> None:
     scheduled = step_event(EVENT, EventInput.PUBLISH, now=1)
     assert scheduled == replace(EVENT, status=EventStatus.SCHEDULED)
     approved = step_event(scheduled, EventInput.APPROVE, now=2, by=vm_actor("a"))
@@ -220,7 +220,7 @@ def test_a_late_approval_changes_nothing(status: EventStatus) -> None:
     assert step_event(event, EventInput.APPROVE, now=2, by=vm_actor("a")) is event
 
 
-def test_start_and_end_of_an_event_are_dated() -> None:
+def test_start_and_end_times_of_an_event_are_recorded() -> None:
     started = step_event(EVENT, EventInput.START, now=2)
     assert started == replace(EVENT, status=EventStatus.STARTED, started_at=2)
     removed = step_event(started, EventInput.FINISH, now=3, outcome=Outcome.FAILED)
@@ -232,7 +232,7 @@ def test_start_and_end_of_an_event_are_dated() -> None:
 OLD, NEW = Said(text="old"), Said(text="new")
 
 
-def test_an_operation_is_dated_and_its_last_note_kept() -> None:
+def test_operation_records_its_times_and_last_note() -> None:
     ready = replace(OPERATION, state=OperationState.READY, note=OLD, due_at=7)
     started = step_operation(ready, OperationInput.START, now=2)
     assert (started.started_at, started.note, started.due_at) == (2, OLD, 7)
@@ -242,7 +242,7 @@ def test_an_operation_is_dated_and_its_last_note_kept() -> None:
     assert (done.ended_at, done.impact_ended_at, done.due_at) == (9, 3, 0)
 
 
-def test_an_impact_that_ends_with_its_operation_ends_then() -> None:
+def test_impact_ends_when_its_operation_fails() -> None:
     impacting = replace(OPERATION, state=OperationState.IMPACTING, started_at=2)
     failed = step_operation(impacting, OperationInput.FAIL, now=5)
     assert (failed.ended_at, failed.impact_ended_at) == (5, 5)

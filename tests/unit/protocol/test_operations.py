@@ -41,14 +41,14 @@ OPERATION = Operation(
 )
 
 
-def test_each_state_is_of_one_kind() -> None:
+def test_each_state_belongs_to_one_kind() -> None:
     kinds = [{OperationState.PLANNED}, WAITING_STATES, STARTED_STATES, ENDED_STATES]
     assert sorted(state.value for kind in kinds for state in kind) == sorted(
         state.value for state in OperationState
     )
 
 
-def test_an_operation_has_its_vms_in_order() -> None:
+def test_operation_keeps_the_order_of_its_vms() -> None:
     assert OPERATION.vms == ("b", "a")
     assert OPERATION.key == "op-1"
 
@@ -61,7 +61,7 @@ def test_operation_on_a_host_is_bound_to_it() -> None:
     assert replace(of_vm, verb=Verb.PREDICT_FAILURE).is_host_bound
 
 
-def test_two_actions_move() -> None:
+def test_only_two_actions_move_vms() -> None:
     assert {action.value for action in MOVING_ACTIONS} == {"live-migrate", "redeploy"}
 
 

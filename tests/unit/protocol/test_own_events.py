@@ -44,7 +44,7 @@ def told(*live: OwnEvent, ended: tuple[EndedEvent, ...] = ()) -> Any:
     return json.loads(render(OwnEvents(live=live, ended=ended)))
 
 
-def test_nothing_is_two_empty_lists() -> None:
+def test_no_events_are_rendered_as_two_empty_lists() -> None:
     assert render(OwnEvents(live=(), ended=())) == b'{"Events":[],"Ended":[]}'
 
 
@@ -87,7 +87,7 @@ def test_unknown_values_are_omitted() -> None:
     ]
 
 
-def test_everything_that_an_event_waits_for_has_its_word_and_sentence() -> None:
+def test_each_reason_to_wait_has_a_name_and_a_message() -> None:
     every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
     assert {each["Reason"] for each in shown} == {

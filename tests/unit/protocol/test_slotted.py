@@ -134,7 +134,7 @@ def test_wrong_arguments_and_changes_are_refused(kind: type[Any]) -> None:
         del kind(color="red").width
 
 
-def test_class_without_fields_is_one_too(way: Decorator) -> None:
+def test_class_without_fields_is_supported(way: Decorator) -> None:
     @way
     class Nothing:
         pass
@@ -143,7 +143,7 @@ def test_class_without_fields_is_one_too(way: Decorator) -> None:
     assert repr(Nothing()).endswith("Nothing()")
 
 
-def test_repr_of_a_class_is_its_own_where_it_has_one(way: Decorator) -> None:
+def test_custom_repr_of_a_class_is_kept(way: Decorator) -> None:
     @way
     class Secret:
         text: str
@@ -155,7 +155,7 @@ def test_repr_of_a_class_is_its_own_where_it_has_one(way: Decorator) -> None:
     assert repr(made(text="word")) == "***"
 
 
-def test_class_that_was_read_is_not_kept_in_memory() -> None:
+def test_original_class_is_not_kept_in_memory() -> None:
     class Parcel:
         """It is made again with slots."""
 

@@ -29,7 +29,7 @@ def test_there_are_seven_versions_oldest_first() -> None:
     "text",
     ["", "latest", "{latest}", "2020-07-1", " 2020-07-01", "2020-07-15", "2021-02-01"],
 )
-def test_nothing_else_is_a_version(text: str) -> None:
+def test_unknown_version_is_not_parsed(text: str) -> None:
     assert versions.parse(text) is None
 
 
@@ -40,7 +40,7 @@ def test_each_name_gives_its_version() -> None:
 
 
 @pytest.mark.clause("1.4", "1.6")
-def test_only_the_preview_has_underscores_and_asks_for_no_header() -> None:
+def test_only_the_preview_has_underscores_and_an_optional_header() -> None:
     first, *others = versions.VERSIONS
     assert first.underscore
     assert not first.header_enforced
@@ -65,7 +65,7 @@ def test_a_type_is_hidden_before_its_version(event_type: EventType, since: str) 
 
 
 @pytest.mark.clause("1.4")
-def test_members_come_one_by_one() -> None:
+def test_each_version_adds_its_members() -> None:
     added = {
         version.name: (version.description, version.source, version.duration)
         for version in versions.VERSIONS[3:]

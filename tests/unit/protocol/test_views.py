@@ -53,14 +53,14 @@ def test_a_view_sees_every_event_of_its_scope_and_no_other() -> None:
 
 
 @pytest.mark.clause("6.2")
-def test_a_view_for_one_vm_sees_what_names_it() -> None:
+def test_view_for_one_vm_sees_the_events_that_name_it() -> None:
     assert sees(ALONE, event("gpu", "g_1", "g_0"))
     assert not sees(ALONE, event("gpu", "g_1"))
     assert not sees(ALONE, event("web", "g_0"))
 
 
 @pytest.mark.clause("2.10", "7.1", "7.3")
-def test_each_enabling_is_a_new_epoch_from_one() -> None:
+def test_each_enabling_starts_a_new_epoch() -> None:
     old = replace(SHARED, epoch=3, incarnation=9, digest="x", last_seen=1)
     enabled = step_view(old, ViewInput.ASKED, now=10, ready_at=12, events_from=15)
     assert enabled == replace(
@@ -79,7 +79,7 @@ def test_each_enabling_is_a_new_epoch_from_one() -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_each_delay_ends_by_itself() -> None:
+def test_each_delay_ends_separately() -> None:
     enabled = step_view(SHARED, ViewInput.ASKED, now=10, ready_at=12, events_from=15)
     assert end_delays(enabled, until=11) == enabled
     ready = end_delays(enabled, until=12)
@@ -106,7 +106,7 @@ def test_without_a_delay_nothing_is_due(events_from: int) -> None:
 
 
 @pytest.mark.clause("7.1")
-def test_a_request_keeps_enabled_and_changes_nothing_else() -> None:
+def test_request_keeps_a_view_enabled_and_changes_nothing_else() -> None:
     enabled = replace(SHARED, state=ViewState.ENABLED, incarnation=5, last_seen=10)
     assert step_view(enabled, ViewInput.ASKED, now=20) == replace(enabled, last_seen=20)
     # Sightings may come late.
@@ -114,7 +114,7 @@ def test_a_request_keeps_enabled_and_changes_nothing_else() -> None:
 
 
 @pytest.mark.clause("7.3")
-def test_silence_disables() -> None:
+def test_view_without_requests_is_disabled() -> None:
     enabled = replace(SHARED, state=ViewState.ENABLED, epoch=2, due_at=9)
     silent = step_view(enabled, ViewInput.SILENT, now=20)
     assert silent == replace(enabled, state=ViewState.DISABLED, due_at=0)
@@ -154,10 +154,10 @@ def test_events_of_0_1_0_were_shown_in_every_view_of_their_scope(
 
 
 @pytest.mark.parametrize("text", [mark_of(SHARED), mark_of(ALONE), ANY_VIEW])
-def test_a_mark_is_recognized(text: str) -> None:
+def test_view_mark_is_recognized(text: str) -> None:
     assert is_mark(text)
 
 
 @pytest.mark.parametrize("text", ["", "web", "web 1", "web 1 x", "web 1 2 3", "web  1"])
-def test_another_text_is_not_a_mark(text: str) -> None:
+def test_other_text_is_not_a_view_mark(text: str) -> None:
     assert not is_mark(text)

@@ -94,7 +94,7 @@ def test_start_without_tokens_warns(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_unix_socket_needs_no_token_of_operators(tmp_path: Path) -> None:
+async def test_operators_need_no_token_at_the_unix_socket(tmp_path: Path) -> None:
     path = str(tmp_path / "api")
     service = service_of(admin__listen=f"unix:{path}")
     assert list(secret_files.open_doors(service.settings)) == []
@@ -131,7 +131,9 @@ async def test_other_user_at_unix_socket_is_refused(
         assert (await ask(path, "GET", "/healthz"))[0] == 200
 
 
-def test_kernel_identifies_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_operators_are_identified_by_peer_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
         peer = listening.peer_of(ours)
@@ -157,7 +159,7 @@ class _Other:
 
 
 @in_loop
-async def test_socket_of_killed_service_is_replaced_and_no_other(
+async def test_only_the_socket_of_a_killed_service_is_replaced(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "api"
@@ -185,7 +187,7 @@ def trusting(certificate: Path) -> ssl.SSLContext:
 
 @needs_openssl
 @in_loop
-async def test_tls_with_a_certificate_that_is_renewed_without_a_restart(
+async def test_tls_certificate_is_renewed_without_a_restart(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"

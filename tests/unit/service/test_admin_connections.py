@@ -100,7 +100,7 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 @in_loop
-async def test_a_request_is_answered_and_the_connection_stays() -> None:
+async def test_connection_stays_open_after_a_response() -> None:
     async with serving() as server:
         client = await Client.of(server)
         for request in (
@@ -163,7 +163,7 @@ async def test_slow_bytes_do_not_extend_the_timeout() -> None:
     ],
 )
 @in_loop
-async def test_a_head_is_bounded(head: bytes) -> None:
+async def test_too_large_head_is_refused(head: bytes) -> None:
     async with serving() as server:
         text = await (await Client.of(server)).said(head)
         assert text.startswith(b"HTTP/1.1 431")
@@ -171,7 +171,7 @@ async def test_a_head_is_bounded(head: bytes) -> None:
 
 
 @in_loop
-async def test_an_endless_head_is_not_held() -> None:
+async def test_endless_head_is_not_buffered() -> None:
     async with serving() as server:
         client = await Client.of(server)
         client.writer.write(b"GET / HTTP/1.1\r\n")
@@ -183,7 +183,7 @@ async def test_an_endless_head_is_not_held() -> None:
 
 
 @in_loop
-async def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
+async def test_client_that_is_still_sending_can_read_the_refusal() -> None:
     async with serving() as server:
         client = await Client.of(server)
         head = b"POST /refused HTTP/1.1\r\nHost: x\r\nContent-Length: 40000000\r\n\r\n"
@@ -321,6 +321,6 @@ def test_one_source_cannot_take_all_connections(
     assert door.admit("192.0.2.99")
 
 
-def test_the_limits_are_those_of_the_metadata_endpoint() -> None:
+def test_limits_equal_those_of_the_metadata_endpoint() -> None:
     ours, theirs = Limits(), metadata_limits
     assert (ours.head_seconds, theirs.HEAD_BYTES_MAX) == (10.0, 32 * 1024)

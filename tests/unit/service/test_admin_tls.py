@@ -136,7 +136,7 @@ BEGINNINGS: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 @pytest.mark.parametrize("is_reset", [True, False])
-def test_client_that_disconnects_during_handshake_leaves_nothing(
+def test_disconnect_during_handshake_leaves_no_connection(
     certificate: Certificate,
     trusting: ssl.SSLContext,
     beginning: str,
@@ -161,7 +161,7 @@ def test_client_that_disconnects_during_handshake_leaves_nothing(
     assert [each for each in caplog.records if each.levelno >= logging.INFO] == []
 
 
-def test_handshakes_under_way_are_bounded_and_others_are_served(
+def test_pending_handshakes_are_bounded_and_others_are_served(
     certificate: Certificate,
     trusting: ssl.SSLContext,
     monkeypatch: pytest.MonkeyPatch,
@@ -188,7 +188,7 @@ def test_handshakes_under_way_are_bounded_and_others_are_served(
 
 
 @pytest.mark.usefixtures("no_collector")
-def test_handshake_without_memory_ends_its_connection_and_no_other(
+def test_memory_error_in_a_handshake_closes_only_its_connection(
     certificate: Certificate, trusting: ssl.SSLContext
 ) -> None:
     async def story() -> None:

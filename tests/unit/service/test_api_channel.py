@@ -76,7 +76,7 @@ def test_invalid_call_is_refused(head: bytes) -> None:
         FleetFileError([Problem(file="f", line=3, key="k", message="wrong")]),
     ],
 )
-def test_error_survives_the_channel(error: ForewarnError) -> None:
+def test_error_is_restored_after_the_channel(error: ForewarnError) -> None:
     again = stated(statement(error))
     assert type(again) is type(error)
     assert str(again) == str(error)

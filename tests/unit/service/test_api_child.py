@@ -59,7 +59,7 @@ async def asking(*reaches: bool) -> AsyncGenerator[tuple[Service, Other]]:
 
 
 @in_loop
-async def test_a_ping_is_answered_only_where_operators_can_connect() -> None:
+async def test_ping_is_answered_only_if_operators_can_connect() -> None:
     async with asking(False, True) as (service, other):
         await other.ping()
         # Responses come in order, so the ping before it got none.
@@ -83,7 +83,7 @@ async def test_waiting_calls_fail_when_the_service_stops() -> None:
 
 
 @in_loop
-async def test_fleet_files_are_sent_one_after_the_other() -> None:
+async def test_fleet_files_are_sent_one_at_a_time() -> None:
     async with asking() as (service, other):
         first, second = (
             asyncio.create_task(service.ask_with_fleet("merge", payload))
@@ -126,7 +126,7 @@ async def test_abandoned_fleet_file_keeps_its_turn() -> None:
 
 
 @in_loop
-async def test_fleet_files_that_wait_are_bounded() -> None:
+async def test_number_of_waiting_fleet_files_is_bounded() -> None:
     async with asking() as (service, other):
         first = asyncio.create_task(service.ask_with_fleet("merge", b"first"))
         message, _ = await other.asked()
@@ -140,7 +140,7 @@ async def test_fleet_files_that_wait_are_bounded() -> None:
 
 @in_loop
 @pytest.mark.parametrize("name", ["," * VALUES_MAX, "x" * HEAD_BYTES_MAX])
-async def test_question_that_is_too_large_fails_alone(name: str) -> None:
+async def test_too_large_request_fails_without_affecting_others(name: str) -> None:
     async with asking() as (service, other):
         # The request contained its commas only in escaped form.
         assert json.loads(json.dumps(name).replace(",", "\\u002c")) == name

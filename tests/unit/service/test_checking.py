@@ -67,7 +67,7 @@ def faults() -> list[str]:
     return [str(each) for each in caught.value.problems]
 
 
-def test_complete_files_are_valid_and_nothing_is_created(folder: Path) -> None:
+def test_check_of_complete_files_passes_and_creates_nothing(folder: Path) -> None:
     before = sorted(folder.rglob("*"))
     checking.check(settings())
     assert _warnings() == []

@@ -188,7 +188,7 @@ async def test_changes_during_planning_are_kept(
 
 
 @in_loop
-async def test_stale_plan_is_made_again_while_nothing_is_written(
+async def test_stale_plan_is_recomputed_in_the_control_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def moves(work: Work) -> None:
@@ -206,7 +206,7 @@ async def test_stale_plan_is_made_again_while_nothing_is_written(
 
 
 @in_loop
-async def test_start_with_the_applied_file_reads_nothing(
+async def test_start_with_the_applied_file_does_not_parse_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path):
@@ -230,7 +230,7 @@ async def test_start_with_the_applied_file_reads_nothing(
 
 
 @in_loop
-async def test_a_service_that_stops_waits_for_no_plan(
+async def test_stopping_service_does_not_wait_for_a_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Event()
@@ -342,7 +342,9 @@ LINE = AuditEntry(
         (None, LINE, False),
     ],
 )
-def test_which_writes_concern_plans(before: Any, after: Any, *, concerns: bool) -> None:
+def test_writes_that_affect_plans_are_recognized(
+    before: Any, after: Any, *, concerns: bool
+) -> None:
     assert fleet_changes.concerns_plans(before, after) is concerns
 
 
@@ -356,7 +358,7 @@ async def test_file_is_read_while_the_service_uses_the_store(tmp_path: Path) -> 
 
 
 @in_loop
-async def test_a_small_file_needs_no_other_process(
+async def test_small_file_is_planned_without_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unwanted(_planned: Planning) -> None:

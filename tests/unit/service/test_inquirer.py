@@ -98,7 +98,7 @@ def names_of(answers: Sequence[Answer]) -> set[str]:
     }
 
 
-def test_hung_probe_delays_no_other(bench: Bench) -> None:
+def test_hung_probe_does_not_delay_other_probes(bench: Bench) -> None:
     bench.driver.hangs = {"op-1"}
     bench.ask("op-1", "op-2", "op-3")
     assert names_of(bench.answers(2)) == {"op-2", "op-3"}
@@ -106,7 +106,7 @@ def test_hung_probe_delays_no_other(bench: Bench) -> None:
     assert names_of(bench.answers(3)) == {"op-1", "op-2", "op-3"}
 
 
-def test_many_hung_probes_are_bounded_and_delay_no_look(bench: Bench) -> None:
+def test_hung_probes_are_bounded_and_do_not_delay_observations(bench: Bench) -> None:
     names = [f"op-{number}" for number in range(limits.INQUIRIES_AT_ONCE + 5)]
     bench.driver.hangs = set(names)
     bench.ask(*names)
@@ -120,7 +120,7 @@ def test_many_hung_probes_are_bounded_and_delay_no_look(bench: Bench) -> None:
     assert names_of(bench.answers(len(names) + 1)) == set(names)
 
 
-def test_question_without_an_answer_ends_at_its_deadline(bench: Bench) -> None:
+def test_unanswered_question_ends_at_its_deadline(bench: Bench) -> None:
     names = [f"op-{number}" for number in range(limits.INQUIRIES_AT_ONCE)]
     bench.driver.hangs = {*names, "web_0"}
     bench.ask(*names)
@@ -145,7 +145,7 @@ def test_question_without_an_answer_ends_at_its_deadline(bench: Bench) -> None:
     assert len(bench.answers(len(names) + 3)) == len(names) + 3
 
 
-def test_hung_stops_delay_neither_probes_nor_looks(bench: Bench) -> None:
+def test_hung_stops_do_not_delay_probes_or_observations(bench: Bench) -> None:
     names = [f"op-{number}" for number in range(limits.INQUIRIES_AT_ONCE)]
     bench.driver.hangs = set(names)
     for name in names:

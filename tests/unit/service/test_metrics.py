@@ -40,7 +40,7 @@ BLOCK = re.compile(r"(?<=<!-- metrics -->\n).*?(?=<!-- /metrics -->)", re.DOTALL
 # Counts of commits
 
 
-def test_a_maintenance_is_counted_from_order_to_end() -> None:
+def test_maintenance_is_counted_from_request_to_end() -> None:
     world = Observed()
     for vm in ("web_0", "db_0"):
         world.gateway.enable(vm)
@@ -89,7 +89,7 @@ def test_unapproved_starts_and_failures_are_distinguished() -> None:
     assert world.state(operation) is OperationState.IMPACTING
 
 
-def test_timers_that_fire_late_are_seen() -> None:
+def test_late_timers_are_measured() -> None:
     world = Observed()
     world.maintain("h1")
     world.gateway.advance("14m")
@@ -114,7 +114,7 @@ def test_failures_are_counted_with_their_vms() -> None:
     assert world.held().reasons == {"still down": 1}
 
 
-def test_failure_of_an_empty_host_keeps_no_vm_down() -> None:
+def test_failure_of_an_empty_host_counts_no_vm_as_down() -> None:
     world = Observed()
 
     def fail(decide: Callable[[Work], object]) -> None:
@@ -133,7 +133,7 @@ def test_failure_of_an_empty_host_keeps_no_vm_down() -> None:
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1260}
 
 
-def test_open_operations_are_counted_at_the_start() -> None:
+def test_open_operations_are_counted_at_start() -> None:
     world = Observed()
     world.gateway.driver.is_silent = True
     world.maintain("h1")
@@ -149,7 +149,7 @@ def test_open_operations_are_counted_at_the_start() -> None:
     assert again.live == +world.tally.live
 
 
-def test_reasons_that_hold_operations_are_counted_by_kind() -> None:
+def test_reasons_for_held_operations_are_counted_by_kind() -> None:
     world = Observed()
     world.gateway.driver.is_silent = True
     world.gateway.enable("web_0")
@@ -289,7 +289,7 @@ async def test_requests_of_vms_are_counted() -> None:
 
 
 @in_loop
-async def test_page_of_metrics_counts_itself() -> None:
+async def test_metrics_page_counts_its_own_requests() -> None:
     async with running(service_of()) as service:
         reader, writer = await asyncio.open_connection(*service.admin_address)
         text = ""
@@ -304,7 +304,7 @@ async def test_page_of_metrics_counts_itself() -> None:
 
 @pytest.mark.system
 @in_loop
-async def test_fleet_adds_no_series() -> None:
+async def test_applying_a_fleet_adds_no_series() -> None:
     """All series exist from the start: no names of a fleet, no growth."""
     async with running(service_of()) as service:
         before = set(await scrape(service))
@@ -334,7 +334,7 @@ def test_names_follow_prometheus_conventions() -> None:
 
 
 @in_loop
-async def test_every_metric_has_a_reading() -> None:
+async def test_each_metric_has_a_value() -> None:
     async with running(service_of()) as service:
         readings = await service.metrics.collect(service._parts)
     assert [reading.meter for reading in readings] == list(metric_definitions.METERS)

@@ -39,9 +39,7 @@ def listener_at(place: str, folder: Path) -> socket.socket:
 
 @pytest.mark.parametrize("place", ["127.0.0.1", "0.0.0.0", "::1", "::", "unix"])
 @in_loop
-async def test_a_listener_that_is_served_takes_connections(
-    place: str, tmp_path: Path
-) -> None:
+async def test_served_listener_accepts_connections(place: str, tmp_path: Path) -> None:
     door = Door(Limits(), monotonic=lambda: 0.0)
     with listener_at(place, tmp_path) as listener:
         own = OwnListener(listener, door)

@@ -189,7 +189,7 @@ async def test_refusal_affects_only_its_caller() -> None:
 
 
 @in_loop
-async def test_posts_that_wait_together_are_one_transaction() -> None:
+async def test_waiting_posts_share_one_transaction() -> None:
     async with bed(Policy()) as made:
         event_id = await announced(made)
         async with held_up(made):
@@ -203,7 +203,7 @@ async def test_posts_that_wait_together_are_one_transaction() -> None:
 
 
 @in_loop
-async def test_first_requests_that_wait_together_enable_together() -> None:
+async def test_waiting_first_requests_are_enabled_together() -> None:
     async with bed() as made:
         async with held_up(made):
             asked = asyncio.gather(
@@ -235,7 +235,7 @@ async def test_error_of_a_request_reaches_only_its_caller() -> None:
 
 
 @in_loop
-async def test_timers_and_reports_run_by_themselves() -> None:
+async def test_timers_and_reports_run_without_requests() -> None:
     async with bed() as made:
         await made.runner.enable("web_0")
         await made.order(freeze)
@@ -251,7 +251,7 @@ def _all(made: Bed) -> list[Operation]:
 
 
 @in_loop
-async def test_a_full_inbox_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_inbox_refuses_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "QUEUE_MAX", 2)
     async with bed() as made, held_up(made):
         waiting = [asyncio.create_task(made.runner.enable("web_0")) for _ in range(2)]
@@ -265,7 +265,7 @@ async def test_a_full_inbox_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @in_loop
-async def test_waiting_tasks_are_done_at_a_stop_and_no_later_ones() -> None:
+async def test_stop_finishes_waiting_tasks_and_accepts_no_new_ones() -> None:
     async with bed() as made:
         async with held_up(made):
             last = asyncio.create_task(made.order(freeze))
@@ -319,7 +319,7 @@ async def test_failure_ends_the_thread_and_all_waiting_tasks(
 
 
 @in_loop
-async def test_a_failure_in_a_timer_ends_the_thread_too() -> None:
+async def test_timer_failure_ends_the_thread() -> None:
     async with bed() as made:
         made.store.failure = StoreError("disk full")
         made.runner.wake()
@@ -328,7 +328,7 @@ async def test_a_failure_in_a_timer_ends_the_thread_too() -> None:
 
 
 @in_loop
-async def test_locked_store_delays_tasks_and_ends_nothing() -> None:
+async def test_locked_store_only_delays_tasks() -> None:
     async with bed(Policy()) as made:
         event_id = await announced(made)
         made.store.failure = ConflictError("another writer")

@@ -385,7 +385,7 @@ async def test_port_in_use_is_reported_and_retried(
 
 
 @in_loop
-async def test_many_services_live_in_one_process() -> None:
+async def test_services_in_one_process_are_independent() -> None:
     async with running(service_of()) as one, running(service_of()) as other:
         assert one.admin_address != other.admin_address
         await document(one, "web_0")
@@ -426,7 +426,7 @@ async def test_invalid_fleet_file_prevents_the_first_start(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_files_of_secrets_must_be_there(tmp_path: Path) -> None:
+async def test_missing_or_empty_secret_file_is_refused(tmp_path: Path) -> None:
     missing, empty = str(tmp_path / "missing"), tmp_path / "empty"
     empty.write_text("")
     with pytest.raises(TokenFileError):

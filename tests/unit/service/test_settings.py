@@ -55,7 +55,7 @@ def test_defaults_apply_without_sources() -> None:
     assert {row.origin for row in describe(settings)} == {"default"}
 
 
-def test_a_flag_beats_the_environment_beats_the_file(file: Path) -> None:
+def test_flags_override_variables_and_variables_override_the_file(file: Path) -> None:
     file.write_text(
         '[metadata]\nlisten = "127.0.0.1:1"\nrate_limit = 7\n'
         'disable_after = "2h"\n[driver.simulated]\nfreeze = "3s"\n'
@@ -235,7 +235,7 @@ def test_conflicting_settings_are_named_once(
 
 
 @pytest.mark.parametrize("text", ["nan", "x", "-1", "0", "inf"])
-def test_a_number_from_a_text_is_bounded_too(text: str) -> None:
+def test_number_from_text_is_bounded(text: str) -> None:
     with pytest.raises(SettingsError):
         load(timing__speed=text)
 
@@ -271,7 +271,7 @@ def test_api_on_a_public_address_needs_tokens() -> None:
     load(admin__listen="0.0.0.0:8200", admin__token_file="token")
 
 
-def test_speed_divides_notices_impacts_recovery_and_holds_and_nothing_else() -> None:
+def test_speed_divides_only_notices_impacts_recovery_and_holds() -> None:
     settings = load(timing__speed="60", timing__terminate_notice="5m")
     found = policy(settings)
     assert found.freeze_notice == found.reboot_notice == 15 * SECOND
@@ -290,7 +290,7 @@ def test_speed_divides_notices_impacts_recovery_and_holds_and_nothing_else() -> 
     assert found.retention == 30 * DAY
 
 
-def test_a_program_is_a_text_outside_a_file(file: Path) -> None:
+def test_program_can_be_set_as_text(file: Path) -> None:
     settings = load(
         driver__command__freeze="/bin/sh -c 'sleep 1' x {vm}",
         driver__command__abortable="freeze reboot",
@@ -309,7 +309,7 @@ def test_a_program_is_a_text_outside_a_file(file: Path) -> None:
             load(driver__command__freeze=wrong)
 
 
-def test_faults_are_a_text_with_commas_outside_a_file(file: Path) -> None:
+def test_faults_can_be_set_as_comma_separated_text(file: Path) -> None:
     text = "reboot fail times=2, any stall vm=web_0"
     settings = load(driver__simulated__faults=text)
     assert settings.simulated.faults == tuple(text.split(", "))
@@ -356,7 +356,7 @@ def test_reference_page_lists_exactly_the_settings(
         assert found == value_of(Settings(), name), name
 
 
-def test_the_page_marks_what_speed_divides() -> None:
+def test_page_marks_the_settings_that_speed_divides() -> None:
     marked = set(
         re.findall(r"^\| `([a-z_.]+)` \| \S+ \| ÷", PAGE.read_text(), re.MULTILINE)
     )
@@ -384,7 +384,7 @@ def test_the_page_marks_what_speed_divides() -> None:
 WEBHOOK = '[[webhook]]\nname = "a"\nurl = "https://h.example"\nsecret_file = "k"\n'
 
 
-def test_webhooks_are_tables_of_the_file(file: Path) -> None:
+def test_webhooks_are_read_from_tables_of_the_file(file: Path) -> None:
     file.write_text(
         f'[log]\nlevel = "info"\n{WEBHOOK}[[webhook]]\nname = "b"\ntenant = "shop"\n'
         'url = "http://user:s3cret@[::1]:8300/x?token=s3cret"\nsecret_file = "k"\n'
@@ -445,7 +445,7 @@ def test_webhooks_are_tables_of_the_file(file: Path) -> None:
         (f"{WEBHOOK}[webhook.more]\n", [":5: webhook.more: there is no such setting"]),
     ],
 )
-def test_each_mistake_in_a_webhook_has_its_line(
+def test_webhook_mistake_is_reported_with_its_line(
     file: Path, text: str, expected: list[str]
 ) -> None:
     found = problems(file, text)
@@ -455,7 +455,7 @@ def test_each_mistake_in_a_webhook_has_its_line(
         assert "s3cret" not in line
 
 
-def test_http_needs_this_machine_or_insecure(file: Path) -> None:
+def test_http_url_must_be_local_or_marked_insecure(file: Path) -> None:
     for host in ("localhost", "127.0.0.7:8300", "[::1]"):
         file.write_text(WEBHOOK.replace("https://h.example", f"http://{host}"))
         assert load_settings(file=file, environ={}, flags={}).webhook
@@ -463,7 +463,7 @@ def test_http_needs_this_machine_or_insecure(file: Path) -> None:
     assert load_settings(file=file, environ={}, flags={}).webhook[0].insecure
 
 
-def test_a_switch_is_true_or_false(file: Path) -> None:
+def test_switch_accepts_true_and_false(file: Path) -> None:
     file.write_text("[metadata]\npush = true\n")
     settings = load_settings(file=file, environ={}, flags={})
     assert settings.metadata.push is True
@@ -479,7 +479,7 @@ def test_event_details_are_off_by_default() -> None:
 
 
 @pytest.mark.parametrize("text", ["True", "1", "yes", ""])
-def test_a_switch_is_nothing_else(text: str) -> None:
+def test_switch_rejects_other_values(text: str) -> None:
     with pytest.raises(SettingsError, match="must be true or false"):
         load(metadata__push=text)
 

@@ -25,7 +25,7 @@ async def test_watchers_get_changes_in_order() -> None:
 
 
 @in_loop
-async def test_slow_watcher_must_read_everything_again() -> None:
+async def test_slow_watcher_gets_a_reset() -> None:
     watchers = Watchers()
     slow = watchers.watch()
     for number in range(limits.CHANGES_KEPT + 2):
@@ -57,7 +57,7 @@ async def test_dropped_watcher_is_removed() -> None:
 
 
 @in_loop
-async def test_all_end_when_it_is_closed() -> None:
+async def test_closing_ends_all_watchers() -> None:
     watchers = Watchers()
     watcher = watchers.watch()
     waiting = asyncio.ensure_future(_rest(watcher))

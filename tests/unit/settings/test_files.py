@@ -19,7 +19,7 @@ from forewarn.testing.kit.files import text_of
 ZERO = Path("/dev/zero")
 
 
-def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+def test_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"12345")
     assert read_file(file, most=5) == b"12345"
@@ -45,7 +45,7 @@ def test_pipe_is_read_only_for_commands(tmp_path: Path) -> None:
         read_file(pipe, most=5, pipes=False)
 
 
-def test_the_empty_device_is_an_empty_file() -> None:
+def test_null_device_is_read_as_an_empty_file() -> None:
     assert read_file(Path(os.devnull), most=0) == b""
 
 
@@ -68,7 +68,7 @@ READERS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("reader", READERS)
-def test_no_reader_reads_a_device(reader: str) -> None:
+def test_every_reader_refuses_a_device(reader: str) -> None:
     with pytest.raises(Exception, match="it is a device, and must be a regular file"):
         READERS[reader]()
 
@@ -90,7 +90,7 @@ COMMANDS = {
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_command_reports_it_at_once(
+def test_command_refuses_a_device_immediately(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = COMMANDS[command]

@@ -36,7 +36,9 @@ from forewarn.settings.forms import (
         (Option(form=Forms.NAMES, may_be_empty=True), [], ()),
     ],
 )
-def test_value_of_file_is_read(option: Option, written: object, value: object) -> None:
+def test_value_from_file_is_read(
+    option: Option, written: object, value: object
+) -> None:
     assert from_toml(option, written) == value
 
 
@@ -88,7 +90,7 @@ def test_invalid_value_is_refused_with_a_message(
         (Option(form=Forms.TEXT), "a"),
     ],
 )
-def test_value_of_flag_is_shown_as_it_was_written(option: Option, text: str) -> None:
+def test_value_of_flag_is_shown_as_written(option: Option, text: str) -> None:
     assert shown(option, from_text(option, text)) == text
 
 
@@ -122,10 +124,10 @@ def test_invalid_flag_is_refused(form: Form, text: str, fault: str) -> None:
         (Option(form=Forms.TEXT), ""),
     ],
 )
-def test_reference_has_the_bounds(option: Option, told: str) -> None:
+def test_reference_shows_the_bounds(option: Option, told: str) -> None:
     assert bounds_of(option) == told
 
 
-def test_no_value_is_shown_as_nothing() -> None:
+def test_missing_value_is_shown_as_empty_text() -> None:
     assert shown(Option(form=Forms.DURATION), None) == ""
     assert flag_of("log.level") == "--log-level"

@@ -83,7 +83,7 @@ x.y = {}
         (2, "zone", 42),
     ],
 )
-def test_a_key_is_found_among_awkward_text(index: int, key: str, line: int) -> None:
+def test_key_is_found_in_awkward_text(index: int, key: str, line: int) -> None:
     tomllib.loads(AWKWARD)
     assert line_of(Lines(AWKWARD), "vm", index, key) == line
 
@@ -92,11 +92,11 @@ def test_a_key_is_found_among_awkward_text(index: int, key: str, line: int) -> N
     ("name", "line"),
     [("title", 2), ("quoted root", 3), ("numbers", 7), ("vm", 12), ("plain", 40)],
 )
-def test_a_name_of_the_top_level_is_found(name: str, line: int) -> None:
+def test_top_level_name_is_found(name: str, line: int) -> None:
     assert Lines(AWKWARD).line(name) == line
 
 
-def test_windows_line_ends_count_once() -> None:
+def test_windows_line_ending_counts_as_one() -> None:
     text = '[[vm]]\r\nname = "a"\r\n\r\n[[vm]]\r\nhost = """x\r\ny"""\r\nname = "b"'
     lines = Lines(text)
     assert lines.line("vm.2.name") == 7
@@ -131,12 +131,12 @@ vm = [
         (3, "name", 9),
     ],
 )
-def test_tables_in_a_list_have_lines_too(index: int, key: str, line: int) -> None:
+def test_inline_tables_in_a_list_have_lines(index: int, key: str, line: int) -> None:
     # TOML 1.0 allows inline tables only on one line; the index accepts more.
     assert line_of(Lines(INLINE), "vm", index, key) == line
 
 
-def test_a_part_of_a_table_that_never_began_is_of_the_top_level() -> None:
+def test_subtable_of_a_missing_table_has_the_first_line() -> None:
     lines = Lines("[vm.tags]\nrole = 'x'\n")
     assert lines.line("vm") == 1
 
@@ -197,7 +197,7 @@ def test_every_key_of_a_written_file_is_found(
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_tables_are_counted() -> None:
+def test_lines_of_a_hundred_thousand_tables_are_counted() -> None:
     text = "".join(f'[[vm]]\nname = "v{n}"\nhost = "h"\n\n' for n in range(100_000))
     assert Lines(text).line("vm.100000.host") == 399_999
 

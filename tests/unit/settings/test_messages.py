@@ -49,7 +49,7 @@ def told(name: str, text: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_messages_about_an_invalid_file(
+def test_invalid_file_gets_the_expected_message(
     name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     file = CASES / f"{name}.txt"

@@ -100,12 +100,12 @@ def test_later_source_replaces_an_earlier_one() -> None:
         ),
     ],
 )
-def test_problem_has_its_line_and_key(text: str, told: str) -> None:
+def test_problem_is_reported_with_line_and_key(text: str, told: str) -> None:
     [problem] = read(text).problems
     assert str(problem).startswith(told)
 
 
-def test_invalid_flag_is_named() -> None:
+def test_invalid_flag_is_reported_by_name() -> None:
     reader = read("")
     assert reader.is_blank
     reader.read_flags({"log.level": "inf", "log.levl": "x"})

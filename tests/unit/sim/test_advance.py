@@ -100,7 +100,7 @@ def parts_of(whole: Micros, cuts: Sequence[float]) -> list[Micros]:
 @KINDS
 @EXAMPLES
 @hypothesis.given(phase=PHASES, notice=NOTICES, cuts=PARTS)
-def test_a_notice_is_over_when_its_length_has_passed(
+def test_notice_ends_when_its_length_has_passed(
     kind: str, phase: Micros, notice: Micros, cuts: list[float]
 ) -> None:
     async def story() -> None:
@@ -124,7 +124,7 @@ def test_a_notice_is_over_when_its_length_has_passed(
 @KINDS
 @EXAMPLES
 @hypothesis.given(phase=PHASES, notice=NOTICES)
-def test_a_whole_life_is_over_when_its_length_has_passed(
+def test_event_ends_when_its_total_length_has_passed(
     kind: str, phase: Micros, notice: Micros
 ) -> None:
     async def story() -> None:
@@ -151,7 +151,7 @@ def maintain_two(work: Work) -> object:
 @KINDS
 @EXAMPLES
 @hypothesis.given(phase=PHASES, order=st.sampled_from([reboot, maintain_two]))
-def test_the_notice_of_an_order_is_over_then_too(
+def test_notice_of_each_request_ends_when_its_length_has_passed(
     kind: str, phase: Micros, order: Callable[[Work], object]
 ) -> None:
     async def story() -> None:
@@ -168,7 +168,7 @@ def test_the_notice_of_an_order_is_over_then_too(
     asyncio.run(story())
 
 
-def test_the_notice_of_an_operation_that_is_forgotten_ends_at_not_before() -> None:
+def test_notice_of_a_forgotten_operation_ends_at_not_before() -> None:
     async def story() -> None:
         stage = begun("virtual", MILLISECOND)
         freeze(stage, MINUTE)

@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Request, list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_request_is_judged_by_itself(case: str) -> None:
+def test_deviations_of_a_single_request_are_found(case: str) -> None:
     request, wanted = CASES[case]
     found = deviations.inspect(request, routes.route(request))
     assert [each.name for each in found] == wanted
@@ -78,14 +78,14 @@ def judged(
     return [each.name for each in found]
 
 
-def test_a_second_approval_is_one_too_many() -> None:
+def test_second_approval_is_a_deviation() -> None:
     judge = inspector()
     assert judged(judge, post(approval(EVENT_ID))) == []
     assert judged(judge, post(approval(EVENT_ID))) == ["again"]
     assert judged(judge, post(approval(EVENT_ID.lower())), vm="w1") == ["unnamed"]
 
 
-def test_an_approval_whose_answer_was_lost_may_be_repeated() -> None:
+def test_approval_with_a_lost_response_can_be_repeated() -> None:
     judge = inspector()
     request = post(approval(EVENT_ID))
     assert judged(judge, request, given=answers.FAULT) == []
@@ -94,7 +94,7 @@ def test_an_approval_whose_answer_was_lost_may_be_repeated() -> None:
     assert judged(judge, request) == ["again"]
 
 
-def test_an_event_may_be_foreign_or_unknown() -> None:
+def test_foreign_and_unknown_events_are_distinguished() -> None:
     for event_id, name in ((FOREIGN_ID, "foreign-event"), (OTHER_ID, "unknown-event")):
         refusal = answers.error(400, f"EventId {event_id} is not in this VM's document")
         request = post(approval(EVENT_ID, event_id))
@@ -117,7 +117,7 @@ def test_changed_request_of_a_poller_is_judged_again() -> None:
     assert judged(judge, right, at=2) == []
 
 
-def test_each_deviation_reads_well() -> None:
+def test_each_deviation_has_a_readable_text() -> None:
     (found,) = deviations.inspect(get(metadata="no"), answers.HEADER_MISSING)
     assert str(found) == (
         "`Metadata: true` is missing, repeated or has another value (1.6): it was 'no'"

@@ -95,7 +95,7 @@ class Watch:
 @pytest.mark.parametrize("speed", [60, 600, 1_000_000])
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @in_loop
-async def test_a_poll_a_second_sees_the_event_approves_in_time_and_sees_it_started(
+async def test_client_polling_each_second_approves_in_time_and_sees_the_start(
     step: str, speed: float
 ) -> None:
     watch = Watch(step=step, speed=speed)
@@ -113,9 +113,7 @@ async def test_a_poll_a_second_sees_the_event_approves_in_time_and_sees_it_start
 
 
 @in_loop
-async def test_a_notice_that_is_short_anyway_is_neither_divided_nor_lengthened() -> (
-    None
-):
+async def test_short_notice_is_not_changed_by_the_speed() -> None:
     short = 'event = { type = "Preempt", vms = "web_0", notice = "2s" }'
     watch = Watch(step=short, speed=60)
     watch.wait(3 * SECOND)
@@ -129,7 +127,7 @@ async def test_a_notice_that_is_short_anyway_is_neither_divided_nor_lengthened()
 
 
 @in_loop
-async def test_a_virtual_clock_divides_exactly() -> None:
+async def test_virtual_clock_divides_without_a_floor() -> None:
     setup = setup_for([scenario('[[step]]\nsay = "hello"\n')], speed=60)
     exact, floored = virtual_stage(setup), running_stage(setup)
     assert exact.engine.policy.preempt_notice == SECOND // 2
@@ -153,7 +151,7 @@ async def test_a_virtual_clock_divides_exactly() -> None:
         (0, 60, 5, 0),
     ],
 )
-def test_a_speed_divides_down_to_the_floor(
+def test_speed_divides_a_duration_down_to_the_floor(
     duration: float, speed: float, floor: float, found: float
 ) -> None:
     assert divided(round(duration * MINUTE), speed, floor=round(floor * MINUTE)) == (
@@ -161,7 +159,7 @@ def test_a_speed_divides_down_to_the_floor(
     )
 
 
-def test_a_file_s_speed_is_kept_apart_from_a_name_s() -> None:
+def test_speed_of_the_file_and_of_an_alias_are_separate() -> None:
     text = 'aliases = [{ name = "Quick", speed = 9 }]\nspeed = 600\n'
     found = scenario(text + '[[step]]\nsay = "hello"\n')
     assert (found.own_speed, found.speed) == (600, None)

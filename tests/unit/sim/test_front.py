@@ -95,7 +95,7 @@ def names(seen: Sequence[Seen]) -> list[list[str]]:
     return [[each.name for each in one.deviations] for one in seen]
 
 
-def test_each_request_is_in_the_journal_with_its_number_and_its_time() -> None:
+def test_journal_records_each_request_with_number_and_time() -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)
@@ -127,7 +127,7 @@ def test_unchanged_repeated_requests_are_not_reported() -> None:
     run(story)
 
 
-def test_a_client_that_hurries_is_found_out_once_in_a_second() -> None:
+def test_too_frequent_polling_is_reported_once_per_second() -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)
@@ -161,7 +161,7 @@ FAULTS: dict[str, Callable[[Bench], object]] = {
 
 
 @pytest.mark.parametrize("how", FAULTS)
-def test_a_fault_befalls_the_next_request(how: str) -> None:
+def test_fault_affects_the_next_request(how: str) -> None:
     async def story() -> None:
         bench = Bench()
         talk = await poll(bench)
@@ -218,7 +218,7 @@ def test_a_request_counts_once_against_the_limit_of_a_vm() -> None:
     run(story)
 
 
-def test_connections_of_a_vm_keep_one_order() -> None:
+def test_requests_on_all_connections_of_a_vm_keep_their_order() -> None:
     async def story() -> None:
         bench = Bench()
         one, two = await poll(bench), await poll(bench)

@@ -46,7 +46,7 @@ def see(
     return seen
 
 
-def test_the_oldest_goes_for_the_newest_and_is_counted() -> None:
+def test_full_journal_drops_and_counts_the_oldest_requests() -> None:
     journal = Journal(most=3)
     for _ in range(5):
         see(journal)
@@ -57,7 +57,7 @@ def test_the_oldest_goes_for_the_newest_and_is_counted() -> None:
     assert see(journal).number == 6
 
 
-def test_questions_narrow_each_other() -> None:
+def test_journal_filters_can_be_combined() -> None:
     journal = Journal()
     first = see(journal)
     lost = see(journal, request=post(approval(EVENT_ID)), genuine=0, at=5)
@@ -157,7 +157,7 @@ def test_listener_is_called_for_each_request() -> None:
     assert told == [1, 2]
 
 
-def test_an_entry_is_a_line_and_an_object() -> None:
+def test_entry_is_shown_as_a_line_and_an_object() -> None:
     seen = see(Journal(), genuine=0, found=HEADER)
     assert str(seen) == (
         "1970-01-01T00:00:00Z web_0: GET /metadata/scheduledevents?"
@@ -172,7 +172,7 @@ def test_an_entry_is_a_line_and_an_object() -> None:
     assert "a connection -> no answer" in str(refused)
 
 
-def test_deeds_are_kept_though_the_requests_go() -> None:
+def test_evidence_is_kept_after_its_requests_are_dropped() -> None:
     journal = Journal(most=2)
     bad = see(journal, found=HEADER, at=1)
     good = see(journal, request=post(approval(EVENT_ID)), at=2)
@@ -190,7 +190,7 @@ def test_deeds_are_kept_though_the_requests_go() -> None:
     assert journal.deviations() == journal.approvals() == []
 
 
-def test_of_many_deeds_the_first_and_the_latest_are_kept() -> None:
+def test_first_and_latest_evidence_is_kept() -> None:
     evidence = Evidence(most=2)
     journal = Journal()
     for at, vm in enumerate(["web_0", "web_0", "web_0", "web_1", "web_0"]):

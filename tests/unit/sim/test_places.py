@@ -16,7 +16,7 @@ def test_ports_count_up_from_the_first() -> None:
     assert len(places) == 65_536 - 9000
 
 
-def test_the_system_chooses_where_the_port_is_nought() -> None:
+def test_system_chooses_the_port_if_it_is_0() -> None:
     places = parse_places("127.0.0.1:0")
     assert places.at(0) == places.at(7) == ("127.0.0.1", 0)
 
@@ -28,7 +28,7 @@ def test_a_network_gives_each_vm_an_address() -> None:
     assert len(places) == 6
 
 
-def test_an_ipv6_listener_stands_in_brackets() -> None:
+def test_ipv6_address_is_written_in_brackets() -> None:
     assert parse_places("[::1]:8301").at(1) == ("::1", 8302)
 
 
@@ -41,5 +41,5 @@ def test_invalid_address_is_refused(text: str) -> None:
     assert "127.0.0.1:8301" in refused.value.hint
 
 
-def test_the_usual_places_are_on_this_machine_only() -> None:
+def test_default_addresses_are_local() -> None:
     assert Places().at(0) == ("127.0.0.1", 8301)

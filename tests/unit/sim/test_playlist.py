@@ -27,26 +27,24 @@ from tests.support.loops import in_loop
         ("a + b + c", [["a", "b", "c"]]),
     ],
 )
-def test_a_plus_joins_what_stands_beside_it(
-    words: str, rounds: list[list[str]]
-) -> None:
+def test_plus_joins_adjacent_names(words: str, rounds: list[list[str]]) -> None:
     assert rounds_of(words.split()) == rounds
 
 
 @pytest.mark.parametrize("words", ["+", "+ a", "a +", "a + + b"])
-def test_a_plus_needs_both_its_sides(words: str) -> None:
+def test_plus_needs_a_name_on_both_sides(words: str) -> None:
     with pytest.raises(BadRequestError):
         rounds_of(words.split())
 
 
-def test_a_world_without_a_scenario_has_the_usual_fleet() -> None:
+def test_world_without_a_scenario_has_the_default_fleet() -> None:
     terms = PlayOptions(vms=5, profile=Profile.STRICT).terms([])
     assert terms.setup.fleet.count("[[vm]]") == 5
     assert terms.setup.speed == 60
     assert terms.profile is Profile.STRICT
 
 
-def test_a_name_may_bring_its_speed_unless_another_is_asked_for() -> None:
+def test_speed_of_a_name_applies_unless_another_is_requested() -> None:
     usual, fast = (
         builtin.find("live-migration"),
         builtin.find("Live Migration Dev Timing"),
@@ -57,7 +55,7 @@ def test_a_name_may_bring_its_speed_unless_another_is_asked_for() -> None:
     assert PlayOptions(speed=2).terms([fast]).setup.speed == 2
 
 
-def test_a_fleet_of_ones_own_takes_the_place_of_the_usual_one() -> None:
+def test_custom_fleet_replaces_the_default_one() -> None:
     text = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
     options = PlayOptions(fleet=text)
     assert options.terms([]).setup.fleet == text

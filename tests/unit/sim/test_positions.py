@@ -65,7 +65,7 @@ def asked(port: int) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_vms_of_other_names_are_at_the_same_addresses_in_their_order(
+def test_renamed_vms_keep_the_addresses_in_order(
     loop: LoopThread,
 ) -> None:
     with simulation(loop, played("live-migration")) as found:
@@ -115,7 +115,7 @@ def test_position_without_a_vm_returns_404_with_the_reason(loop: LoopThread) -> 
         assert asked(vacant)[0] == 200
 
 
-def test_a_vm_that_was_removed_leaves_its_position_to_itself(loop: LoopThread) -> None:
+def test_position_of_a_removed_vm_is_not_reused(loop: LoopThread) -> None:
     with simulation(loop, fleet("a", "b")) as found:
         before = ports(found)
         found.sim("vms/b", method="DELETE")
@@ -223,7 +223,7 @@ def test_no_client_is_refused_during_a_change_of_worlds(loop: LoopThread) -> Non
         assert set(statuses) == {200}
 
 
-def test_each_address_is_looked_at_once_however_many_there_are(
+def test_each_address_is_checked_once(
     loop: LoopThread,
 ) -> None:
     looked_at: list[Address] = []

@@ -3,7 +3,7 @@
 from forewarn.sim.profiles import Profile, settings_of
 
 
-def test_the_real_one_is_slow_to_begin_and_counts_requests() -> None:
+def test_real_profile_has_first_delays_and_a_rate_limit() -> None:
     assert settings_of(Profile.REAL, speed=1) == {
         "metadata.rate_limit": "5",
         "metadata.first_answer_delay": "1m",
@@ -18,7 +18,7 @@ def test_speed_divides_platform_times_and_not_the_rate_limit() -> None:
     assert settings["metadata.rate_limit"] == "5"
 
 
-def test_to_be_slower_than_life_delays_nothing_more() -> None:
+def test_speed_below_1_does_not_lengthen_delays() -> None:
     slow = settings_of(Profile.REAL, speed=0.01)
     assert slow == settings_of(Profile.REAL, speed=1)
 

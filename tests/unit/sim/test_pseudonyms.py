@@ -42,7 +42,7 @@ def hidden(hide: Pseudonyms, given: Answer) -> Any:
     return json.loads(found.body)
 
 
-def test_a_document_keeps_its_story() -> None:
+def test_pseudonyms_keep_the_structure_of_a_document() -> None:
     hide = Pseudonyms()
     found = hidden(hide, document(EVENT))
     assert found == {
@@ -77,7 +77,7 @@ def test_description_keeps_the_platform_text() -> None:
     )
 
 
-def test_the_underscore_of_the_oldest_version_stays() -> None:
+def test_underscore_of_the_oldest_version_is_kept() -> None:
     hide = Pseudonyms(underscore=True)
     found = hidden(hide, document({**EVENT, "Resources": ["_web_0", "web_0"]}))
     assert found["Events"][0]["Resources"] == ["_vm_1", "vm_1"]
@@ -104,7 +104,7 @@ def test_unparsable_content_is_omitted() -> None:
     )
 
 
-def test_headers_stay_where_their_form_is_known() -> None:
+def test_headers_of_known_form_are_kept() -> None:
     found = Pseudonyms()(
         answer(
             b"payroll-7",
@@ -143,7 +143,9 @@ values = st.recursive(
 @hypothesis.given(
     st.lists(st.dictionaries(st.sampled_from([*EVENT, SECRET]), values)), values
 )
-def test_a_secret_never_stays(events: list[dict[str, Any]], other: Any) -> None:
+def test_secret_is_removed_from_every_body(
+    events: list[dict[str, Any]], other: Any
+) -> None:
     hide = Pseudonyms()
     for body in (
         {"DocumentIncarnation": other, "Events": events},
@@ -156,7 +158,7 @@ def test_a_secret_never_stays(events: list[dict[str, Any]], other: Any) -> None:
 
 
 @pytest.mark.parametrize("member", [key for key in EVENT if key != "DurationInSeconds"])
-def test_no_member_is_a_way_out(member: str) -> None:
+def test_secret_is_removed_from_every_member(member: str) -> None:
     for secret in (SECRET, SECRET.lower(), f"{SECRET} {SECRET}"):
         found = Pseudonyms()(document({**EVENT, member: secret}))
         assert isinstance(found, Answer)

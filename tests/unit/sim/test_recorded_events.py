@@ -25,7 +25,7 @@ def take(events: RecordedEvents, at: Micros, *shown: dict[str, Any]) -> None:
     events.take(document(1, *shown).body, at=at)
 
 
-def test_an_event_is_as_it_is_shown() -> None:
+def test_recorded_event_has_the_values_of_its_document() -> None:
     events = recorded()
     take(events, START, event(vms=["web_0", "web_1"]))
     [found] = events.live
@@ -63,7 +63,7 @@ AFTERWARDS = {
 
 
 @pytest.mark.parametrize(("before", "now", "at"), AFTERWARDS)
-def test_each_document_decides_how_an_event_stands(
+def test_each_document_sets_the_status_of_an_event(
     before: str, now: str, at: Micros
 ) -> None:
     events = recorded()
@@ -100,7 +100,7 @@ def test_an_approval_counts_while_an_event_is_scheduled(shown: str) -> None:
     assert (found.approved_by, found.approved_at) == approved
 
 
-def test_one_unknown_id_refuses_all() -> None:
+def test_one_unknown_id_rejects_the_whole_approval() -> None:
     events = recorded()
     take(events, START, event())
     refusal = events.approve("web_0", [FREEZE, REBOOT], at=START)
@@ -124,7 +124,7 @@ def test_event_of_unknown_type_can_be_approved() -> None:
     assert events.approve("web_0", [REBOOT], at=START) is None
 
 
-def test_the_names_of_the_preview_have_no_underscore() -> None:
+def test_underscore_of_preview_names_is_removed() -> None:
     content = {"DocumentIncarnation": 1, "Events": [event(vms=["_web_0"])]}
     events = recorded("2017-03-01")
     events.take(json.dumps(content).encode(), at=START)

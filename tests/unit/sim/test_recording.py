@@ -76,7 +76,7 @@ def test_written_recording_reads_back_equal(steps: list[tuple[int, Outcome]]) ->
     assert not found.is_torn
 
 
-def test_an_answer_that_comes_again_is_referred_to() -> None:
+def test_repeated_answer_is_written_as_a_reference() -> None:
     writer = Writer()
     answer = Answer(status=200, headers=(), body=b"x" * 1_000)
     down = Failed(failure=Failure.REFUSED)
@@ -87,7 +87,7 @@ def test_an_answer_that_comes_again_is_referred_to() -> None:
     assert json.loads(lines[-1]) == {"at": 2, "again": 1}
 
 
-def test_a_torn_last_line_is_left_out() -> None:
+def test_incomplete_last_line_is_ignored() -> None:
     whole = read(FIRST, ANSWER)
     assert not whole.is_torn
     for cut in range(1, len(ANSWER) - 2):
@@ -96,7 +96,7 @@ def test_a_torn_last_line_is_left_out() -> None:
         assert torn.moments == whole.moments
 
 
-def test_an_answer_is_served_as_it_came() -> None:
+def test_answer_is_served_as_recorded() -> None:
     answer = Answer(
         status=503,
         reason="Busy",

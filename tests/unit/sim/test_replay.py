@@ -113,7 +113,7 @@ class Player:
 
 
 @in_loop
-async def test_each_document_comes_at_its_time() -> None:
+async def test_each_document_is_served_at_its_time() -> None:
     story = Player(recording((0, shown(1)), (10, shown(2)), (60, shown(3))), exact=True)
     served = [story.ask().payload]
     for seconds in (9.9, 0.1, 49, 1, 500):
@@ -138,7 +138,7 @@ async def test_rest_of_a_cut_recording_starts_at_once() -> None:
 
 
 @in_loop
-async def test_speed_divides_the_time() -> None:
+async def test_speed_divides_the_times_of_a_recording() -> None:
     story = Player(recording((0, shown(1)), (600, shown(2))), speed=60, exact=True)
     story.advance(9.9)
     assert story.ask().payload == shown(1).response().payload
@@ -164,7 +164,7 @@ async def test_matching_etag_gets_304_only_after_the_first_response() -> None:
 
 
 @in_loop
-async def test_dates_are_brought_to_now_and_nothing_else() -> None:
+async def test_only_dates_are_shifted_to_now() -> None:
     due = START + 15 * MINUTE
     answer = shown(1, not_before=due)
     played = recording((0, answer))
@@ -194,14 +194,14 @@ async def test_dates_are_brought_to_now_and_nothing_else() -> None:
         (b"\xff", b"\xff"),
     ],
 )
-def test_a_date_keeps_its_form(written: bytes, now: bytes) -> None:
+def test_shifted_date_keeps_its_format(written: bytes, now: bytes) -> None:
     redating = Redating(then=START, now=NOW)
     answer = Answer(status=200, headers=(), body=b'{"NotBefore" : "%b"}' % written)
     assert redating.answer(answer).body == b'{"NotBefore" : "%b"}' % now
 
 
 @in_loop
-async def test_older_versions_are_made_of_the_recorded_one() -> None:
+async def test_older_versions_are_derived_from_the_recorded_one() -> None:
     played = recording((0, shown(4, not_before=START)), version="2019-08-01")
     story = Player(played, exact=True)
 
@@ -263,7 +263,7 @@ async def test_instance_metadata_contains_the_vm_name() -> None:
 
 
 @in_loop
-async def test_the_rules_of_the_wire_hold() -> None:
+async def test_replay_enforces_the_protocol_rules() -> None:
     story = Player(recording((0, shown(1))))
     headers = {"metadata": ("true",)}
 
@@ -281,7 +281,7 @@ async def test_the_rules_of_the_wire_hold() -> None:
 
 
 @in_loop
-async def test_a_slow_first_answer_is_slow_again() -> None:
+async def test_slow_first_answer_is_replayed_slowly() -> None:
     played = recording((60, shown(1)), took=55 * SECOND)
     story = Player(played, speed=10)
     asked = story.handle(
@@ -293,7 +293,7 @@ async def test_a_slow_first_answer_is_slow_again() -> None:
 
 
 @in_loop
-async def test_a_failure_begins_when_it_was_met() -> None:
+async def test_failure_starts_at_its_recorded_time() -> None:
     failed = Moment(
         at=20 * SECOND, outcome=Failed(failure=Failure.TIMEOUT), took=10 * SECOND
     )
@@ -313,7 +313,7 @@ async def test_a_failure_begins_when_it_was_met() -> None:
 
 
 @in_loop
-async def test_time_may_leap_on_the_clock_of_the_machine() -> None:
+async def test_time_can_be_advanced_on_the_system_clock() -> None:
     due = START + 900 * SECOND
     played = recording((0, shown(1)), (10, shown(2, not_before=due)), (60, shown(3)))
     clock = Running(NOW)

@@ -102,7 +102,7 @@ def test_each_event_that_names_a_client_must_be_approved(
     assert sentence in found[1]
 
 
-def test_a_recording_of_which_no_event_can_be_judged_fails() -> None:
+def test_recording_without_events_to_judge_fails() -> None:
     _, left, found = judged(shown([FREEZES]))
     assert left[0] is Outcome.SKIPPED
     assert found[0] is Outcome.ERROR
@@ -121,12 +121,12 @@ def test_open_event_is_not_judged_before_the_end() -> None:
     assert len(judged(shown([FREEZES], [STARTED]), is_over=False)) == 2
 
 
-def test_where_no_name_is_known_every_event_counts() -> None:
+def test_without_a_client_name_every_event_is_judged() -> None:
     events = shown([event(REBOOT, vms=["prod-7"])], [])
     assert judged(events, own="")[1][0] is Outcome.FAILED
 
 
-def test_other_vms_count_if_they_ask() -> None:
+def test_other_vms_are_judged_if_they_poll() -> None:
     events = shown([event(FREEZE, vms=["web_0", "web_1"])], [])
     assert len(judged(events)) == 2
     assert len(judged(events, asked=["web_0", "web_1"])) == 3

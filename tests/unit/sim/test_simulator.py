@@ -44,7 +44,7 @@ def fresh(running: Simulation) -> Simulation:
     return running
 
 
-def test_an_event_by_hand_goes_through_its_life(fresh: Simulation) -> None:
+def test_custom_event_can_be_moved_through_its_states(fresh: Simulation) -> None:
     made = fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": DAY})
     [event] = fresh.events()
     assert (event["EventType"], event["EventStatus"]) == ("Preempt", "Scheduled")
@@ -57,7 +57,7 @@ def test_an_event_by_hand_goes_through_its_life(fresh: Simulation) -> None:
     assert fresh.ask(fresh.url() + "/metadata/scheduledevents")[0] == 404
 
 
-def test_an_event_without_notice_is_started_when_it_is_first_seen(
+def test_event_without_notice_is_already_started_when_first_seen(
     fresh: Simulation,
 ) -> None:
     order = {"type": "Freeze", "vms": ["web_0"], "notice": "0s", "duration": "5s"}
@@ -66,7 +66,7 @@ def test_an_event_without_notice_is_started_when_it_is_first_seen(
     assert (event["EventStatus"], event["DurationInSeconds"]) == ("Started", 5)
 
 
-def test_a_jump_brings_not_before_nearer(fresh: Simulation) -> None:
+def test_clock_jump_shortens_the_time_to_not_before(fresh: Simulation) -> None:
     fresh.sim("clock", {"do": "pause"})
     fresh.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": DAY})
     before = fresh.document()
@@ -81,7 +81,9 @@ def test_a_jump_brings_not_before_nearer(fresh: Simulation) -> None:
 
 
 @pytest.mark.parametrize("body", [{"do": "jump"}, {"do": "pause", "by": "1s"}])
-def test_only_a_jump_has_a_length(fresh: Simulation, body: dict[str, str]) -> None:
+def test_clock_accepts_a_length_only_for_a_jump(
+    fresh: Simulation, body: dict[str, str]
+) -> None:
     status, answer = fresh.api("sim/clock", body)
     assert (status, answer["kind"]) == (400, "bad-request")
 
@@ -119,7 +121,7 @@ def test_vm_joins_at_a_separate_address_and_leaves(fresh: Simulation) -> None:
         assert (status, answer["problems"][0]["place"]) == (400, key)
 
 
-def test_a_vm_of_a_fleet_file_that_is_applied_gets_an_address_too(
+def test_vm_of_an_applied_fleet_file_gets_an_address(
     fresh: Simulation,
 ) -> None:
     text = fresh.call(lambda simulator: simulator.terms.setup.fleet)
@@ -147,7 +149,7 @@ def test_faults_are_set_listed_and_cleared(fresh: Simulation) -> None:
     assert fresh.api("sim/faults", {"faults": "500", "vms": ["nix"]})[0] == 404
 
 
-def test_the_journal_has_every_request_and_is_read_on(fresh: Simulation) -> None:
+def test_journal_lists_each_request_and_can_be_paged(fresh: Simulation) -> None:
     fresh.document("web_1")
     first = fresh.sim("journal?vm=web_1")
     [seen] = first["requests"]
@@ -161,7 +163,7 @@ def test_the_journal_has_every_request_and_is_read_on(fresh: Simulation) -> None
     assert fresh.sim(f"journal?limit=1&after={page['next']}")["requests"]
 
 
-def test_a_reset_keeps_the_addresses_and_nothing_else(fresh: Simulation) -> None:
+def test_reset_keeps_only_the_addresses(fresh: Simulation) -> None:
     before = fresh.call(lambda simulator: dict(simulator.addresses()))
     fresh.sim("vms", {"name": "late"})
     fresh.api("reboot", {"vms": ["web_1"]})
@@ -232,7 +234,7 @@ def test_deviations_are_reported_and_further_ones_are_counted(
     assert fresh.reporter.deviations >= before + 12
 
 
-def test_the_description_has_the_routes_of_a_simulator(fresh: Simulation) -> None:
+def test_api_description_lists_the_simulator_routes(fresh: Simulation) -> None:
     address = fresh.simulator.admin_address
     assert address is not None
     _, found = fresh.ask(f"http://127.0.0.1:{address[1]}/openapi.json")
@@ -246,7 +248,7 @@ def test_the_description_has_the_routes_of_a_simulator(fresh: Simulation) -> Non
         assert schemas[name]["examples"], name
 
 
-def test_a_simulation_is_turned_by_operators_only(fresh: Simulation) -> None:
+def test_only_operators_can_control_a_simulation(fresh: Simulation) -> None:
     _, made = fresh.api("tokens", {"name": "ci", "tenant": "shop"})
     for path, body in (("clock", None), ("journal", None), ("reset", {})):
         status, answer = fresh.api(f"sim/{path}", body, token=made["token"])
@@ -259,7 +261,7 @@ def test_a_simulation_is_turned_by_operators_only(fresh: Simulation) -> None:
 # Addresses
 
 
-def test_a_port_that_is_taken_is_passed_over_or_an_error(loop: LoopThread) -> None:
+def test_port_in_use_is_skipped_or_an_error(loop: LoopThread) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         places = Places(port=port)
@@ -283,7 +285,7 @@ def test_shortage_of_open_files_is_reported_with_a_hint(loop: LoopThread) -> Non
     assert "`ulimit -n`" in refused.value.hint
 
 
-def test_a_vm_that_cannot_be_served_is_not_added_and_hinders_no_other(
+def test_vm_without_a_free_address_is_not_added_and_blocks_no_other(
     loop: LoopThread,
 ) -> None:
     with socket.create_server(("127.0.9.4", 0)) as taken:
@@ -338,7 +340,7 @@ def served(found: Simulation) -> dict[str, str | None]:
     return {each["vm"]: each["url"] for each in found.sim("vms")["vms"]}
 
 
-def test_operators_find_the_next_port_that_is_free(loop: LoopThread) -> None:
+def test_operator_api_uses_the_next_free_port(loop: LoopThread) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         addresses = Addresses(
@@ -350,7 +352,7 @@ def test_operators_find_the_next_port_that_is_free(loop: LoopThread) -> None:
             assert address[1] > port
 
 
-def test_vms_are_counted_as_people_count(loop: LoopThread) -> None:
+def test_vms_are_ordered_by_the_numbers_in_their_names(loop: LoopThread) -> None:
     addresses = Addresses(vms=Places(host="127.0.7.1", port=0, hosts=20), admin=None)
     text = "".join(
         f'[[host]]\nname = "h{n}"\n[[vm]]\nname = "w_{n}"\nhost = "h{n}"\n'
@@ -361,7 +363,7 @@ def test_vms_are_counted_as_people_count(loop: LoopThread) -> None:
     assert (hosts["w_2"], hosts["w_10"]) == ("127.0.7.3", "127.0.7.11")
 
 
-def test_many_simulators_live_side_by_side(loop: LoopThread) -> None:
+def test_many_simulators_run_in_parallel(loop: LoopThread) -> None:
     with simulation(loop) as one, simulation(loop) as other:
         one.document()
         one.api("reboot", {"vms": ["web_0"]})
@@ -411,7 +413,7 @@ class AskedWhileItStarts(Simulator):
         return super()._is_ours(address)
 
 
-def test_an_address_answers_503_while_the_simulator_starts(loop: LoopThread) -> None:
+def test_address_returns_503_while_the_simulator_starts(loop: LoopThread) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     places = parse_places(f"127.0.87.0/24:{port}")

@@ -27,7 +27,7 @@ def played(commands: str) -> str:
     return play(text, name="story").rpartition("----\n")[2].rstrip("\n")
 
 
-def test_ids_have_names_in_order_of_appearance() -> None:
+def test_ids_are_named_in_order_of_appearance() -> None:
     names = Names()
     event = "D4713D60-C8A7-4639-AB11-67B367A9C378"
 
@@ -48,7 +48,7 @@ def test_moment_text_round_trips(text: str) -> None:
     assert moments.told(moments.meant(text, now=START)) == text
 
 
-def test_a_moment_may_be_counted_from_now() -> None:
+def test_moment_can_be_relative_to_now() -> None:
     assert moments.told(moments.meant("+15m", now=START)) == "00:15:00"
     with pytest.raises(ValueError, match="not a time of the story"):
         moments.meant("soon", now=START)
@@ -81,24 +81,24 @@ def test_a_moment_may_be_counted_from_now() -> None:
         ("crash\nget web_0", "the service is down"),
     ],
 )
-def test_a_mistake_of_the_author_has_its_place(command: str, told: str) -> None:
+def test_mistake_in_a_story_is_reported_with_its_line(command: str, told: str) -> None:
     with pytest.raises(TranscriptError, match=r"^story:6: ") as caught:
         played(command)
 
     assert told in caught.value.message
 
 
-def test_an_unknown_setting_is_a_mistake_too() -> None:
+def test_unknown_setting_is_a_mistake() -> None:
     with pytest.raises(TranscriptError, match="there is no one setting haste"):
         play("policy haste=1\n----\n", name="story")
 
 
-def test_a_fleet_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+def test_missing_fleet_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(TranscriptError, match="there is no fleet none"):
         play("fleet none\n----\n", name="story", folder=tmp_path)
 
 
-def test_a_refusal_is_part_of_the_story() -> None:
+def test_refusal_is_shown_in_the_story() -> None:
     assert played("reboot web_9").startswith("refused: there is no vm 'web_9'")
 
 
@@ -108,7 +108,7 @@ def test_a_fleet_can_be_written_as_toml() -> None:
     assert play(text, name="story").endswith("+ host h1\n")
 
 
-def test_a_fleet_in_few_words_becomes_a_fleet_file() -> None:
+def test_short_fleet_lines_are_converted_to_a_fleet_file() -> None:
     tables = fleet_lines.edit({}, "+ vm web_0 host=h1 spot=true tags='{role=\"web\"}'")
     tables = fleet_lines.edit(tables, "~ vm web_0 address='[\"192.0.2.4\"]' spot=")
 
@@ -118,7 +118,7 @@ def test_a_fleet_in_few_words_becomes_a_fleet_file() -> None:
     )
 
 
-def test_the_trail_of_anything_can_be_shown() -> None:
+def test_history_of_any_subject_can_be_shown() -> None:
     assert played("reboot web_0\nhistory e1").splitlines()[-1] == (
         "00:00:00 operator, event started"
     )

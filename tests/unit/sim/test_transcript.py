@@ -24,7 +24,7 @@ def echo(block: Block) -> str:
     return "\n".join(f"{command} at {block.line}" for command in block.commands)
 
 
-def test_outputs_are_replaced_and_all_else_is_kept() -> None:
+def test_replay_replaces_only_the_outputs() -> None:
     assert (
         replay(TEXT, echo, name="t")
         == """\
@@ -46,7 +46,7 @@ three at 11
     )
 
 
-def test_a_transcript_that_was_replayed_stays_as_it_is() -> None:
+def test_replaying_a_transcript_again_changes_nothing() -> None:
     def again(block: Block) -> str:
         return block.commands[0]
 
@@ -59,7 +59,7 @@ def test_command_without_output_prints_ok() -> None:
     assert replay("quiet\n----\n", lambda _block: "", name="t") == "quiet\n----\nok\n"
 
 
-def test_clauses_are_found() -> None:
+def test_clauses_of_a_transcript_are_listed() -> None:
     assert clauses(TEXT) == ("1.1", "2.10")
 
 

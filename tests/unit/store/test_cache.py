@@ -176,7 +176,7 @@ def test_long_query_results_are_queried_again(
     assert live(store, 99) == live(MemoryStore(), 99)
 
 
-def test_a_record_that_is_replaced_often_is_written_once(store: SqliteStore) -> None:
+def test_record_replaced_repeatedly_is_written_once(store: SqliteStore) -> None:
     store.transact(lambda tx: tx.add(VM))
     written: list[str] = []
     original = store._writer
@@ -217,7 +217,7 @@ def test_record_changed_by_another_connection_is_read_again(store: SqliteStore) 
     assert store.transact(work).revision == 8
 
 
-def test_a_line_of_the_trail_is_never_written_twice(store: SqliteStore) -> None:
+def test_audit_entry_is_never_written_twice(store: SqliteStore) -> None:
     store.transact(lambda tx: tx.add(entry(1)))
 
     def work(tx: Transaction) -> None:
@@ -258,7 +258,7 @@ def test_pending_record_cannot_be_added_again(store: SqliteStore) -> None:
         store.transact(work)
 
 
-def test_an_operation_that_is_changed_before_it_is_sent_is_sent_once(
+def test_operation_changed_before_it_is_sent_is_sent_once(
     store: SqliteStore,
 ) -> None:
     def work(tx: Transaction) -> Operation:
@@ -311,7 +311,7 @@ class Looked:
 
 @pytest.mark.parametrize("query", cache.REMEMBERED, ids=lambda query: query.name)
 @pytest.mark.parametrize("is_live", [True, False])
-def test_an_answer_depends_on_no_other_fields_than_are_said(
+def test_query_result_depends_only_on_the_declared_fields(
     query: kinds.Query[Any], is_live: bool
 ) -> None:
     records: dict[type, Record] = {

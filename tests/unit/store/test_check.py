@@ -56,7 +56,7 @@ class CheckedLives(LivesInFile):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_is_found_in_random_lives() -> None:
+def test_check_finds_no_problem_after_random_operations() -> None:
     run_state_machine_as_test(
         CheckedLives,
         settings=settings(
@@ -398,7 +398,7 @@ def test_conflicting_records_are_found(file: Path, damage: str) -> None:
     assert any(OVERLAPS[damage] in each for each in found), "\n".join(found)
 
 
-def test_a_name_is_free_when_its_token_has_expired(file: Path) -> None:
+def test_name_of_an_expired_token_can_be_reused(file: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute(_token("tk-1", "ci", created=1, expires=5))
         connection.execute(_token("tk-2", "ci", created=5, expires=0))
@@ -407,7 +407,7 @@ def test_a_name_is_free_when_its_token_has_expired(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_every_damage_is_found(file: Path, damage: str) -> None:
+def test_each_kind_of_damage_is_found(file: Path, damage: str) -> None:
     with sqlite3.connect(file) as connection:
         changed = connection.execute(damage).rowcount
     connection.close()
@@ -444,7 +444,7 @@ def test_file_that_is_not_a_store_is_refused(tmp_path: Path, file: Path) -> None
         check(file)
 
 
-def test_every_link_is_looked_at() -> None:
+def test_each_link_is_checked() -> None:
     wanted = {links.noun for codec in CODECS for links in codec.links}
     assert set(queries.parse(queries.read_sql("check.sql"))) == wanted
 
@@ -456,7 +456,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
     return folder.glob(".*")
 
 
-def test_a_backup_is_one_whole_file_for_its_owner(file: Path, tmp_path: Path) -> None:
+def test_backup_is_one_complete_private_file(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     assert backup(file, target) == target.stat().st_size
     assert check(target) == []
@@ -465,7 +465,7 @@ def test_a_backup_is_one_whole_file_for_its_owner(file: Path, tmp_path: Path) ->
     assert not list(tmp_path.glob("copy.db-*"))
 
 
-def test_a_backup_overwrites_nothing(file: Path, tmp_path: Path) -> None:
+def test_backup_does_not_overwrite_a_file(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
     for each in (target, file):

@@ -37,7 +37,7 @@ def hosts_without_the_log(path: Path, folder: Path) -> int:
 
 
 @pytest.mark.parametrize("between", [ROWS, ROWS + 1])
-def test_the_log_is_in_the_file_when_enough_was_written(
+def test_log_is_checkpointed_after_enough_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: int
 ) -> None:
     monkeypatch.setattr(checkpoints, "ROWS_BETWEEN", between)
@@ -56,7 +56,7 @@ def test_the_log_is_in_the_file_when_enough_was_written(
         store.close()
 
 
-def test_commits_count_also_where_they_change_few_rows(
+def test_small_commits_count_towards_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each writes pages of its own to the log."""
@@ -74,7 +74,7 @@ def test_commits_count_also_where_they_change_few_rows(
         store.close()
 
 
-def test_a_log_that_was_left_comes_into_the_file_at_the_next_start(
+def test_leftover_log_is_checkpointed_at_the_next_start(
     tmp_path: Path,
 ) -> None:
     path, left = tmp_path / "store.db", tmp_path / "left.db"
@@ -153,7 +153,7 @@ def test_writer_does_not_wait_for_a_checkpoint_or_start_a_second(
     assert gate.times == 2
 
 
-def test_a_store_that_closes_waits_for_a_checkpoint_and_leaves_one_whole_file(
+def test_closing_store_waits_for_a_checkpoint_and_leaves_one_file(
     gated: tuple[SqliteStore, Gate], tmp_path: Path
 ) -> None:
     store, gate = gated
@@ -169,7 +169,7 @@ def test_a_store_that_closes_waits_for_a_checkpoint_and_leaves_one_whole_file(
     assert hosts_without_the_log(tmp_path / "store.db", tmp_path) == ROWS
 
 
-def test_a_backup_and_a_check_beside_a_checkpoint_see_all_of_it(
+def test_backup_and_check_during_a_checkpoint_see_all_records(
     gated: tuple[SqliteStore, Gate], tmp_path: Path
 ) -> None:
     store, gate = gated
@@ -204,7 +204,7 @@ def test_failed_checkpoint_is_logged_and_the_store_continues(
         store.close()
 
 
-def test_a_system_without_a_thread_to_spare_fails_no_commit(
+def test_commit_succeeds_if_no_checkpoint_thread_can_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def start(_thread: threading.Thread) -> None:
@@ -222,7 +222,7 @@ def test_a_system_without_a_thread_to_spare_fails_no_commit(
         store.close()
 
 
-def test_the_log_goes_into_no_file_that_has_taken_the_stores_name(
+def test_log_is_not_written_into_a_replaced_store_file(
     gated: tuple[SqliteStore, Gate], tmp_path: Path
 ) -> None:
     """A backup restored under a running service keeps its own bytes."""
@@ -243,7 +243,7 @@ def test_the_log_goes_into_no_file_that_has_taken_the_stores_name(
     assert path.read_bytes() == before
 
 
-def test_nothing_is_written_into_a_store_that_has_gone(tmp_path: Path) -> None:
+def test_write_to_a_removed_store_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path)
     try:

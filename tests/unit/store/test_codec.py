@@ -110,17 +110,17 @@ def columns_of(record: object) -> dict[str, Value]:
         ),
     ],
 )
-def test_a_person_can_read_the_rows(record: object, name: str, value: Value) -> None:
+def test_rows_have_readable_values(record: object, name: str, value: Value) -> None:
     assert columns_of(record)[name] == value
     assert decoded(record) == record
 
 
-def test_flags_come_back_as_flags() -> None:
+def test_flags_are_decoded_as_booleans() -> None:
     assert decoded(SCOPE).gpu is True
     assert decoded(SCOPE).implied is False
 
 
-def test_columns_may_stand_in_any_order() -> None:
+def test_columns_can_be_in_any_order() -> None:
     codec = codec_of(VM)
     row = dict(reversed(columns_of(VM).items()))
     assert codec.decoder(list(row))(tuple(row.values())) == VM
@@ -172,9 +172,7 @@ def test_columns_may_stand_in_any_order() -> None:
         (SCOPE, "kind", None),
     ],
 )
-def test_a_row_that_was_not_written_by_us_is_refused(
-    record: object, name: str, value: Value
-) -> None:
+def test_invalid_row_is_refused(record: object, name: str, value: Value) -> None:
     with pytest.raises(StoreError, match=f"row of {type(record).__name__}") as caught:
         decoded(record, **{name: value})
     assert "backup" in caught.value.hint
@@ -197,11 +195,11 @@ def test_a_table_with_other_columns_is_refused(
 
 
 @pytest.mark.parametrize("hint", [float, object, list[str], str | int, dict[str, str]])
-def test_a_field_that_no_column_can_hold_is_found_at_once(hint: Any) -> None:
+def test_field_without_a_column_type_is_refused(hint: Any) -> None:
     with pytest.raises(TypeError, match="no column can hold"):
         column_for(hint)
 
 
-def test_a_guard_names_key_revision_and_state() -> None:
+def test_guard_contains_key_revision_and_state() -> None:
     host = Host(name="h1", revision=3)
     assert codec_of(host).guard(host) == ("h1", 3, "up")

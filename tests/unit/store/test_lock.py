@@ -94,7 +94,7 @@ def test_second_process_is_refused_under_name_of_hard_link(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.system
-def test_refusal_in_same_process_leaves_locks_of_sqlite(path: Path) -> None:
+def test_refusal_in_same_process_keeps_the_sqlite_locks(path: Path) -> None:
     """Closing any descriptor of a file ends the fcntl locks of the whole process."""
     lock = ProcessLock(path)
     # In this journal mode, SQLite locks the database file itself.
@@ -131,7 +131,7 @@ def test_failed_start_releases_both_locks(path: Path) -> None:
         pass
 
 
-def test_files_of_store_are_for_their_owner_only(path: Path) -> None:
+def test_store_files_are_private_to_their_owner(path: Path) -> None:
     before = os.umask(0o022)
     try:
         with opened(path) as store:
@@ -144,7 +144,7 @@ def test_files_of_store_are_for_their_owner_only(path: Path) -> None:
     assert set(modes.values()) == {0o600}, modes
 
 
-def test_mode_of_existing_store_is_left_as_it_is(path: Path) -> None:
+def test_mode_of_existing_store_is_not_changed(path: Path) -> None:
     path.touch()
     path.chmod(0o640)
     with opened(path) as store:

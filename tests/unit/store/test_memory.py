@@ -23,7 +23,7 @@ def test_memory_store_simulates_write_conflicts() -> None:
     assert store.read(lambda reader: len(reader.select(kinds.ALL_TENANTS))) == 1
 
 
-def test_it_gives_up_when_others_always_come_first() -> None:
+def test_transaction_fails_after_repeated_conflicts() -> None:
     asked: list[bool] = []
 
     def always() -> bool:
@@ -37,7 +37,7 @@ def test_it_gives_up_when_others_always_come_first() -> None:
     assert store.read(lambda reader: reader.get(Tenant, "shop")) is None
 
 
-def test_transactions_ended_by_hand_are_not_asked_about() -> None:
+def test_manual_transactions_get_no_simulated_conflict() -> None:
     store = MemoryStore(conflict=lambda: True)
     tx = begin(store)
     tx.add(Tenant(name="shop"))

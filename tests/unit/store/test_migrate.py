@@ -55,7 +55,7 @@ def schema(path: Path) -> list[tuple[object, ...]]:
     return sorted(found, key=repr)
 
 
-def test_an_old_file_becomes_equal_to_a_new_one(tmp_path: Path) -> None:
+def test_migrated_old_file_equals_a_new_one(tmp_path: Path) -> None:
     everything = (*STEPS, NEXT)
     fresh = tmp_path / "fresh.db"
     connection = Connection(fresh, may_make=True)
@@ -79,14 +79,14 @@ def test_a_store_has_the_schema_of_all_steps(tmp_path: Path, path: Path) -> None
     assert schema(path) == schema(stepped)
 
 
-def test_a_step_is_done_once(connection: Connection, path: Path) -> None:
+def test_step_runs_once(connection: Connection, path: Path) -> None:
     bring(connection, path, STEPS)
     before = schema(path)
     bring(connection, path, STEPS)
     assert schema(path) == before
 
 
-def test_a_step_that_fails_leaves_nothing(connection: Connection, path: Path) -> None:
+def test_failed_step_changes_nothing(connection: Connection, path: Path) -> None:
     bring(connection, path, STEPS)
     before = schema(path)
     with pytest.raises(StoreError, match="already exists"):
@@ -95,7 +95,7 @@ def test_a_step_that_fails_leaves_nothing(connection: Connection, path: Path) ->
     bring(connection, path, (*STEPS, NEXT))
 
 
-def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
+def test_newer_file_is_refused_and_not_changed(path: Path) -> None:
     connection = Connection(path, may_make=True)
     bring(connection, path, (*STEPS, NEXT))
     connection.close()
@@ -107,7 +107,7 @@ def test_a_newer_file_is_refused_and_left_as_it_is(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_the_file_of_another_program_is_refused_and_left_as_it_is(path: Path) -> None:
+def test_file_of_another_program_is_refused_and_not_changed(path: Path) -> None:
     database = sqlite3.connect(path)
     database.execute("CREATE TABLE recipes (name TEXT)")
     database.commit()

@@ -10,18 +10,18 @@ from forewarn.store.open import open_store
 from forewarn.store.sqlite import SqliteStore
 
 
-def test_a_store_in_memory() -> None:
+def test_memory_url_opens_a_memory_store() -> None:
     assert isinstance(open_store("memory://"), MemoryStore)
 
 
-def test_a_file_by_its_absolute_path(tmp_path: Path) -> None:
+def test_absolute_path_opens_a_file(tmp_path: Path) -> None:
     store = open_store(f"sqlite:///{tmp_path}/my store #1?.db")
     assert isinstance(store, SqliteStore)
     store.close()
     assert (tmp_path / "my store #1?.db").exists()
 
 
-def test_a_file_by_its_relative_path(
+def test_relative_path_opens_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def test_unsupported_store_url_is_rejected(scheme: str) -> None:
         open_store(f"{scheme}://db.example/forewarn")
 
 
-def test_a_store_in_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_store_in_a_missing_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"there is no directory .*/nowhere"):
         open_store(f"sqlite:///{tmp_path}/nowhere/forewarn.db")
     with pytest.raises(ValueError, match="is a directory: name a file in it"):

@@ -60,7 +60,7 @@ def given(sql: str) -> dict[str, str] | tuple[str, ...]:
     return dict.fromkeys(names, "") if names else ("",) * sql.count("?")
 
 
-def test_every_question_has_a_statement_and_every_statement_a_question() -> None:
+def test_queries_and_statements_match() -> None:
     assert sorted(QUERIES) == sorted(wanted_names())
     assert set(queries.parse(queries.read_sql("queries.sql"))) <= QUERIES.keys()
 
@@ -69,7 +69,7 @@ def test_every_kind_has_a_codec() -> None:
     assert tuple(known.kind for known in CODECS) == kinds.KINDS
 
 
-def test_statements_are_made_of_the_columns() -> None:
+def test_statements_are_built_from_the_columns() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     assert known.get == "SELECT * FROM hosts WHERE name = ?"
     assert known.add == (
@@ -81,7 +81,7 @@ def test_statements_are_made_of_the_columns() -> None:
     )
 
 
-def test_an_update_names_what_changed_and_the_guard() -> None:
+def test_update_contains_the_changed_columns_and_the_guard() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     old = Host(name="h1", revision=3)
     new = replace(old, state=HostState.DOWN, capacity=7, revision=4)
@@ -101,7 +101,7 @@ def test_links_have_the_key_of_their_record(known: codec.Codec[Any]) -> None:
 
 
 @pytest.mark.parametrize("known", CODECS, ids=lambda known: known.noun)
-def test_every_addition_fits_its_table(
+def test_each_insert_fits_its_table(
     database: sqlite3.Connection, known: codec.Codec[Any]
 ) -> None:
     for sql in (known.add, *(links.add for links in known.links)):
@@ -184,11 +184,11 @@ def test_every_table_has_a_comment() -> None:
         "-- name: a\n-- One.\nSELECT 1;\n\n-- name: a\n-- Again.\nSELECT 1;\n",
     ],
 )
-def test_a_file_that_is_not_well_formed_is_refused(text: str) -> None:
+def test_malformed_file_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^a is"):
         queries.parse(text)
 
 
-def test_statements_are_taken_by_name_without_their_comments() -> None:
+def test_statements_are_parsed_by_name_without_comments() -> None:
     text = "-- About.\n\n-- name: a\n-- Say\n-- one.\nSELECT\n  1;\n\n-- name: b\n-- Two.\nSELECT 2;\n"
     assert queries.parse(text) == {"a": "SELECT\n  1;", "b": "SELECT 2;"}

@@ -131,7 +131,7 @@ def test_second_process_gets_the_process_id_of_the_owner(path: Path) -> None:
     assert "Stop that process" in ended.stdout
 
 
-def test_a_second_store_in_this_process_is_refused_too(path: Path) -> None:
+def test_second_store_in_this_process_is_refused(path: Path) -> None:
     link = path.with_name("link.db")
     link.symlink_to(path)
     with opened(path):
@@ -145,7 +145,7 @@ def test_a_second_store_in_this_process_is_refused_too(path: Path) -> None:
 # -- writers -----------------------------------------------------------------------
 
 
-def test_a_writer_waits_a_little_for_another_program(path: Path) -> None:
+def test_writer_waits_briefly_for_another_program(path: Path) -> None:
     with opened(path) as store:
         other = begin(store)
         other.add(HOST)
@@ -165,7 +165,7 @@ def test_a_writer_waits_a_little_for_another_program(path: Path) -> None:
         assert attempts == [1]
 
 
-def test_a_swallowed_failure_is_not_committed(path: Path) -> None:
+def test_transaction_with_a_suppressed_error_is_not_committed(path: Path) -> None:
     with opened(path) as store:
         first, second = begin(store), begin(store)
         first.add(HOST)
@@ -231,7 +231,7 @@ def test_full_disk_is_reported(path: Path) -> None:
         store.transact(lambda tx: tx.add(HOST))
 
 
-def test_a_writer_that_cannot_be_used_again_is_replaced(path: Path) -> None:
+def test_broken_writer_is_replaced(path: Path) -> None:
     with opened(path) as store:
 
         def work(tx: Transaction) -> None:
@@ -262,7 +262,7 @@ def test_file_that_is_not_a_database_is_not_changed(path: Path) -> None:
     assert path.read_text().startswith("name,host")
 
 
-def test_a_damaged_file_is_found_when_it_is_read(path: Path) -> None:
+def test_damaged_file_is_detected_when_read(path: Path) -> None:
     def work(tx: Transaction) -> None:
         for number in range(2000):
             tx.add(replace(HOST, name=f"h{number}", applied="x" * 100))
@@ -279,7 +279,7 @@ def test_a_damaged_file_is_found_when_it_is_read(path: Path) -> None:
         assert "backup" in caught.value.hint
 
 
-def test_a_row_changed_by_hand_is_found_when_it_is_read(path: Path) -> None:
+def test_manually_changed_row_is_detected_when_read(path: Path) -> None:
     with opened(path) as store:
         store.transact(lambda tx: tx.add(HOST))
     database = sqlite3.connect(path)
@@ -290,7 +290,7 @@ def test_a_row_changed_by_hand_is_found_when_it_is_read(path: Path) -> None:
         names(store)
 
 
-def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+def test_missing_directory_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="no directory") as caught:
         SqliteStore(tmp_path / "missing" / "store.db")
     assert str(tmp_path / "missing") in caught.value.message
@@ -304,7 +304,7 @@ def test_directory_instead_of_a_file_is_refused(tmp_path: Path) -> None:
         SqliteStore(Path("/dev/null/store.db"))
 
 
-def test_a_lock_that_cannot_be_written_is_refused(path: Path) -> None:
+def test_unwritable_lock_is_refused(path: Path) -> None:
     path.with_name("store.db.lock").mkdir()
     with pytest.raises(StoreError, match="lock"):
         SqliteStore(path)

@@ -75,7 +75,7 @@ def told(entry: AuditEntry) -> str:
     )
 
 
-def test_migrated_store_is_sound(store: SqliteStore, path: Path) -> None:
+def test_migrated_store_passes_the_check(store: SqliteStore, path: Path) -> None:
     store.close()
     assert check(path) == []
 
@@ -115,7 +115,7 @@ def test_history_of_each_subject_has_the_same_entries(
     assert after == before
 
 
-def test_actors_become_values(store: SqliteStore) -> None:
+def test_actors_are_migrated_to_values(store: SqliteStore) -> None:
     def ask(reader: Reader) -> tuple[set[Actor], set[Actor | None], set[Actor | None]]:
         operations = list(every(reader, kinds.ALL_OPERATIONS))
         events = [
@@ -143,12 +143,12 @@ def test_actors_become_values(store: SqliteStore) -> None:
     assert cancelled == {None, operator("alice"), tenant_user("shop", "ci")}
 
 
-def test_makers_of_tokens_become_values(store: SqliteStore) -> None:
+def test_creators_of_tokens_are_migrated_to_values(store: SqliteStore) -> None:
     tokens = store.read(lambda reader: list(every(reader, kinds.ALL_TOKENS)))
     assert [token.created_by for token in tokens] == [operator("operator")] * 2
 
 
-def test_vm_that_left_is_found_by_its_operation(store: SqliteStore) -> None:
+def test_operation_is_found_by_a_vm_that_left_it(store: SqliteStore) -> None:
     found = store.read(lambda reader: reader.select(kinds.OPERATIONS_OF_VM, "gone_0"))
     assert [operation.left_vms for operation in found] == [("gone_0",)]
 
@@ -170,7 +170,7 @@ def test_messages_for_receivers_keep_their_order_and_approvers(
     assert all(message.message_id < key_of(1, 1) for message in messages)
 
 
-def test_tenant_is_shown_its_own_and_no_operator(store: SqliteStore) -> None:
+def test_tenant_sees_only_its_entries_and_no_operator_names(store: SqliteStore) -> None:
     def ask(reader: Reader) -> list[AuditEntry]:
         return entries(TenantReader(reader, "shop"))
 
@@ -188,7 +188,7 @@ def test_tenant_is_shown_its_own_and_no_operator(store: SqliteStore) -> None:
     }
 
 
-def test_every_operation_is_explained_and_accounted_for(store: SqliteStore) -> None:
+def test_each_operation_can_be_explained_and_accounted(store: SqliteStore) -> None:
     def ask(reader: Reader) -> None:
         now = max(entry.at for entry in entries(reader))
         for each in every(reader, kinds.ALL_OPERATIONS):
@@ -201,7 +201,7 @@ def test_every_operation_is_explained_and_accounted_for(store: SqliteStore) -> N
     store.read(ask)
 
 
-def test_stories_go_on_to_their_end(path: Path) -> None:
+def test_migrated_operations_continue_to_their_end(path: Path) -> None:
     with sqlite3.connect(path) as database:
         [(last,)] = database.execute("SELECT max(at) FROM audit")
     database.close()

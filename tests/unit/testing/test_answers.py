@@ -54,7 +54,7 @@ BODIES = {
 
 @pytest.mark.parametrize("name", BODIES)
 @given(data=st.data())
-def test_an_answer_is_read_however_it_is_cut(name: str, data: st.DataObject) -> None:
+def test_answer_is_read_from_any_two_pieces(name: str, data: st.DataObject) -> None:
     whole = BODIES[name]
     at = data.draw(st.integers(0, len(whole)))
     reader = Reader()
@@ -73,7 +73,7 @@ SIZES = [
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_size_of_a_chunk_is_hexadecimal_digits(size: bytes) -> None:
+def test_chunk_size_must_be_hexadecimal_digits(size: bytes) -> None:
     with pytest.raises(
         BrokenAnswerError, match="the size of a chunk is invalid"
     ) as told:
@@ -91,7 +91,7 @@ LENGTHS = [
 
 
 @pytest.mark.parametrize("value", LENGTHS)
-def test_a_length_is_decimal_digits_once(value: bytes) -> None:
+def test_content_length_must_be_decimal_digits(value: bytes) -> None:
     with pytest.raises(
         BrokenAnswerError, match="its Content-Length is not a number: b'"
     ):
@@ -117,14 +117,14 @@ def test_ambiguous_head_is_rejected(head: bytes) -> None:
     assert told.value.how is How.MALFORMED
 
 
-def test_a_chunk_ends_where_it_says() -> None:
+def test_chunk_longer_than_its_size_is_rejected() -> None:
     for end in (b"\n", b"x\r\n", b"\r\r\n"):
         with pytest.raises(BrokenAnswerError, match="a chunk is longer than its size"):
             read(CHUNKED + b"5\r\nhello" + end + b"0\r\n\r\n")
 
 
 @pytest.mark.parametrize("line", [b"HTTP/1.1 OK", b"HTTP/1.1 +20 OK", b"HTTP/1.1 2_0"])
-def test_a_status_is_three_digits(line: bytes) -> None:
+def test_status_must_be_three_digits(line: bytes) -> None:
     with pytest.raises(NotHttpError, match="no HTTP answer"):
         read(line + b"\r\n\r\n")
 
@@ -184,7 +184,7 @@ def test_answers_without_a_body_ignore_their_length(status: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", [each for each in BODIES if each != "the end"])
-def test_an_answer_that_ends_too_early_is_cut_short(name: str) -> None:
+def test_truncated_answer_is_rejected(name: str) -> None:
     whole = BODIES[name]
     for at in range(1, len(whole)):
         reader = Reader()

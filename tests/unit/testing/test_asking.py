@@ -76,7 +76,7 @@ def flood(wire: socket.socket) -> None:
         wire.sendall(b"x" * 65536)
 
 
-def test_an_answer_is_taken_as_it_is() -> None:
+def test_answer_is_returned_unchanged() -> None:
     busy = says(
         b"HTTP/1.1 503 Busy\r\nserver: x\r\nDate: now\r\nX-Secret: y\r\n"
         b"Retry-After: 3\r\nContent-Length: 5\r\n\r\nl\xffter"
@@ -89,7 +89,7 @@ def test_an_answer_is_taken_as_it_is() -> None:
     )
 
 
-def test_it_asks_as_a_vm_does() -> None:
+def test_request_is_the_same_as_from_a_vm() -> None:
     heard: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -152,7 +152,7 @@ WAYS: dict[str, tuple[Act, Failure]] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_to_fail_has_its_name(way: str) -> None:
+def test_each_failure_has_its_kind(way: str) -> None:
     act, failure = WAYS[way]
     outcome = asked(act)
     assert isinstance(outcome, Failed), outcome
@@ -173,7 +173,7 @@ def test_slow_endpoint_cannot_exceed_the_timeout(act: Act) -> None:
     assert clock.monotonic() - began < 3
 
 
-def test_refused_and_unreachable_endpoints() -> None:
+def test_refused_and_unreachable_endpoints_are_distinguished() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     refused = Asker(f"http://127.0.0.1:{port}", api_version="2020-07-01")
@@ -184,7 +184,7 @@ def test_refused_and_unreachable_endpoints() -> None:
     assert outcome.failure is Failure.UNREACHABLE
 
 
-def test_headers_that_break_the_rules_are_dropped() -> None:
+def test_invalid_headers_are_dropped() -> None:
     outcome = asked(
         says(b"HTTP/1.1 200 O\x01K\r\nServer: a\x02b\r\nETag: 1\r\n folded\r\n\r\n{}")
     )

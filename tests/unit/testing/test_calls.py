@@ -125,7 +125,7 @@ def given(kind: type, name: str, parameter: str, value: object) -> Any:
     return args, kwargs
 
 
-def test_no_call_is_missing_here() -> None:
+def test_test_data_covers_every_call() -> None:
     assert len(CALLS) > 60
     assert {name for kind, name, _ in PARAMETERS if kind is Faults} == {
         *("set", "play", "load", "clear", "counts")
@@ -146,7 +146,7 @@ def test_wrong_value_is_reported_with_its_name(
 
 
 @pytest.mark.parametrize(("kind", "name", "parameter"), PARAMETERS)
-def test_no_value_ends_in_an_error_of_python(
+def test_wrong_value_never_raises_a_python_error(
     fronts: dict[type, Any], kind: type, name: str, parameter: str
 ) -> None:
     call = called(fronts[kind], name)
@@ -163,7 +163,7 @@ def test_no_value_ends_in_an_error_of_python(
 
 
 @pytest.mark.parametrize(("kind", "name"), CALLS)
-def test_a_call_that_cannot_be_bound_shows_how_it_is_written(
+def test_call_with_unknown_argument_shows_its_signature(
     fronts: dict[type, Any], kind: type, name: str
 ) -> None:
     call = called(fronts[kind], name)
@@ -356,14 +356,14 @@ def test_obvious_arguments_need_no_names() -> None:
         world.release(["web_0", "web_1"])
 
 
-def test_rules_have_exact_names(fronts: dict[type, Any]) -> None:
+def test_rules_are_accepted_by_exact_name(fronts: dict[type, Any]) -> None:
     world = fronts[ScheduledEvents]
     for name in RULES:
         world.assert_no_deviations(but=name)
     world.assert_no_deviations(but=[*RULES])
 
 
-def test_help_shows_how_a_call_is_written() -> None:
+def test_help_shows_the_signature_of_a_call() -> None:
     shown = str(inspect.signature(Event.assert_approved))
     assert shown.startswith("(self, by: str = '', *, within: ")
     assert "Fail unless the event is approved" in (

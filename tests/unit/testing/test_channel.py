@@ -48,7 +48,7 @@ def talk() -> Iterator[Talk]:
     talk.worlds.close()
 
 
-def test_a_conversation() -> None:
+def test_channel_answers_a_sequence_of_messages() -> None:
     lines = [
         '{"do":"world","vms":2,"clock":"virtual"}',
         "",
@@ -95,7 +95,7 @@ def test_a_conversation() -> None:
         ({"do": "event", "vms": "web_0", "type": "Reboot", "source": "User"}, "Reboot"),
     ],
 )
-def test_every_order_makes_its_event(
+def test_each_request_creates_its_event(
     talk: Talk, order: dict[str, Any], event_type: str
 ) -> None:
     talk.done("world", clock="virtual")
@@ -112,7 +112,7 @@ def test_request_for_several_vms_has_the_options_of_one_vm(talk: Talk) -> None:
             assert event["Description"] == "Now."
 
 
-def test_where_files_run_out_it_is_the_machines_fault(talk: Talk) -> None:
+def test_shortage_of_open_files_is_reported_as_a_machine_error(talk: Talk) -> None:
     talk.done("world", world="first")
     with no_more_files():
         answer = talk.say("world")
@@ -121,7 +121,7 @@ def test_where_files_run_out_it_is_the_machines_fault(talk: Talk) -> None:
     assert "`ulimit -n`" in answer["hint"]
 
 
-def test_a_scenarios_name_may_say_how_fast_it_is(talk: Talk) -> None:
+def test_scenario_name_can_set_the_speed(talk: Talk) -> None:
     name = "User Reboot Dev Timing"
     talk.done("world", clock="virtual", scenario=name, expect="none")
     talk.done("wait_for_scenario")
@@ -152,7 +152,7 @@ def test_verbs_move_an_event_through_its_statuses(talk: Talk) -> None:
     assert talk.done("assert_status", event=event, status="Cancelled")
 
 
-def test_a_program_is_watched(talk: Talk) -> None:
+def test_requests_of_a_program_can_be_awaited_and_asserted(talk: Talk) -> None:
     [vm] = talk.done("world", vms=1, profile="strict")["vms"]
     program = Program(vm["environment"]["FOREWARN_ENDPOINT"])
     event = talk.done("freeze", vm="web_0")["event"]["EventId"]
@@ -177,7 +177,7 @@ def test_a_program_is_watched(talk: Talk) -> None:
     )
 
 
-def test_time_and_the_fleet_are_the_testers(talk: Talk) -> None:
+def test_test_can_control_time_and_fleet(talk: Talk) -> None:
     talk.done("world", clock="virtual", settings={"timing.recovery": "1m"})
     assert talk.done("now") == {"now": "2030-01-01T00:00:00+00:00"}
     talk.done("pause")
@@ -276,7 +276,9 @@ def test_operator_api_url_is_returned(talk: Talk) -> None:
         ),
     ],
 )
-def test_errors_are_values(talk: Talk, line: str, kind: str, error: str) -> None:
+def test_error_is_returned_as_a_value(
+    talk: Talk, line: str, kind: str, error: str
+) -> None:
     talk.done("world", clock="virtual")
     answer = channel.answer(talk.worlds, line)
     assert (answer["ok"], answer["kind"]) == (False, kind)
@@ -292,7 +294,7 @@ def test_errors_are_values(talk: Talk, line: str, kind: str, error: str) -> None
         ("\ud800.toml", "is not a valid file name"),
     ],
 )
-def test_invalid_file_is_a_value(
+def test_invalid_file_error_is_returned_as_a_value(
     talk: Talk, tmp_path: Path, key: str, name: str, error: str
 ) -> None:
     (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")
@@ -301,7 +303,7 @@ def test_invalid_file_is_a_value(
     assert error in answer["error"]
 
 
-def test_a_world_that_cannot_begin_leaves_the_one_that_stands(talk: Talk) -> None:
+def test_failed_start_of_a_world_keeps_the_current_one(talk: Talk) -> None:
     talk.done("world", clock="virtual", seed=0)
     event = talk.done("reboot", vm="web_0")["event"]["EventId"]
     for wrong in ({"vms": 0}, {"vms": "2"}, {"faults": "nonsense"}, {"vsm": 2}):
@@ -336,7 +338,7 @@ def test_a_recording_is_replayed(talk: Talk, tmp_path: Path) -> None:
     assert talk.say("wait_for_event", type="Reboot", timeout=0)["kind"] == "failed"
 
 
-def test_names_of_rules_are_exact(talk: Talk) -> None:
+def test_names_of_rules_must_match_exactly(talk: Talk) -> None:
     [vm] = talk.done("world", vms=1, profile="strict", but="path")["vms"]
     assert http(f"{vm['url']}/metadata/x")[0] == 404
     answer = talk.say("assert_no_deviations", but=["path-case", "pat"])
@@ -346,7 +348,7 @@ def test_names_of_rules_are_exact(talk: Talk) -> None:
     assert talk.done("assert_no_deviations", but="path") == {}
 
 
-def test_a_fault_may_be_a_number(talk: Talk) -> None:
+def test_fault_can_be_a_number(talk: Talk) -> None:
     [vm] = talk.done("world", vms=1)["vms"]
     talk.done("faults", faults=404)
     assert http(vm["events_url"])[0] == 404
@@ -362,13 +364,13 @@ def test_missing_file_error_names_the_search_directory(talk: Talk) -> None:
     assert answer["hint"] == f"'nowhere.toml' is relative to {Path.cwd()}"
 
 
-def test_no_speed_is_beyond_all_numbers(talk: Talk) -> None:
+def test_infinite_speed_is_refused(talk: Talk) -> None:
     answer = talk.say("world", clock="virtual", speed=int("9" * 400))
     assert answer["kind"] == "refused"
     assert "speed must be a number above 0" in answer["error"]
 
 
-def test_bug_in_forewarn_is_a_value_and_logged(
+def test_bug_in_forewarn_is_returned_as_a_value_and_logged(
     talk: Talk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks(_worlds: Worlds, _message: Message) -> dict[str, Any]:
@@ -409,7 +411,7 @@ def a_line(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.mark.slow
 @hypothesis.given(lines=st.lists(a_line(), max_size=8))
-def test_no_line_ends_the_channel(lines: list[dict[str, Any]]) -> None:
+def test_invalid_line_does_not_end_the_channel(lines: list[dict[str, Any]]) -> None:
     begin = {"do": "world", "clock": "virtual", "vms": 1}
     told: list[str] = []
     channel.serve(map(json.dumps, [begin, *lines]), told.append)
@@ -426,7 +428,7 @@ def test_every_verb_is_documented_with_its_keys() -> None:
     assert told == {name: verb.keys for name, verb in VERBS.items()}
 
 
-def test_a_world_s_vms_have_the_names_that_the_program_gives_them() -> None:
+def test_vms_of_a_world_have_the_requested_names() -> None:
     told: list[str] = []
     begin = {"do": "world", "names": ["zeus", "alpha"], "scenario": "user-reboot"}
     channel.serve([json.dumps({**begin, "expect": "none"})], told.append)
@@ -494,7 +496,7 @@ def test_assertions_about_a_vm_use_its_name(talk: Talk) -> None:
     assert talk.say("assert_approved_nothing", vm="web_0")["kind"] == "failed"
 
 
-def test_an_expectation_of_nothing_is_refused(talk: Talk) -> None:
+def test_expectation_without_a_scenario_is_refused(talk: Talk) -> None:
     for keys in ({"expect": "approved"}, {"scenario": ""}, {"replay": ""}):
         assert talk.say("world", **keys)["kind"] == "refused"
     talk.done("world", scenario=None, expect=None, vms=1)

@@ -40,7 +40,7 @@ def test_closing_a_world_frees_all_resources() -> None:
     gc.collect()
 
 
-def test_closing_a_world_ends_its_waits() -> None:
+def test_closed_world_refuses_calls() -> None:
     with ScheduledEvents() as world:
         event = world.vm("web_0").reboot()
     questions: list[Callable[[], object]] = [
@@ -56,7 +56,7 @@ def test_closing_a_world_ends_its_waits() -> None:
     assert event.id in repr(event)
 
 
-def test_the_loop_ends_with_its_last_lease() -> None:
+def test_loop_ends_with_its_last_lease() -> None:
     shared = SharedLoop()
     before = threading.active_count()
     first = shared.lease()
@@ -91,7 +91,7 @@ def test_closing_a_world_ends_an_awaited_wait() -> None:
     asyncio.run(main())
 
 
-def test_a_test_that_waits_no_longer_is_cancelled_as_ever() -> None:
+def test_cancelled_wait_raises_cancelled_error() -> None:
     async def main() -> None:
         with ScheduledEvents(clock="virtual") as world:
             event = world.vm("web_0").reboot()
@@ -198,7 +198,7 @@ def _open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
-def test_a_world_that_is_closed_is_judged_first() -> None:
+def test_closing_a_world_judges_it_first() -> None:
     world = ScheduledEvents(scenario="user-reboot")
     with pytest.raises(NotSeenError, match="a client asks for its events"):
         world.close()
@@ -208,7 +208,7 @@ def test_a_world_that_is_closed_is_judged_first() -> None:
         world.judge()
 
 
-def test_a_world_that_is_closed_in_its_with_is_judged_once() -> None:
+def test_world_closed_inside_its_with_block_is_judged_once() -> None:
     seen: list[str] = []
     with ScheduledEvents(vms=1, profile="strict") as world:
         HttpClient(world.vms[0].url, timeout_seconds=5).ask("GET", "/metadata/nothing")
@@ -227,7 +227,7 @@ def test_failed_test_reports_only_its_own_failure() -> None:
     assert not world.is_open
 
 
-def test_a_clean_up_of_unittest_judges() -> None:
+def test_unittest_cleanup_judges_the_world() -> None:
     class Closing(unittest.TestCase):
         def test_it(self) -> None:
             world = ScheduledEvents(scenario="user-reboot")

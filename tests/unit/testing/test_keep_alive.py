@@ -39,7 +39,7 @@ def ask_until_waited(vm: Vm) -> tuple[list[Seen], list[Seen]]:
     return waiting.result(), vm.requests
 
 
-def test_requests_on_one_connection_count_each() -> None:
+def test_each_request_on_one_connection_is_counted() -> None:
     with ScheduledEvents() as world:
         waited, found = ask_until_waited(world.vm("web_0"))
     assert len(waited) >= WAITED_FOR

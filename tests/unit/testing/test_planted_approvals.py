@@ -25,7 +25,7 @@ def events_of(visit: Visit, vm: str = "web_0") -> dict[str, dict[str, Any]]:
     return {f"{each['EventType']} {each['Resources'][0]}": each for each in found}
 
 
-def test_an_approved_event_starts_at_once_and_goes_in_its_time() -> None:
+def test_approved_event_starts_at_once_and_is_removed_later() -> None:
     visit = Visit(pace=planted.AT_ONCE)
     event_id = events_of(visit)["Reboot web_0"]["EventId"]
     bad = visit.ask(post(event_id, UNSEEN))
@@ -41,7 +41,7 @@ def test_an_approved_event_starts_at_once_and_goes_in_its_time() -> None:
     assert visit.ask(post(event_id), "db_0").status == 400
 
 
-def test_old_clients_approve_several_events_with_more_than_is_asked_for() -> None:
+def test_old_client_can_approve_several_events_with_extra_members() -> None:
     visit = Visit(pace=planted.AT_ONCE)
     seen = events_of(visit)
     names = ("Reboot web_0", "Redeploy web_1")
@@ -69,7 +69,9 @@ def test_deletions_of_one_request_wait_for_each_other() -> None:
 
 
 @pytest.mark.parametrize("is_approved_by_both", [True, False])
-def test_a_shared_host_waits_for_both_tenants(is_approved_by_both: bool) -> None:
+def test_event_of_a_shared_host_waits_for_both_tenants(
+    is_approved_by_both: bool,
+) -> None:
     visit = Visit()
     visit.ask(request())
     visit.ask(request(), "db_0")
@@ -85,7 +87,7 @@ def test_a_shared_host_waits_for_both_tenants(is_approved_by_both: bool) -> None
     assert "Freeze web_0" not in events_of(visit)
 
 
-def test_one_vm_that_approves_its_events_sees_the_whole_story() -> None:
+def test_one_approving_vm_sees_all_event_types() -> None:
     visit = Visit(pace=planted.APPROVED)
     approved: set[str] = set()
     types: set[str] = set()
@@ -98,7 +100,7 @@ def test_one_vm_that_approves_its_events_sees_the_whole_story() -> None:
                 visit.ask(post(event["EventId"]))
 
 
-def test_a_body_comes_in_chunks_or_when_it_is_asked_for() -> None:
+def test_body_can_be_chunked_or_sent_after_100_continue() -> None:
     visit = Visit(pace=planted.AT_ONCE)
     body = approval(events_of(visit)["Reboot web_0"]["EventId"])
     head = request("POST", headers=(MARK, ("Expect", "100-continue")), body=body)

@@ -25,7 +25,7 @@ def at_once() -> list[Exchange]:
     return list(Visit(pace=planted.AT_ONCE).play())
 
 
-def test_there_are_defects_of_each_part_of_the_protocol() -> None:
+def test_defects_cover_each_part_of_the_protocol() -> None:
     clauses = {each.clause for each in DEFECTS}
     assert clauses <= {
         f"{section}.{number}"
@@ -64,12 +64,12 @@ def test_each_defect_changes_an_answer(
     [each for each in DEFECTS if each.story is not planted.Story],
     ids=lambda each: each.name,
 )
-def test_story_with_a_defect_reaches_its_end(defect: planted.Defect) -> None:
+def test_story_with_a_defect_runs_to_its_end(defect: planted.Defect) -> None:
     """A step at the wrong time must not stop the later steps."""
     assert [each.vm for each in Visit(defect).play()][-2:] == ["web_0", "web_1"]
 
 
-def test_without_a_defect_two_visits_are_the_same(
+def test_runs_without_a_defect_are_identical(
     quick: list[Exchange], at_once: list[Exchange]
 ) -> None:
     assert list(Visit(pace=planted.QUICK).play()) == quick

@@ -92,7 +92,7 @@ def date_of(instant: Micros) -> str:
 # -- the healthy server ----------------------------------------------------------------
 
 
-def test_the_strict_decoder_finds_nothing_odd(healthy: list[Exchange]) -> None:
+def test_strict_decoder_reports_no_warnings(healthy: list[Exchange]) -> None:
     found = 0
     for each, document in documents(healthy):
         reading = decode(each.body, underscored=each.version == PREVIEW)
@@ -117,7 +117,7 @@ def test_documents_are_compact_and_have_the_members_of_their_version(
             assert list(event) == expected
 
 
-def test_values_are_those_of_the_protocol(healthy: list[Exchange]) -> None:
+def test_document_values_match_the_protocol(healthy: list[Exchange]) -> None:
     types: dict[str, set[str]] = defaultdict(set)
     for each, document in documents(healthy):
         for event in document["Events"]:
@@ -146,7 +146,7 @@ def test_values_are_those_of_the_protocol(healthy: list[Exchange]) -> None:
 
 
 @pytest.mark.parametrize("vm", ["web_0", "web_2", "db_0", "gpu_0", "gpu_1"])
-def test_the_incarnation_rises_with_each_change_and_only_then(
+def test_incarnation_increases_exactly_with_each_change(
     quick: list[Exchange], vm: str
 ) -> None:
     seen = [each for _, each in newest(quick, vm) if each]
@@ -158,7 +158,7 @@ def test_the_incarnation_rises_with_each_change_and_only_then(
     assert len({each["DocumentIncarnation"] for each in seen}) > (vm != "gpu_1")
 
 
-def test_a_scope_begins_with_an_empty_document_and_again_after_a_day(
+def test_scope_starts_with_an_empty_document_and_restarts_after_a_day(
     quick: list[Exchange],
 ) -> None:
     seen = newest(quick, "web_0")
@@ -167,7 +167,7 @@ def test_a_scope_begins_with_an_empty_document_and_again_after_a_day(
     assert seen[-1][1] == {"DocumentIncarnation": 1, "Events": []}
 
 
-def test_events_only_go_forward_and_never_come_again(quick: list[Exchange]) -> None:
+def test_events_only_move_forward_and_never_return(quick: list[Exchange]) -> None:
     lives: dict[str, list[str]] = defaultdict(list)
     ended: set[str] = set()
     for _, document in newest(quick, "web_0"):
@@ -184,7 +184,7 @@ def test_events_only_go_forward_and_never_come_again(quick: list[Exchange]) -> N
     assert len(lives) > 20
 
 
-def test_nothing_else_of_an_event_changes_in_its_life(quick: list[Exchange]) -> None:
+def test_only_status_and_not_before_of_an_event_change(quick: list[Exchange]) -> None:
     first: dict[str, dict[str, Any]] = {}
     for _, document in newest(quick, "web_0"):
         for event in document["Events"]:
@@ -213,7 +213,7 @@ def test_without_approval_nothing_starts_before_its_time(
     assert len(started) >= 6
 
 
-def test_notices_are_whole_if_all_events_exist_at_once(
+def test_notices_are_complete_if_all_events_exist_at_once(
     at_once: list[Exchange],
 ) -> None:
     at, document = newest(at_once, "web_0")[0]
@@ -250,7 +250,7 @@ def test_scopes_see_their_own_events_only(healthy: list[Exchange]) -> None:
     assert not named["gpu_1"]
 
 
-def test_a_routine_start_is_held_while_the_other_fault_domain_is_down(
+def test_routine_start_is_held_while_another_fault_domain_is_down(
     quick: list[Exchange],
 ) -> None:
     held = 0
@@ -310,7 +310,7 @@ def test_a_routine_start_is_held_while_the_other_fault_domain_is_down(
         (b"GET /" + b"x" * 20_000, 431, "error"),
     ],
 )
-def test_answers_by_request(sent: bytes, status: int, text: str) -> None:
+def test_each_request_gets_its_answer(sent: bytes, status: int, text: str) -> None:
     visit = Visit()
     visit.ask(request())
     answer = visit.ask(sent)
@@ -321,7 +321,7 @@ def test_answers_by_request(sent: bytes, status: int, text: str) -> None:
         json.loads(answer.body)
 
 
-def test_the_error_texts_are_the_published_ones() -> None:
+def test_error_texts_match_the_published_ones() -> None:
     visit = Visit()
     without = visit.ask(request(headers=()))
     assert without.body == (
@@ -332,7 +332,7 @@ def test_the_error_texts_are_the_published_ones() -> None:
     assert "api-version is invalid or was not specified" in wrong["error"]
 
 
-def test_the_name_of_a_vm_is_the_one_in_resources() -> None:
+def test_vm_name_in_instance_metadata_matches_resources() -> None:
     visit = Visit(pace=planted.AT_ONCE)
     leaf = "/metadata/instance/compute/name?api-version=2019-06-01&format=text"
     name = visit.ask(request(target=leaf)).body.decode()
@@ -341,7 +341,7 @@ def test_the_name_of_a_vm_is_the_one_in_resources() -> None:
     assert any(name in event["Resources"] for event in document["Events"])
 
 
-def test_a_tag_is_answered_with_304_until_the_document_changes() -> None:
+def test_matching_etag_gets_304_until_the_document_changes() -> None:
     visit = Visit()
     tagged = request(headers=(MARK, ("If-None-Match", '"1"')))
     assert visit.ask(tagged).status == 200  # the first answer is always whole
@@ -372,7 +372,7 @@ def test_one_connection_carries_answers_and_refusals_of_all_kinds() -> None:
     assert connection.is_closing
 
 
-def test_no_parameter_leads_to_the_document_of_another_vm() -> None:
+def test_query_parameter_does_not_select_another_vm() -> None:
     visit = Visit(pace=planted.AT_ONCE)
     target = f"{EVENTS}?api-version={NEWEST}&vm=db_0"
     assert visit.ask(request(target=target)).body == visit.ask(request()).body
@@ -416,14 +416,14 @@ def test_a_connection_carries_many_requests_and_each_vm_has_its_port() -> None:
         assert [each["Resources"] for each in theirs["Events"]] == [["db_0"]]
 
 
-def test_a_server_begins_healthy_or_with_a_defect() -> None:
+def test_server_can_start_healthy_or_with_a_defect() -> None:
     with planted.server() as url:
         assert asked(url) == {"DocumentIncarnation": 1, "Events": []}
     with planted.server(planted.DEFECTS["events-null"]) as url:
         assert asked(url) == {"DocumentIncarnation": 1, "Events": None}
 
 
-def test_the_server_ends_with_its_block_though_a_client_stays() -> None:
+def test_server_ends_with_its_block_despite_an_open_connection() -> None:
     with planted.serving() as served:
         connection = http.client.HTTPConnection(
             served.url.removeprefix("http://"), timeout=30

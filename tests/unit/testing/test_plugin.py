@@ -19,7 +19,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "testing"
 ON_CI = ("CI", "BUILD_NUMBER")
 
 
-def test_a_test_of_five_lines(pytester: pytest.Pytester) -> None:
+def test_five_line_test_passes(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
         """
@@ -228,7 +228,7 @@ def test_wrong_mark_is_reported_without_traceback(pytester: pytest.Pytester) -> 
     done.stdout.no_fnmatch_line("*testing/plugin.py*")
 
 
-def test_a_test_may_close_its_world_and_fail(pytester: pytest.Pytester) -> None:
+def test_failed_test_with_a_closed_world_is_reported(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
         """
@@ -245,7 +245,7 @@ def test_it(scheduled_events: ScheduledEvents) -> None:
     done.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
-def test_a_failing_line_is_the_testers_own(pytester: pytest.Pytester) -> None:
+def test_traceback_shows_only_lines_of_the_test(pytester: pytest.Pytester) -> None:
     done = run(pytester, FAILURES, "-k", "must_approve")
     assert "concurrent" not in done.stdout.str()
     assert "kit/core.py" not in done.stdout.str()
@@ -300,11 +300,11 @@ def test_without_a_plugin(scheduled_events: ScheduledEvents) -> None:
 """
 
 
-def test_tests_may_be_asynchronous(pytester: pytest.Pytester) -> None:
+def test_tests_can_be_asynchronous(pytester: pytest.Pytester) -> None:
     run(pytester, ASYNC).assert_outcomes(passed=3)
 
 
-def test_a_class_of_unittest_may_use_a_world(pytester: pytest.Pytester) -> None:
+def test_unittest_class_can_use_a_world(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
         """
@@ -325,7 +325,7 @@ class TestService(unittest.TestCase):
 
 
 @pytest.mark.slow
-def test_tests_may_run_beside_each_other(pytester: pytest.Pytester) -> None:
+def test_tests_can_run_in_parallel(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         HEAD
         + """
@@ -368,7 +368,7 @@ def test_the_mark_and_the_fixture_are_documented(pytester: pytest.Pytester) -> N
     fixtures.stdout.fnmatch_lines(["*Return a world of simulated VMs*"])
 
 
-def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_reported_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     import forewarn.testing  # noqa: PLC0415 - as a developer's own code does
 
     monkeypatch.setitem(sys.modules, "uvloop", None)

@@ -63,7 +63,7 @@ def test_strict_world_fails_only_passed_tests(pytester: pytest.Pytester) -> None
     )
 
 
-def test_a_hint_is_in_the_report(pytester: pytest.Pytester) -> None:
+def test_report_contains_the_hint(pytester: pytest.Pytester) -> None:
     done = run(
         pytester,
         """
@@ -153,7 +153,7 @@ class TestOfARuleThatCannotBe:
         ("replay='', expect='asked'", "replay is empty, so nothing would be judged"),
     ],
 )
-def test_a_mark_that_judges_nothing_is_refused(
+def test_mark_without_anything_to_judge_is_refused(
     pytester: pytest.Pytester, mark: str, said: str
 ) -> None:
     done = run(

@@ -23,7 +23,7 @@ def run(pytester: pytest.Pytester, text: str, *words: str) -> pytest.RunResult:
     )
 
 
-def test_a_scenario_that_has_failed_fails_the_test(
+def test_failed_scenario_fails_the_test(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makefile(

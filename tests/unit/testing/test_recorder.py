@@ -90,7 +90,7 @@ def tape(*outcomes: Outcome) -> Tape:
     return Tape(iter(outcomes))
 
 
-def test_only_different_outcomes_are_written_and_the_others_counted() -> None:
+def test_only_changed_outcomes_are_written_and_others_are_counted() -> None:
     story = tape(
         shown(1), UNCHANGED, UNCHANGED, shown(2), UNCHANGED, TIMEOUT, TIMEOUT, shown(2)
     )
@@ -121,7 +121,7 @@ def test_only_different_outcomes_are_written_and_the_others_counted() -> None:
     assert (story.recorder.answers, story.recorder.different) == (6, 4)
 
 
-def test_an_endpoint_without_tags_is_compared() -> None:
+def test_answers_without_etag_are_compared() -> None:
     plain = Answer(status=200, headers=(), body=b"{}")
     story = tape(plain, plain, plain)
     story.run(3)
@@ -137,7 +137,7 @@ def test_etag_of_an_invalid_body_is_no_longer_used() -> None:
     assert [etag for etag, _ in story.asked] == [None, '"1"', None, None]
 
 
-def test_an_unrequested_304_is_an_answer() -> None:
+def test_unrequested_304_is_recorded_as_an_answer() -> None:
     story = tape(UNCHANGED, UNCHANGED)
     story.run(2)
     assert [line["status"] for line in story.written] == [304]
@@ -161,7 +161,7 @@ def test_retry_after_delays_the_next_poll() -> None:
     assert pause(shown(1)) == 1
 
 
-def test_the_first_answer_may_take_long_and_polls_keep_their_beat() -> None:
+def test_first_request_has_a_long_timeout_and_polls_keep_their_interval() -> None:
     story = tape(TIMEOUT, shown(1), UNCHANGED)
     story.takes = SECOND // 4
     story.run(3)
@@ -183,7 +183,7 @@ def seen_after(skews: Sequence[Micros]) -> float:
     return story.written[-1]["at"] / SECOND
 
 
-def test_time_passes_also_while_the_vm_stands_still() -> None:
+def test_time_passes_while_the_vm_is_frozen() -> None:
     assert seen_after([0, 0, 0]) == 3
     # Frozen for 30 seconds, which only the wall clock shows.
     assert seen_after([0, 30 * SECOND, 0]) == 33

@@ -87,7 +87,7 @@ def test_three_vms_each_have_an_address(world: ScheduledEvents) -> None:
         ),
     ],
 )
-def test_vm_sees_the_events_of_its_verbs(
+def test_vm_sees_the_events_of_its_requests(
     still: ScheduledEvents,
     order: Callable[[Vm], Event],
     event_type: str,
@@ -106,7 +106,7 @@ def test_vm_sees_the_events_of_its_verbs(
     assert vm.document()["Events"] == [shown]
 
 
-def test_a_notice_of_ones_own_is_kept(still: ScheduledEvents) -> None:
+def test_custom_notice_is_used(still: ScheduledEvents) -> None:
     event = still.vm("web_0").reboot(
         notice=timedelta(seconds=2), duration=9, description="Now."
     )
@@ -146,7 +146,7 @@ def test_hosts_fail_and_are_restored(still: ScheduledEvents) -> None:
     assert still.events == []
 
 
-def test_the_first_request_may_have_to_enable() -> None:
+def test_first_request_enables_a_disabled_world() -> None:
     with ScheduledEvents(enabled=False, clock="virtual") as world:
         vm = world.vm("web_0")
         with pytest.raises(RefusedError, match="no document yet"):
@@ -158,7 +158,7 @@ def test_the_first_request_may_have_to_enable() -> None:
 # Next steps
 
 
-def test_an_approval_is_waited_for(world: ScheduledEvents) -> None:
+def test_approval_can_be_awaited(world: ScheduledEvents) -> None:
     vm = world.vm("web_0")
     with Program(vm.url).running():
         event = vm.preempt()
@@ -185,7 +185,9 @@ def test_time_advances_only_on_request(still: ScheduledEvents) -> None:
     event.wait_until("Started")
 
 
-def test_on_the_machines_clock_not_before_comes_nearer(world: ScheduledEvents) -> None:
+def test_advance_on_the_system_clock_shortens_the_time_to_not_before(
+    world: ScheduledEvents,
+) -> None:
     event = world.vm("web_0").freeze()
     before = event.not_before
     assert world.now < before
@@ -220,7 +222,7 @@ def test_reasons_of_the_guard_are_reported(still: ScheduledEvents) -> None:
         second.start()
 
 
-def test_an_approval_may_be_withheld(still: ScheduledEvents) -> None:
+def test_approval_can_be_withheld(still: ScheduledEvents) -> None:
     vm = still.vm("web_0")
     event = vm.freeze()
     still.withhold("web_0")
@@ -245,7 +247,7 @@ def test_tenants_of_one_host_wait_for_each_other() -> None:
             world.vm("of_b").events[0].approve("of_a")
 
 
-def test_a_fleet_may_change_and_come_from_a_file(tmp_path: Path) -> None:
+def test_fleet_can_change_and_be_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text(FLEET, encoding="utf-8")
     with ScheduledEvents(fleet=file) as world:
@@ -254,7 +256,7 @@ def test_a_fleet_may_change_and_come_from_a_file(tmp_path: Path) -> None:
         assert Program(world.vm("third").url).events() == []
 
 
-def test_vms_come_and_go(world: ScheduledEvents) -> None:
+def test_vms_can_be_added_and_removed(world: ScheduledEvents) -> None:
     late = world.add_vm("late", spot=True)
     assert late.reboot().vms == ("late",)
     world.remove_vm("late")
@@ -265,7 +267,7 @@ def test_vms_come_and_go(world: ScheduledEvents) -> None:
 # Requests, faults, scenarios
 
 
-def test_requests_are_remembered(world: ScheduledEvents) -> None:
+def test_requests_can_be_awaited_and_asserted(world: ScheduledEvents) -> None:
     vm = world.vm("web_0")
     with Program(vm.url).running():
         found = vm.wait_for_requests(2)
@@ -279,7 +281,7 @@ def test_requests_are_remembered(world: ScheduledEvents) -> None:
     assert vm.requests == []
 
 
-def test_answers_go_wrong(world: ScheduledEvents, tmp_path: Path) -> None:
+def test_faults_change_answers(world: ScheduledEvents, tmp_path: Path) -> None:
     vm = world.vm("web_0")
     vm.fault("500 x2, 503")
     assert [http(vm.events_url)[0] for _ in range(4)] == [500, 500, 503, 200]
@@ -298,19 +300,19 @@ def test_answers_go_wrong(world: ScheduledEvents, tmp_path: Path) -> None:
     assert http(world.vm("web_2").events_url)[0] == 500
 
 
-def test_a_world_may_begin_with_faults_and_a_profile() -> None:
+def test_world_can_start_with_faults_and_a_profile() -> None:
     with ScheduledEvents(faults="500 x1", profile="real", clock="virtual") as world:
         assert http(world.vm("web_0").events_url)[0] == 500
 
 
-def test_a_strict_world_fails_for_a_deviation() -> None:
+def test_strict_world_fails_on_a_deviation() -> None:
     world = ScheduledEvents(profile="strict")
     with pytest.raises(NotSeenError, match="api-version"), world:
         assert http(f"{world.vm('web_0').url}/metadata/scheduledevents")[0] == 400
 
 
 @pytest.mark.slow
-def test_an_operator_api_is_there_when_it_is_asked_for() -> None:
+def test_operator_api_is_started_on_demand() -> None:
     with ScheduledEvents() as one, ScheduledEvents(vms=1) as other:
         assert one.api_url != other.api_url
         assert http(f"{one.api_url}/v1/reboot", {"vms": ["web_2"]})[0] == 201
@@ -391,7 +393,7 @@ def test_invalid_calls_are_refused(
         wrong(still)
 
 
-def test_an_event_that_is_over_is_not_approved_in_silence(
+def test_approval_of_an_ended_event_raises_an_error(
     still: ScheduledEvents,
 ) -> None:
     cancelled, finished = still.vm("web_0").reboot(), still.vm("web_1").freeze()
@@ -407,7 +409,7 @@ def test_an_event_that_is_over_is_not_approved_in_silence(
             event.approve()
 
 
-def test_a_vm_that_others_have_added_is_there() -> None:
+def test_vm_added_by_a_fleet_change_is_available() -> None:
     text = FLEET + '[[vm]]\nname = "late"\nhost = "h1"\ntenant = "a"\n'
     with ScheduledEvents(fleet=FLEET, clock="virtual") as world:
         core = live(world._core)
@@ -419,7 +421,7 @@ def test_a_vm_that_others_have_added_is_there() -> None:
 # The end
 
 
-def test_worlds_never_meet() -> None:
+def test_worlds_are_independent() -> None:
     with ScheduledEvents() as one, ScheduledEvents() as other:
         one.vm("web_0").preempt()
         assert Program(other.vm("web_0").url).events() == []
@@ -427,7 +429,7 @@ def test_worlds_never_meet() -> None:
         assert one.journal == []
 
 
-def test_worlds_may_live_in_many_threads() -> None:
+def test_worlds_can_run_in_many_threads() -> None:
     def live(number: int) -> tuple[str, ...]:
         with ScheduledEvents(vms=2, seed=number) as world:
             vm = world.vm("web_1")

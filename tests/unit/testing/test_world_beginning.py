@@ -40,12 +40,14 @@ from tests.support.programs import Program
         ({"scenario": ["a", "b"]}, "scenario must be a scenario's name, or the Path"),
     ],
 )
-def test_wrong_forms_are_reported(wrong: dict[str, Any], message: str) -> None:
+def test_arguments_of_wrong_form_are_reported(
+    wrong: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ForewarnError, match=message):
         ScheduledEvents(**wrong)
 
 
-def test_worlds_may_have_more_files_open_than_a_shell_allows() -> None:
+def test_world_raises_the_limit_of_open_files() -> None:
     shared = SharedLoop()
     few = min(open_files.allowed(), OPEN_FILES) - 1
     with open_files.open_files_up_to(few):
@@ -75,7 +77,7 @@ VALUES = {"timing.failure_event": "Redeploy", "driver.simulated.faults": "reboot
 
 
 @pytest.mark.parametrize("name", EFFECTIVE_SETTINGS)
-def test_every_setting_that_is_taken_changes_something(name: str) -> None:
+def test_each_accepted_setting_has_an_effect(name: str) -> None:
     def of(settings: Mapping[str, str]) -> object:
         check_settings(settings)
         loaded = Setup(fleet="", settings=settings).load()
@@ -91,7 +93,7 @@ def test_every_setting_that_is_taken_changes_something(name: str) -> None:
     raise AssertionError(f"{name} takes none of these values")
 
 
-def test_faults_of_the_driver_are_played() -> None:
+def test_faults_of_the_driver_are_simulated() -> None:
     settings = {"driver.simulated.faults": "reboot fail", "driver.attempts": "1"}
     with ScheduledEvents(clock="virtual", settings=settings) as world:
         event = world.vm("web_0").reboot()

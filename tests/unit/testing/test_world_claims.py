@@ -29,7 +29,7 @@ def _poll(vm: Vm, count: int) -> None:
     connection.close()
 
 
-def test_old_approvals_are_remembered(
+def test_old_approvals_are_kept_as_evidence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
@@ -52,7 +52,9 @@ def test_old_approvals_are_remembered(
 
 
 @pytest.mark.parametrize("clock", ["machine", "virtual"])
-def test_time_that_was_let_pass_counts(clock: Literal["machine", "virtual"]) -> None:
+def test_advanced_time_counts_for_expectations(
+    clock: Literal["machine", "virtual"],
+) -> None:
     with ScheduledEvents(vms=2, clock=clock) as world:
         world.advance("1h")
         vm = world.vm("web_0")
@@ -71,7 +73,7 @@ def test_time_that_was_let_pass_counts(clock: Literal["machine", "virtual"]) -> 
         other.assert_approved(within="1m")
 
 
-def test_only_an_answered_question_for_events_is_asking() -> None:
+def test_only_a_successful_request_for_events_counts_as_polling() -> None:
     with ScheduledEvents(vms=1) as world:
         vm = world.vm("web_0")
         assert _ask(vm, "/metadata/scheduledevents?api-version=2099-01-01") == 400
@@ -87,7 +89,7 @@ def test_only_an_answered_question_for_events_is_asking() -> None:
             vm.assert_asked(4)
 
 
-def test_a_withheld_approval_is_the_clients_part() -> None:
+def test_withheld_approval_counts_for_the_client() -> None:
     with ScheduledEvents(vms=1) as world:
         vm = world.vm("web_0")
         vm.withhold()
@@ -99,7 +101,7 @@ def test_a_withheld_approval_is_the_clients_part() -> None:
 
 
 @pytest.mark.parametrize("clock", ["machine", "virtual"])
-def test_time_that_was_let_pass_counts_in_a_replay(
+def test_advanced_time_counts_in_a_replay(
     tmp_path: Path, clock: Literal["machine", "virtual"]
 ) -> None:
     file = recordings.write(tmp_path / "life.jsonl", recordings.life())

@@ -31,7 +31,7 @@ def begin(**wanted: Any) -> None:
     ScheduledEvents(**wanted).close()
 
 
-def test_a_recording_is_lived_through(still: ScheduledEvents) -> None:
+def test_recording_is_replayed_to_its_end(still: ScheduledEvents) -> None:
     [vm] = still.vms
     program = Program(vm.url)
     assert (vm.name, program.events(), still.events) == ("web_0", [], [])
@@ -86,7 +86,7 @@ def test_missing_actions_of_a_client_are_reported(still: ScheduledEvents) -> Non
         still.wait_for_event(timeout=0)
 
 
-def test_an_event_that_was_never_started_was_cancelled(tmp_path: Path) -> None:
+def test_removed_event_that_never_started_is_cancelled(tmp_path: Path) -> None:
     shown = recordings.event(recordings.REBOOT, event_type="Reboot")
     unknown = recordings.event(recordings.FREEZE, event_type="Levitate")
     played = recordings.recording(
@@ -132,7 +132,9 @@ def lasting(tmp_path: Path) -> Path:
     return recordings.write(tmp_path / "lasting.jsonl", played)
 
 
-def test_on_the_machines_clock_it_begins_with_the_first_request(lasting: Path) -> None:
+def test_replay_on_the_system_clock_starts_with_the_first_request(
+    lasting: Path,
+) -> None:
     with ScheduledEvents(replay=lasting, speed=20) as world:
         with pytest.raises(
             NotSeenError, match=r"no client polled within 0.05 s, so the rep"
@@ -146,7 +148,7 @@ def test_on_the_machines_clock_it_begins_with_the_first_request(lasting: Path) -
         event.assert_status("Scheduled")
 
 
-def test_a_recording_may_stand_still(lasting: Path) -> None:
+def test_replay_can_be_paused(lasting: Path) -> None:
     with ScheduledEvents(replay=lasting, speed=1_000) as world:
         world.pause()
         assert Program(world.vm("web_0").url).events() == []
@@ -159,7 +161,9 @@ def test_a_recording_may_stand_still(lasting: Path) -> None:
         assert event.status == "Scheduled"
 
 
-def test_an_advance_begins_it_too_and_brings_not_before_nearer(file: Path) -> None:
+def test_advance_starts_a_replay_and_shortens_the_time_to_not_before(
+    file: Path,
+) -> None:
     with ScheduledEvents(replay=file, expect="none") as world:
         world.advance("10s")
         [event] = world.events
@@ -174,7 +178,7 @@ def test_an_advance_begins_it_too_and_brings_not_before_nearer(file: Path) -> No
         assert len(world.wait_for_replay()) == 1
 
 
-def test_the_waits_are_awaited_too(lasting: Path) -> None:
+def test_waits_of_a_replay_can_be_awaited(lasting: Path) -> None:
     async def main() -> None:
         world = ScheduledEvents(replay=lasting, speed=20)
         with world, Program(world.vm("web_0").url).running():
@@ -185,7 +189,7 @@ def test_the_waits_are_awaited_too(lasting: Path) -> None:
     asyncio.run(main())
 
 
-def test_deviations_from_the_protocol_count(file: Path) -> None:
+def test_deviations_in_a_replay_are_reported(file: Path) -> None:
     with ScheduledEvents(2, replay=file, clock="virtual", expect="none") as world:
         other = Program(world.vm("web_1").url)
         other.events()
@@ -215,7 +219,7 @@ def test_deviations_from_the_protocol_count(file: Path) -> None:
         lambda world: world.wait_for_event().waits_for[0],
     ],
 )
-def test_nothing_is_ordered_in_a_recording(
+def test_requests_for_events_are_refused_in_a_replay(
     still: ScheduledEvents, order: Callable[[ScheduledEvents], object]
 ) -> None:
     still.advance("10s")

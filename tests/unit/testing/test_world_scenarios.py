@@ -18,7 +18,7 @@ from tests.support.programs import Program
 EVENTS = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
-def test_a_scenario_runs_beside_the_test() -> None:
+def test_scenario_runs_in_parallel_with_the_test() -> None:
     with (
         ScheduledEvents(scenario="user-reboot", clock="virtual") as world,
         Program(world.vm("web_0").url).running(),
@@ -28,7 +28,7 @@ def test_a_scenario_runs_beside_the_test() -> None:
         assert world.run_scenario("user-reboot").passed
 
 
-def test_a_scenario_begins_when_a_client_has_asked_for_its_events() -> None:
+def test_scenario_starts_after_a_client_has_polled() -> None:
     name = "/metadata/instance?api-version=2021-02-01"
     with ScheduledEvents(scenario="user-reboot", enabled=False) as world:
         vm = world.vm("web_0")
@@ -42,7 +42,7 @@ def test_a_scenario_begins_when_a_client_has_asked_for_its_events() -> None:
         world.close(judge=False)
 
 
-def test_a_client_has_the_time_that_it_takes_on_a_virtual_clock() -> None:
+def test_virtual_clock_waits_for_a_slow_client() -> None:
     """A notice of half an hour does not pass at once during a wait."""
     with ScheduledEvents(clock="virtual") as world:
         slow = Program(world.vm("web_0").url).running(pause_seconds=0.2)
@@ -98,7 +98,7 @@ expect = { no_deviation = true }
 """
 
 
-def test_every_step_that_was_due_is_done_when_time_has_passed(tmp_path: Path) -> None:
+def test_advancing_time_runs_every_due_step(tmp_path: Path) -> None:
     file = tmp_path / "steps.toml"
     file.write_text(STEPS, encoding="utf-8")
     with ScheduledEvents(scenario=file, clock="virtual") as world:
@@ -130,7 +130,7 @@ def test_waiting_for_a_scenario_continues_from_the_current_time() -> None:
             assert world.wait_for_scenario().passed
 
 
-def test_a_client_that_sleeps_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scenario_fails_for_a_sleeping_client(monkeypatch: pytest.MonkeyPatch) -> None:
     # A tick of a virtual clock waits for clients that can still act.
     monkeypatch.setattr(playing, "REST_SECONDS", 0.0)
     with ScheduledEvents(clock="virtual") as world:
@@ -160,7 +160,7 @@ def test_scenario_without_a_client_fails(
             world.run_scenario("live-migration", expect=wrong)
 
 
-def test_a_scenario_that_fails_fails_the_test(tmp_path: Path) -> None:
+def test_failed_scenario_fails_the_test(tmp_path: Path) -> None:
     file = tmp_path / "approve.toml"
     file.write_text(
         'name = "approve"\ndescription = "web_0 approves."\n'
@@ -223,7 +223,7 @@ def test_undecided_expectations_are_failures(tmp_path: Path) -> None:
         world.judge()
 
 
-def test_a_name_of_a_scenario_may_say_how_fast_it_is() -> None:
+def test_scenario_name_can_set_the_speed() -> None:
     def took(name: str, **more: Any) -> Micros:
         with ScheduledEvents(
             scenario=name, clock="virtual", expect="none", **more
@@ -236,7 +236,7 @@ def test_a_name_of_a_scenario_may_say_how_fast_it_is() -> None:
     assert took("live-migration") == 20 * MINUTE
 
 
-def test_a_scenario_is_waited_for_as_long_as_it_takes(
+def test_wait_for_a_scenario_lasts_as_long_as_the_scenario(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(playing, "SCENARIO_SECONDS", 0.0)
@@ -279,7 +279,7 @@ def test_scenario_uses_the_vms_that_the_test_names(
             assert world.run_scenario("host-agent-maintenance").passed
 
 
-def test_names_are_for_worlds_without_a_scenario_too() -> None:
+def test_names_apply_to_worlds_without_a_scenario() -> None:
     with ScheduledEvents(names=["zeus", "alpha"]) as world:
         assert [vm.name for vm in world.vms] == ["zeus", "alpha", "web_2"]
         assert world.vm("zeus").reboot().status == "Scheduled"
@@ -302,7 +302,7 @@ def test_names_are_for_worlds_without_a_scenario_too() -> None:
         ),
     ],
 )
-def test_names_that_cannot_be_are_refused(wanted: dict[str, Any], said: str) -> None:
+def test_invalid_names_are_refused(wanted: dict[str, Any], said: str) -> None:
     with pytest.raises(RefusedError, match=said):
         ScheduledEvents(**wanted)
 

@@ -104,7 +104,7 @@ def test_prometheus_error_is_reported() -> None:
 
 
 @given(some.binary(max_size=300) | some.text(max_size=300).map(str.encode))
-def test_no_bytes_are_more_than_an_error(body: bytes) -> None:
+def test_arbitrary_bytes_raise_only_alerts_error(body: bytes) -> None:
     for read in (of_prometheus, of_alertmanager):
         with contextlib.suppress(AlertsError):
             assert isinstance(read(body), list)
@@ -117,7 +117,7 @@ def test_labels_that_are_not_strings_are_ignored() -> None:
     assert words_of([alert]) == "1 alert fires: without a name"
 
 
-def test_more_alerts_than_can_be_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_alerts_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "ALERTS_MAX", 2)
     alerts = [Fires("A").of_prometheus()] * 3
     with pytest.raises(AlertsError, match="more than 2 alerts"):
@@ -143,12 +143,12 @@ def test_more_alerts_than_can_be_are_an_error(monkeypatch: pytest.MonkeyPatch) -
         ),
     ],
 )
-def test_words(alerts: list[Alert], text: str) -> None:
+def test_alerts_are_described(alerts: list[Alert], text: str) -> None:
     assert words_of(alerts) == text
 
 
 @given(some.lists(some.text(max_size=500), max_size=50))
-def test_words_are_bounded_and_on_one_line(names: list[str]) -> None:
+def test_description_of_alerts_is_one_bounded_line(names: list[str]) -> None:
     text = words_of(named(*names))
     assert len(text) < 500
     assert text.isprintable()

@@ -66,7 +66,7 @@ def test_invalid_selector_error_gives_the_reason(text: str, why: str) -> None:
         (("severity=page",), ("team=web",), True),
     ],
 )
-def test_alert_counts(
+def test_selection_counts_matching_alerts(
     only: tuple[str, ...], ignore: tuple[str, ...], counts: bool
 ) -> None:
     assert selection(only, ignore).counts(DISK) is counts

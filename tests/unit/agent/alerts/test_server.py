@@ -28,7 +28,7 @@ def ask(fake: FakeAlerts, **settings: object) -> Found:
 
 
 @KINDS
-def test_server_is_asked_under_its_own_path(kind: str) -> None:
+def test_server_is_queried_under_its_base_path(kind: str) -> None:
     with FakeAlerts(kind=kind, base="/behind/a/proxy") as fake:
         fake.alerts = (Fires("DiskFull"), Fires("Watchdog"))
         found = ask(fake)
@@ -73,7 +73,7 @@ def test_oversized_answer_is_rejected() -> None:
             ask(fake)
 
 
-def test_server_that_hangs_is_given_up() -> None:
+def test_hanging_server_times_out() -> None:
     with FakeAlerts(hangs=True) as fake:
         made = AlertServer(GateSettings(prometheus=fake.url), clock=SystemClock())
         with pytest.raises(ForewarnError, match="no time left"):
@@ -81,7 +81,7 @@ def test_server_that_hangs_is_given_up() -> None:
 
 
 @needs_openssl
-def test_only_a_certificate_that_is_trusted_is(tmp_path: Path) -> None:
+def test_untrusted_certificate_is_rejected(tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
     with FakeAlerts(tls=made.server()) as fake:
         assert ask(fake, ca_file=str(made.certificate)).answer is GateAnswer.CLEAR
@@ -134,14 +134,14 @@ def said_of(make: Callable[[], Server], numbers: int = 1) -> list[GateSaid]:
     return said
 
 
-def test_each_question_gets_its_answer() -> None:
+def test_each_query_gets_its_answer() -> None:
     said = said_of(lambda: Scripted(lambda: OPEN), numbers=3)
     assert [(each.number, each.answer) for each in said] == [
         (number, GateAnswer.CLEAR) for number in (1, 2, 3)
     ]
 
 
-def test_fault_of_the_server_or_of_ours_is_trouble() -> None:
+def test_server_error_or_internal_error_is_reported_as_trouble() -> None:
     def refuse() -> Found:
         raise AlertsError("it answered 500")
 
@@ -154,7 +154,7 @@ def test_fault_of_the_server_or_of_ours_is_trouble() -> None:
     assert said.answer is GateAnswer.TROUBLE
 
 
-def test_of_questions_that_wait_only_the_last_is_put() -> None:
+def test_only_the_last_of_the_waiting_queries_is_sent() -> None:
     goes_on, is_there = threading.Event(), threading.Event()
 
     def hang() -> Found:
@@ -179,7 +179,7 @@ def test_of_questions_that_wait_only_the_last_is_put() -> None:
     assert said == [1, 4]
 
 
-def test_alert_that_is_called_as_the_token_is_shown_without_it(tmp_path: Path) -> None:
+def test_token_in_an_alert_name_is_redacted(tmp_path: Path) -> None:
     """A server may make anything of what it is sent."""
     token = "s3cret-of-alerts"
     file = tmp_path / "token"

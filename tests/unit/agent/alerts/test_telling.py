@@ -46,7 +46,7 @@ def loaded(folder: Path, text: str, **environ: str) -> Settings:
     return load_settings(file=str(file), environ=environ, flags={})
 
 
-def test_settings_make_the_terms(tmp_path: Path) -> None:
+def test_settings_define_the_gate_terms(tmp_path: Path) -> None:
     settings = loaded(
         tmp_path,
         '[gate]\nalertmanager = "https://a.example.com/am/"\nunknown = "go"\n'
@@ -67,7 +67,7 @@ def test_without_a_url_there_is_no_gate(tmp_path: Path) -> None:
     assert loaded(tmp_path, "").policy.gate is None
 
 
-def test_gate_may_come_from_the_environment(tmp_path: Path) -> None:
+def test_gate_can_be_set_by_environment_variables(tmp_path: Path) -> None:
     settings = loaded(
         tmp_path,
         "",
@@ -78,7 +78,7 @@ def test_gate_may_come_from_the_environment(tmp_path: Path) -> None:
     assert settings.policy.gate is not None
 
 
-def test_nothing_may_be_ignored(tmp_path: Path) -> None:
+def test_ignore_list_may_be_empty(tmp_path: Path) -> None:
     settings = loaded(tmp_path, '[gate]\nprometheus = "http://p"\nignore = []\n')
     assert settings.gate.ignore == ()
 
@@ -111,7 +111,7 @@ def test_nothing_may_be_ignored(tmp_path: Path) -> None:
         ('promtheus = "http://p"', "did you mean"),
     ],
 )
-def test_fault_of_the_gate_has_its_sentence(
+def test_invalid_gate_setting_is_reported(
     tmp_path: Path, keys: str, fault: str
 ) -> None:
     with pytest.raises(AgentSettingsError) as caught:
@@ -120,7 +120,7 @@ def test_fault_of_the_gate_has_its_sentence(
     assert "s3cret" not in caught.value.message
 
 
-def test_rule_that_leaves_out_a_gate_that_is_not_there_is_warned_of(
+def test_gate_option_of_a_rule_without_a_gate_causes_a_warning(
     tmp_path: Path,
 ) -> None:
     rule = '[[rule]]\napprove = "at once"\ngate = false\n'
@@ -231,7 +231,7 @@ def test_try_shows_when_alerts_are_queried() -> None:
     assert [each.text for each in trial.happenings] == ["approve"]
 
 
-def test_settings_in_force_show_the_gate(
+def test_effective_settings_show_the_gate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "agent.toml"

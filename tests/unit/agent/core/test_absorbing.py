@@ -38,7 +38,7 @@ AT_ONCE = Policy(rules=(Rule(name="it", approve=Approve.AT_ONCE),))
 
 
 @pytest.mark.clause("8.1")
-def test_one_document_without_the_event_is_not_believed() -> None:
+def test_one_document_without_the_event_does_not_end_it() -> None:
     life = Life(policy(DRAIN))
     life.poll(EVENT)
     for _ in range(5):
@@ -50,7 +50,7 @@ def test_one_document_without_the_event_is_not_believed() -> None:
     assert life.stage() is Stage.RECOVERING
 
 
-def test_one_document_with_an_event_that_has_gone_is_not_believed() -> None:
+def test_one_document_with_a_removed_event_is_ignored() -> None:
     life = Life(AT_ONCE)
     life.poll(EVENT)
     gone(life)
@@ -62,7 +62,7 @@ def test_one_document_with_an_event_that_has_gone_is_not_believed() -> None:
 
 
 @pytest.mark.clause("8.1")
-def test_a_new_event_is_believed_at_once() -> None:
+def test_new_event_is_accepted_at_once() -> None:
     life = Life(policy(DRAIN))
     life.poll()
     life.poll(EVENT)
@@ -70,7 +70,7 @@ def test_a_new_event_is_believed_at_once() -> None:
 
 
 @pytest.mark.clause("8.1")
-def test_started_never_falls_back() -> None:
+def test_started_event_stays_started() -> None:
     life = Life(policy(DRAIN))
     life.poll(started(EVENT))
     life.end("drain")
@@ -179,7 +179,7 @@ def test_event_that_returns_started_needs_no_approval() -> None:
     assert len(life.told(NoteKind.STARTED)) == 1
 
 
-def test_returns_for_ever_take_no_memory() -> None:
+def test_repeated_returns_of_an_event_use_no_more_memory() -> None:
     life = Life(policy(DRAIN))
     for _ in range(20):
         life.poll(EVENT, times=2)
@@ -190,7 +190,7 @@ def test_returns_for_ever_take_no_memory() -> None:
     assert len(life.task().steps) == 2
 
 
-def test_gone_and_there_again_in_one_decision() -> None:
+def test_event_that_disappears_and_returns_in_one_decision_is_kept() -> None:
     life = Life(policy(DRAIN, rules=(prepare(("drain",), start_before=MINUTE),)))
     life.poll(EVENT)
     empty, full = Polled(notices=(), name="vm1"), Polled(notices=(EVENT,), name="vm1")
@@ -202,7 +202,7 @@ def test_gone_and_there_again_in_one_decision() -> None:
 # Whose it is.
 
 
-def test_until_the_name_is_known_nothing_is_done() -> None:
+def test_nothing_is_done_until_the_vm_name_is_known() -> None:
     anybody = Rule(name="others", mine=False, groups=(("drain",),))
     settings = policy(DRAIN, rules=(prepare(("drain",)), anybody))
     life = Life(settings, name="")
@@ -301,7 +301,7 @@ def test_other_starts_are_not_reported_as_approved_elsewhere(*, is_given: bool) 
     assert life.told(NoteKind.STARTED) == [(NoteKind.STARTED, "")]
 
 
-def test_an_event_that_is_started_when_first_seen() -> None:
+def test_event_that_is_started_when_first_seen_is_reported() -> None:
     life = Life(Policy())
     life.poll(started(EVENT))
     assert life.told() == [
@@ -318,7 +318,7 @@ def test_an_event_that_is_started_when_first_seen() -> None:
         (0, None, (NoteKind.GONE, "it was never seen Started")),
     ],
 )
-def test_an_event_that_goes(
+def test_end_of_a_removed_event_is_reported(
     minutes: int, not_before: int | None, wanted: tuple[NoteKind, str]
 ) -> None:
     life = Life(Policy())
@@ -328,7 +328,7 @@ def test_an_event_that_goes(
     assert life.told()[-1] == wanted
 
 
-def test_a_started_event_that_goes_is_over() -> None:
+def test_removed_started_event_is_reported_as_gone() -> None:
     life = Life(Policy())
     life.poll(EVENT)
     life.poll(started(EVENT))
@@ -337,7 +337,7 @@ def test_a_started_event_that_goes_is_over() -> None:
     assert life.task().gone == life.now
 
 
-def test_an_approved_event_that_goes_was_hardly_cancelled() -> None:
+def test_removed_approved_event_is_not_reported_as_cancelled() -> None:
     life = Life(AT_ONCE)
     life.poll(EVENT)
     life.answer()
@@ -365,7 +365,7 @@ def test_end_of_an_unknown_run_is_ignored() -> None:
     assert life.memory == before
 
 
-def test_a_run_is_named_so_that_it_may_be_a_file() -> None:
+def test_run_id_is_a_valid_file_name() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice("../E1"), notice("E2" * 40), notice("E3\udcff"))
     life.end("drain")
@@ -376,7 +376,7 @@ def test_a_run_is_named_so_that_it_may_be_a_file() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9.-]{1,120}", each) for each in names)
 
 
-def test_the_memory_does_not_change_where_nothing_does() -> None:
+def test_memory_is_unchanged_if_nothing_changes() -> None:
     assert Memory().find("E1") is None
     handlers: tuple[Handler, ...] = (DRAIN,)
     life = Life(policy(*handlers))

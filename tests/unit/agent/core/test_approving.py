@@ -56,7 +56,7 @@ def prepared(name: str, settings: Policy, shown: Notice = BOTH) -> Life:
 # At once, when prepared, never.
 
 
-def test_at_once_means_at_the_first_sight() -> None:
+def test_approve_at_once_approves_at_the_first_poll() -> None:
     life = Life(AT_ONCE)
     life.poll(notice("E1"), notice("E2"))
     assert life.sent == ["E1", "E2"]
@@ -73,7 +73,7 @@ def test_prepared_event_is_approved_in_the_same_decision() -> None:
 
 
 @pytest.mark.clause("8.4")
-def test_at_once_with_handlers_is_not_before_them() -> None:
+def test_approve_at_once_waits_for_handlers() -> None:
     life = Life(policy(DRAIN, rules=(prepare(("drain",), approve=Approve.AT_ONCE),)))
     life.poll(notice())
     assert life.sent == []
@@ -97,7 +97,7 @@ def test_event_that_ends_the_vm_is_never_approved_unprepared(event_type: str) ->
 
 
 @pytest.mark.clause("8.4")
-def test_an_optional_handler_that_failed_has_prepared_nothing() -> None:
+def test_failed_optional_handler_counts_as_unprepared() -> None:
     optional = policy(Handler(name="drain", required=False))
     life = Life(optional)
     life.poll(notice(event_type="Terminate", source="User"))
@@ -142,7 +142,7 @@ def test_started_event_is_not_approved() -> None:
 
 
 @pytest.mark.parametrize("event_id", ["E1", "e1"])
-def test_an_order_overrides_everything(event_id: str) -> None:
+def test_requested_approval_overrides_rules_and_windows(event_id: str) -> None:
     settings = policy(DRAIN, blackouts=(LUNCH,))
     life = Life(settings)
     life.poll(notice(event_type="Terminate"))
@@ -164,7 +164,7 @@ def test_failure_after_approval_by_request_is_not_reported_as_withheld() -> None
     assert failed[1] == ("it is approved but not prepared: drain failed: exit status 1")
 
 
-def test_an_order_for_nothing_is_answered() -> None:
+def test_requested_approval_of_an_unknown_event_is_reported() -> None:
     life = Life(AT_ONCE)
     life.order("E9")
     detail = "the requested approval was not sent: there is no such event"
@@ -194,7 +194,7 @@ def test_event_that_ended_in_a_blackout_is_not_approved_afterwards() -> None:
     assert life.sent == []
 
 
-def test_a_window_that_never_opens() -> None:
+def test_window_that_never_opens_is_reported() -> None:
     always = Window(days=frozenset(range(7)), begins=0, ends=24 * 60)
     life = prepared("vm1", policy(DRAIN, blackouts=(always,)), notice())
     assert life.waits == {"E1": "approvals are allowed again later"}
@@ -205,7 +205,7 @@ def test_a_window_that_never_opens() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_the_first_approves_and_the_others_take_over_in_their_order() -> None:
+def test_first_vm_approves_and_others_take_over_in_order() -> None:
     settings = lead_by(Approver.LEADER)
     first, second, third = (
         prepared(name, settings, THREE) for name in ("vm1", "vm2", "vm3")
@@ -227,7 +227,7 @@ def test_the_first_approves_and_the_others_take_over_in_their_order() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_a_leader_that_lives_is_not_overtaken() -> None:
+def test_takeover_waits_while_the_leader_answers() -> None:
     life = prepared("vm2", lead_by(Approver.LEADER, has_peers=True))
     for _ in range(40):
         life.hear("vm1", is_prepared=False)
@@ -241,7 +241,7 @@ def test_a_leader_that_lives_is_not_overtaken() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_a_leader_that_lives_is_not_overtaken_between_two_questions() -> None:
+def test_takeover_waits_between_two_answers_of_the_leader() -> None:
     """Also where the others would wait for it shorter than they ask."""
     rule = prepare(("drain",), approver=Approver.LEADER, takeover=SECOND)
     life = prepared("vm2", policy(DRAIN, rules=(rule,), has_peers=True))
@@ -254,7 +254,7 @@ def test_a_leader_that_lives_is_not_overtaken_between_two_questions() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_a_leader_is_left_its_time_also_where_nothing_is_prepared() -> None:
+def test_leader_has_time_to_approve_even_without_handlers() -> None:
     rule = Rule(name="it", approve=Approve.AT_ONCE, approver=Approver.LEADER)
     life = Life(Policy(rules=(rule,)), name="vm2")
     life.poll(BOTH)
@@ -264,7 +264,7 @@ def test_a_leader_is_left_its_time_also_where_nothing_is_prepared() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_each_waits_for_all_before_it_that_live() -> None:
+def test_each_vm_waits_for_all_live_vms_before_it() -> None:
     waits = {"vm1": 60, "vm2": 30}
     for alive, seconds in waits.items():
         life = prepared("vm3", lead_by(Approver.LEADER, has_peers=True), THREE)
@@ -284,7 +284,7 @@ def test_the_others_are_asked_every_two_seconds() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_a_leader_does_not_approve_over_the_heads_of_the_unprepared() -> None:
+def test_leader_does_not_approve_while_peers_are_unprepared() -> None:
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True), THREE)
     assert life.asked[0].names == ("vm2", "vm3")
     assert life.waits == {"E1": "not prepared yet: vm2, vm3"}
@@ -299,7 +299,7 @@ def test_a_leader_does_not_approve_over_the_heads_of_the_unprepared() -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_a_leader_does_not_wait_for_those_that_say_nothing() -> None:
+def test_leader_does_not_wait_for_silent_peers() -> None:
     """With `all`, it would wait without limit."""
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
     life.sleep(ALIVE_FOR - 1)
@@ -322,7 +322,7 @@ def test_silent_unprepared_peer_delays_approval_by_the_takeover_time() -> None:
 
 
 @pytest.mark.clause("8.6", "8.8")
-def test_a_leader_that_was_started_again_asks_first() -> None:
+def test_restarted_leader_asks_peers_first() -> None:
     life = prepared("vm1", lead_by(Approver.LEADER, has_peers=True))
     life.hear("vm2", is_prepared=False)
     life.restart()
@@ -341,7 +341,7 @@ def test_leader_without_peers_queries_no_peer() -> None:
 
 @pytest.mark.clause("8.6")
 @pytest.mark.parametrize("name", ["vm1", "VM1", "Vm1"])
-def test_the_case_of_names_decides_nothing(name: str) -> None:
+def test_names_are_compared_without_case(name: str) -> None:
     event = notice(resources=("Vm1", "vM2"))
     life = prepared(name, lead_by(Approver.ALL, has_peers=True), event)
     assert life.asked[0].names == ("vM2",)
@@ -350,7 +350,7 @@ def test_the_case_of_names_decides_nothing(name: str) -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_all_means_that_every_named_vm_has_prepared() -> None:
+def test_approver_all_waits_until_every_named_vm_is_prepared() -> None:
     first = prepared("vm1", lead_by(Approver.ALL, has_peers=True), THREE)
     assert first.sent == []
     assert first.asked[0].names == ("vm2", "vm3")
@@ -370,7 +370,7 @@ def test_peer_that_becomes_unprepared_delays_the_approval() -> None:
     assert life.waits == {"E1": "not prepared yet: vm2"}
 
 
-def test_of_all_only_one_approves() -> None:
+def test_with_approver_all_only_one_vm_approves() -> None:
     second = prepared("vm2", lead_by(Approver.ALL, has_peers=True))
     second.hear("vm1", is_prepared=True)
     assert second.sent == []
@@ -378,18 +378,18 @@ def test_of_all_only_one_approves() -> None:
     assert second.sent == ["E1"]
 
 
-def test_all_without_peers_waits_for_not_before() -> None:
+def test_approver_all_without_peers_waits_for_not_before() -> None:
     life = prepared("vm1", lead_by(Approver.ALL))
     assert life.waits == {"E1": "not prepared yet: vm2"}
     assert life.wake is None
 
 
-def test_an_event_of_one_vm_is_its_own() -> None:
+def test_event_of_one_vm_needs_no_peers() -> None:
     life = prepared("vm1", lead_by(Approver.ALL, has_peers=True), notice())
     assert life.sent == ["E1"]
 
 
-def test_one_asks_before_it_takes_over_and_sends_in_one_go() -> None:
+def test_takeover_asks_peers_and_sends_in_one_decision() -> None:
     settings = lead_by(Approver.LEADER, has_peers=True)
     life = prepared("vm2", settings)
     life.now += 31 * SECOND

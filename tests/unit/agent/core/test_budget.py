@@ -47,13 +47,13 @@ def test_handler_gets_its_timeout_if_more_time_is_left() -> None:
     assert left(life.runs[0]) == (300, 305)
 
 
-def test_the_end_of_a_short_time_is_not_beyond_it() -> None:
+def test_short_timeout_stops_the_run_at_its_end() -> None:
     life = Life(policy(Handler(name="drain", timeout=5 * SECOND)))
     life.poll(notice())
     assert left(life.runs[0]) == (5, 10)
 
 
-def test_without_not_before_only_its_own_time_counts() -> None:
+def test_without_not_before_only_the_handler_timeout_counts() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice(not_before=None))
     assert left(life.runs[0]) == (300, 305)
@@ -86,7 +86,7 @@ def test_handler_with_short_timeout_gets_it_next_to_long_ones() -> None:
     assert left(life.runs[1], life.now)[1] == 10.5
 
 
-def test_a_group_asks_for_its_longest() -> None:
+def test_group_requests_its_longest_timeout() -> None:
     both = prepare(("drain", "flush"), ("third",))
     third = Handler(name="third", timeout=5 * MINUTE)
     short = Handler(name="flush", timeout=10 * SECOND)
@@ -106,7 +106,7 @@ def test_a_group_asks_for_its_longest() -> None:
         ((20, 10), 30, 20),
     ],
 )
-def test_each_has_its_share(
+def test_remaining_time_is_shared_among_groups(
     wishes: tuple[int, ...], left_of_them: int, first: int
 ) -> None:
     handlers = [Handler(name=f"h{wish}", timeout=wish * SECOND) for wish in wishes]
@@ -129,7 +129,7 @@ def test_handler_that_only_recovers_gets_no_share() -> None:
     assert left(life.runs[0])[1] == 30
 
 
-def test_a_share_is_never_too_small_to_begin() -> None:
+def test_share_is_never_below_the_minimum() -> None:
     handlers = [Handler(name=f"h{number}") for number in range(9)]
     life = Life(policy(*handlers))
     near = START + 10 * SECOND
@@ -144,7 +144,7 @@ def test_a_share_is_never_too_small_to_begin() -> None:
 # The margin.
 
 
-def test_nothing_is_begun_when_no_time_is_left() -> None:
+def test_no_run_starts_without_time_left() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice(not_before=START + 10 * SECOND))
     life.now = START + 8 * SECOND - budget.LEAST + 1
@@ -154,7 +154,7 @@ def test_nothing_is_begun_when_no_time_is_left() -> None:
     assert life.sent == []
 
 
-def test_the_least_time_is_enough_to_begin() -> None:
+def test_run_starts_with_exactly_the_minimum_time() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice(not_before=START + 10 * SECOND))
     life.now = START + 8 * SECOND - budget.LEAST
@@ -162,14 +162,14 @@ def test_the_least_time_is_enough_to_begin() -> None:
     assert life.runs[-1].handler == "flush"
 
 
-def test_near_not_before_a_long_margin_is_kept_all_the_same() -> None:
+def test_long_margin_is_kept_near_not_before() -> None:
     life = Life(policy(DRAIN, margin=MINUTE))
     life.poll(notice(not_before=START + 100 * SECOND))
     assert left(life.runs[0])[1] == 40
 
 
 @pytest.mark.parametrize("ahead", [-60, 0, 1, 2, 3, 4])
-def test_where_not_before_is_upon_us_the_hurry_counts(ahead: int) -> None:
+def test_urgent_time_applies_when_not_before_is_imminent(ahead: int) -> None:
     life = Life(policy(DRAIN))
     life.poll(notice(not_before=START + ahead * SECOND))
     stop, kill = left(life.runs[0])
@@ -192,7 +192,7 @@ def test_late_restart_leaves_the_urgent_time() -> None:
 
 
 @pytest.mark.clause("8.5")
-def test_a_preempt_leaves_24_seconds_although_its_first_polls_failed() -> None:
+def test_preempt_leaves_24_seconds_after_failed_polls() -> None:
     life = Life(policy(DRAIN), now=START + 3 * SECOND)
     life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
     stop, kill = left(life.runs[0], life.now)
@@ -200,7 +200,7 @@ def test_a_preempt_leaves_24_seconds_although_its_first_polls_failed() -> None:
     assert kill == 25
 
 
-def test_in_a_hurry_the_worthiest_come_first_and_get_all() -> None:
+def test_urgent_event_runs_highest_priority_first_with_all_time() -> None:
     handlers = (
         Handler(name="tell", priority=0),
         Handler(name="save", priority=9),
@@ -263,7 +263,7 @@ def test_early_start_shortens_the_remaining_handlers() -> None:
 # When to begin.
 
 
-def test_a_rule_may_begin_late() -> None:
+def test_rule_may_start_preparation_late() -> None:
     settings = policy(DRAIN, rules=(prepare(("drain",), start_before=5 * MINUTE),))
     life = Life(settings)
     life.poll(notice())
@@ -275,7 +275,7 @@ def test_a_rule_may_begin_late() -> None:
     assert left(life.runs[0], life.now)[1] == 298
 
 
-def test_of_several_that_begin_later_the_next_one_wakes_it() -> None:
+def test_next_of_several_delayed_preparations_sets_the_wake_time() -> None:
     settings = policy(DRAIN, rules=(prepare(("drain",), start_before=MINUTE),))
     life = Life(settings)
     hour = notice("E2", not_before=START + 60 * MINUTE)

@@ -24,7 +24,7 @@ PAIR = notice(resources=("vm1", "vm2"))
 
 
 @pytest.mark.clause("8.4")
-def test_it_does_not_approve_although_the_drain_failed() -> None:
+def test_failed_drain_withholds_the_approval() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.end("drain", StepState.FAILED, "exit status 1")
@@ -34,7 +34,7 @@ def test_it_does_not_approve_although_the_drain_failed() -> None:
     assert life.told(NoteKind.WITHHELD) != []
 
 
-def test_it_does_not_panic_without_a_drain() -> None:
+def test_agent_works_without_a_drain_handler() -> None:
     handlers: tuple[Handler, ...] = ()
     life = Life(Policy(rules=default_rules(handlers)))
     life.poll(notice(), notice("E2", source="User"))
@@ -51,7 +51,7 @@ def test_start_does_not_undo_preparation_that_never_ran() -> None:
     assert life.runs == []
 
 
-def test_it_does_not_approve_again_with_every_poll() -> None:
+def test_approval_is_not_repeated_with_every_poll() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.end("drain")
@@ -61,7 +61,7 @@ def test_it_does_not_approve_again_with_every_poll() -> None:
     assert life.sent == ["E1"]
 
 
-def test_it_does_not_drain_again_when_the_event_starts() -> None:
+def test_drain_is_not_repeated_when_the_event_starts() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.end("drain")
@@ -69,7 +69,7 @@ def test_it_does_not_drain_again_when_the_event_starts() -> None:
     assert len(life.runs) == 1
 
 
-def test_of_two_events_both_are_approved() -> None:
+def test_both_of_two_events_are_approved() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice("E1"), notice("E2"))
     life.end("drain")
@@ -92,7 +92,7 @@ def test_preparation_for_one_event_does_not_approve_another() -> None:
 
 @pytest.mark.clause("8.6")
 @pytest.mark.parametrize("approver", [Approver.LEADER, Approver.ALL])
-def test_two_nodes_that_an_event_names_do_not_wait_for_each_other(
+def test_two_vms_of_one_event_do_not_deadlock(
     approver: Approver,
 ) -> None:
     rule = prepare(("drain",), approver=approver)
@@ -109,7 +109,7 @@ def test_two_nodes_that_an_event_names_do_not_wait_for_each_other(
     assert [life.sent for life in both] == [["E1"], []]
 
 
-def test_an_answer_is_not_read_for_more_than_it_is() -> None:
+def test_body_of_an_approval_response_is_ignored() -> None:
     """An approval was taken, whatever its answer's body was."""
     life = Life(policy(DRAIN))
     life.poll(notice())
@@ -127,7 +127,7 @@ def test_event_with_an_at_once_rule_is_approved() -> None:
 
 
 @pytest.mark.clause("8.7")
-def test_it_does_not_stop_watching_after_the_first_event() -> None:
+def test_watching_continues_after_the_first_event() -> None:
     life = Life(policy(DRAIN))
     for number in range(1, 6):
         event = notice(f"E{number}", not_before=life.now + 15 * MINUTE)
@@ -145,7 +145,7 @@ def test_it_does_not_stop_watching_after_the_first_event() -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_it_does_not_act_on_the_event_of_another_vm() -> None:
+def test_event_of_another_vm_causes_no_action() -> None:
     life = Life(policy(DRAIN))
     preempt = notice(
         event_type="Preempt",
@@ -161,14 +161,14 @@ def test_it_does_not_act_on_the_event_of_another_vm() -> None:
 
 @pytest.mark.clause("8.3")
 @pytest.mark.parametrize("name", ["vm1", "vm", "m10", "vm100"])
-def test_a_name_within_another_is_not_that_name(name: str) -> None:
+def test_name_contained_in_another_name_does_not_match(name: str) -> None:
     life = Life(policy(DRAIN), name=name)
     life.poll(notice(resources=("vm10",)))
     assert life.runs == []
     assert life.sent == []
 
 
-def test_scale_sets_are_counted_in_base_36() -> None:
+def test_scale_set_instance_numbers_use_base_36() -> None:
     name = names.scale_set_name("aks-pool-vmss00000i")
     assert name == "aks-pool-vmss_18"
     life = Life(policy(DRAIN), name=name)
@@ -176,7 +176,7 @@ def test_scale_sets_are_counted_in_base_36() -> None:
     assert len(life.runs) == 1
 
 
-def test_a_plain_name_is_a_name() -> None:
+def test_name_without_a_number_is_not_a_scale_set_name() -> None:
     assert names.scale_set_name("web") == ""
     life = Life(policy(DRAIN), name="web")
     life.poll(notice(resources=("web",)))
@@ -184,7 +184,7 @@ def test_a_plain_name_is_a_name() -> None:
 
 
 @pytest.mark.clause("8.3")
-def test_no_recovery_is_skipped_when_several_events_go_at_once() -> None:
+def test_no_recovery_is_skipped_when_several_events_end_together() -> None:
     handlers = tuple(Handler(name=f"h{number}") for number in range(4))
     rules = tuple(
         prepare((each.name,), name=each.name, description=each.name)
@@ -203,7 +203,7 @@ def test_no_recovery_is_skipped_when_several_events_go_at_once() -> None:
 
 @pytest.mark.clause("8.6")
 @pytest.mark.parametrize("has_peers", [False, True])
-def test_it_does_not_approve_alone_for_all(has_peers: bool) -> None:
+def test_default_rules_do_not_approve_for_other_vms(has_peers: bool) -> None:
     default = default_rules((DRAIN,), has_peers=has_peers)
     life = Life(Policy(handlers=(DRAIN,), rules=default, has_peers=has_peers))
     life.poll(PAIR)
@@ -213,7 +213,7 @@ def test_it_does_not_approve_alone_for_all(has_peers: bool) -> None:
 
 
 @pytest.mark.clause("8.6")
-def test_it_does_not_approve_alone_for_all_where_all_are_asked() -> None:
+def test_approver_all_does_not_approve_for_unprepared_vms() -> None:
     rule = prepare(("drain",), approver=Approver.ALL)
     life = Life(policy(DRAIN, rules=(rule,), has_peers=True))
     life.poll(PAIR)

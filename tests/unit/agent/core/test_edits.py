@@ -51,7 +51,7 @@ def test_rule_inserted_above_does_not_affect_a_running_event() -> None:
 
 
 @pytest.mark.clause("8.4")
-def test_a_rule_that_is_inserted_above_does_not_withhold_either() -> None:
+def test_rule_inserted_above_does_not_withhold_approval() -> None:
     life = Life(edited(BOTH))
     life.poll(notice())
     life.restart(edited(SHORT, BOTH))
@@ -109,7 +109,7 @@ def test_handler_required_at_start_stays_required() -> None:
     assert life.stage() is Stage.WITHHELD
 
 
-def test_after_an_edit_the_rule_that_matches_now_decides_on() -> None:
+def test_matching_rule_after_an_edit_decides() -> None:
     life = Life(edited(prepare(("drain",))))
     life.poll(notice())
     life.restart(edited(SHORT, prepare(("drain",), ("flush",))))
@@ -120,7 +120,7 @@ def test_after_an_edit_the_rule_that_matches_now_decides_on() -> None:
     assert life.sent == ["E1"]
 
 
-def test_an_approval_that_waits_is_taken_back_by_an_edit() -> None:
+def test_waiting_approval_is_withdrawn_by_an_edit() -> None:
     at_once = replace(SHORT, types=frozenset())
     life = Life(replace(edited(at_once), blackouts=(NOON,)))
     life.poll(notice(not_before=START + 3 * HOUR))
@@ -153,7 +153,7 @@ def test_delayed_preparation_is_skipped_if_event_ended_during_restart() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_the_endpoint_is_away_for_minutes_after_a_start() -> None:
+def test_nothing_starts_while_the_endpoint_is_down_after_a_restart() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.restart()

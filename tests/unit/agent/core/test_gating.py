@@ -57,7 +57,7 @@ ROWS = {
 }
 
 
-def test_table_has_every_standing_before_and_after_not_before() -> None:
+def test_table_covers_every_state_before_and_after_not_before() -> None:
     assert set(TABLE) == set(itertools.product(GateState, (False, True)))
     shown = {(each.value, late): to.value for (each, late), to in TABLE.items()}
     assert shown == ROWS
@@ -99,7 +99,9 @@ def test_table_has_every_standing_before_and_after_not_before() -> None:
         ),
     ],
 )
-def test_answers_amount_to(gate: Gate, terms: GateTerms, state: GateState) -> None:
+def test_answers_determine_the_gate_state(
+    gate: Gate, terms: GateTerms, state: GateState
+) -> None:
     assert state_of(gate, terms, START) is state
 
 
@@ -122,7 +124,7 @@ def test_without_alerts_an_event_is_approved_at_the_first_answer() -> None:
     assert len(life.gate_asked) == 1
 
 
-def test_alert_holds_back_and_its_end_approves_after_a_while() -> None:
+def test_alert_delays_approval_until_the_clear_time_has_passed() -> None:
     life = held()
     assert life.sent == []
     assert life.waits["E1"] == (
@@ -147,7 +149,7 @@ def test_alert_holds_back_and_its_end_approves_after_a_while() -> None:
     ]
 
 
-def test_alert_that_comes_back_begins_the_wait_again() -> None:
+def test_returning_alert_restarts_the_clear_time() -> None:
     life = held()
     for answer in (CLEAR, ALERTS, CLEAR, CLEAR):
         life.sleep(30 * SECOND)
@@ -158,7 +160,7 @@ def test_alert_that_comes_back_begins_the_wait_again() -> None:
     assert life.sent == ["E1"]
 
 
-def test_it_is_asked_again_every_so_often_and_never_twice_at_once() -> None:
+def test_gate_is_queried_at_intervals_and_never_twice_at_once() -> None:
     life = held(replace(gated(), gate=replace(GATE, every=20 * SECOND)))
     for asked in range(2, 6):
         life.sleep(19 * SECOND)
@@ -170,7 +172,7 @@ def test_it_is_asked_again_every_so_often_and_never_twice_at_once() -> None:
         life.gate_says(ALERTS, FIRES)
 
 
-def test_answer_that_never_comes_is_trouble_after_a_while() -> None:
+def test_missing_answer_is_reported_as_trouble_after_a_timeout() -> None:
     life = Life(gated())
     life.poll(notice())
     life.sleep(36 * SECOND)
@@ -181,7 +183,7 @@ def test_answer_that_never_comes_is_trouble_after_a_while() -> None:
     assert life.sent == []
 
 
-def test_several_events_are_held_back_by_one_question() -> None:
+def test_several_events_share_one_gate_query() -> None:
     life = Life(gated())
     life.poll(notice("E1"), notice("E2"))
     assert len(life.gate_asked) == 1
@@ -196,7 +198,7 @@ def test_several_events_are_held_back_by_one_question() -> None:
     assert sorted(life.sent[:2]) == ["E1", "E2"]
 
 
-def test_alerts_of_an_earlier_event_hold_back_no_later_one() -> None:
+def test_alerts_of_an_earlier_event_do_not_delay_a_later_one() -> None:
     life = held()
     life.poll(started(notice()))
     assert life.memory.gate.is_wanted is False
@@ -233,14 +235,14 @@ def test_recovery_does_not_wait_for_the_gate() -> None:
     assert life.sent == []
 
 
-def test_operator_is_not_held_back() -> None:
+def test_operator_approval_is_not_delayed_by_the_gate() -> None:
     life = held()
     life.order()
     assert life.sent == ["E1"]
     assert life.memory.gate.is_wanted is False
 
 
-def test_rule_may_leave_the_gate_out() -> None:
+def test_rule_may_skip_the_gate() -> None:
     life = Life(gated(rules=(Rule(name="r", approve=Approve.AT_ONCE, gate=False),)))
     life.poll(notice())
     assert life.sent == ["E1"]
@@ -267,7 +269,7 @@ def test_sent_approval_is_retried_even_if_alerts_fire() -> None:
 # The deadline
 
 
-def test_approval_is_given_up_at_not_before() -> None:
+def test_gated_approval_is_abandoned_at_not_before() -> None:
     life = held()
     while life.now < START + 15 * MINUTE:
         life.sleep(30 * SECOND)
@@ -327,7 +329,7 @@ def test_event_cancelled_while_delayed_is_not_reported() -> None:
     assert life.memory.gate.events == ()
 
 
-def test_event_without_not_before_is_held_back_as_long_as_it_takes() -> None:
+def test_event_without_not_before_waits_for_the_gate_without_limit() -> None:
     life = Life(gated())
     life.poll(notice(not_before=None))
     life.gate_says(ALERTS, FIRES)
@@ -344,7 +346,7 @@ def test_event_without_not_before_is_held_back_as_long_as_it_takes() -> None:
 # A server that gives no usable answer
 
 
-def test_unknown_holds_back_and_is_asked_again_soon_at_first() -> None:
+def test_unknown_gate_delays_approval_and_is_soon_queried_again() -> None:
     life = Life(gated())
     life.poll(notice())
     times: list[int] = []
@@ -371,7 +373,7 @@ def test_unknown_holds_back_and_is_asked_again_soon_at_first() -> None:
     assert life.sent == ["E1"]
 
 
-def test_unknown_is_a_problem_while_an_event_waits_for_it() -> None:
+def test_unknown_gate_is_a_problem_while_an_event_waits() -> None:
     life = Life(gated())
     assert gating.problems(life.memory) == []
     life.poll(notice())
@@ -383,7 +385,7 @@ def test_unknown_is_a_problem_while_an_event_waits_for_it() -> None:
     assert gating.problems(life.memory) == []
 
 
-def test_unknown_may_go_after_three_questions() -> None:
+def test_unknown_gate_may_open_after_three_queries() -> None:
     life = Life(gated(replace(GATE, goes_unknown=True)))
     life.poll(notice())
     for pause in (1, 2):
@@ -400,7 +402,7 @@ def test_unknown_may_go_after_three_questions() -> None:
 # The agent and the machine
 
 
-def test_agent_that_begins_again_asks_again() -> None:
+def test_restarted_agent_queries_the_gate_again() -> None:
     life = held()
     life.restart()
     assert life.memory.gate.last is None
@@ -420,7 +422,7 @@ def test_changed_alert_server_is_queried_again() -> None:
     assert len(life.gate_asked) == 2
 
 
-def test_settings_without_a_gate_hold_nothing_back() -> None:
+def test_removing_the_gate_setting_releases_the_approval() -> None:
     life = held()
     life.policy = replace(life.policy, gate=None)
     life.give()

@@ -43,7 +43,7 @@ def test_lock_is_not_asked_for_before_the_gate_is_open() -> None:
     assert life.task().needs_lock is False
 
 
-def test_lock_comes_after_the_gate() -> None:
+def test_lock_is_requested_after_the_gate_opens() -> None:
     life = locked()
     life.gate_says(CLEAR)
     assert len(life.lock_asked) == 1
@@ -78,7 +78,7 @@ def test_gate_is_queried_again_when_the_lock_is_taken_late() -> None:
     assert state(life) is LockState.HELD
 
 
-def test_closed_gate_gives_a_lock_back_that_was_just_taken_without_its_pause() -> None:
+def test_closed_gate_releases_a_new_lock_without_pause() -> None:
     life = locked(lock=replace(TERMS, pause=5 * MINUTE))
     life.gate_says(CLEAR)
     life.lock_says(REFUSED, detail="vm7 has it")
@@ -90,7 +90,7 @@ def test_closed_gate_gives_a_lock_back_that_was_just_taken_without_its_pause() -
     assert life.sent == []
 
 
-def test_lock_of_an_event_that_is_over_keeps_its_pause_while_another_is_held() -> None:
+def test_lock_of_a_finished_event_keeps_its_pause_while_another_is_held() -> None:
     life = locked(lock=replace(TERMS, pause=5 * MINUTE))
     life.gate_says(CLEAR)
     life.lock_says(TAKEN)
@@ -103,7 +103,7 @@ def test_lock_of_an_event_that_is_over_keeps_its_pause_while_another_is_held() -
     assert state(life) is LockState.PAUSING
 
 
-def test_gate_comes_before_what_happens_at_the_locks_deadline() -> None:
+def test_gate_is_checked_before_the_lock_deadline_applies() -> None:
     life = locked()
     life.gate_says(CLEAR)
     while life.now < START + 15 * MINUTE - SECOND:
@@ -116,7 +116,7 @@ def test_gate_comes_before_what_happens_at_the_locks_deadline() -> None:
     assert life.sent == []
 
 
-def test_restart_while_the_lock_is_waited_for_keeps_its_place_and_asks_again() -> None:
+def test_restart_keeps_waiting_for_the_lock_and_queries_the_gate() -> None:
     life = locked()
     life.gate_says(CLEAR)
     life.lock_says(REFUSED, detail="vm7 has it")
@@ -142,14 +142,14 @@ def company(approver: Approver) -> Life:
     return life
 
 
-def test_others_are_asked_before_the_gate_is() -> None:
+def test_peers_are_asked_before_the_gate() -> None:
     life = company(Approver.ALL)
     assert (len(life.asked), life.gate_asked) == (1, [])
     life.hear("vm2", is_prepared=True)
     assert len(life.gate_asked) == 1
 
 
-def test_others_are_asked_on_while_the_gate_is_closed() -> None:
+def test_peers_are_still_asked_while_the_gate_is_closed() -> None:
     life = company(Approver.ALL)
     life.hear("vm2", is_prepared=True)
     life.gate_says(ALERTS, FIRES)

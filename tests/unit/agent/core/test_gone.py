@@ -65,7 +65,7 @@ def pass_seconds(life: Life, count: int, *shown: Notice) -> None:
 
 
 @pytest.mark.clause("8.1", "8.7")
-def test_a_started_event_is_recovered_from_after_half_a_minute_of_documents() -> None:
+def test_started_event_is_recovered_after_30_seconds_of_documents() -> None:
     life = patient(EVENT, BEGUN)
     life.poll()
     pass_seconds(life, 29)
@@ -94,7 +94,7 @@ def test_a_cancelled_event_is_recovered_from_after_five_seconds() -> None:
     assert len(life.stops) == 1
 
 
-def test_one_that_was_approved_may_have_started_meanwhile() -> None:
+def test_removed_approved_event_is_recovered_after_30_seconds() -> None:
     life = patient(EVENT)
     life.poll()
     pass_seconds(life, 29)
@@ -105,7 +105,7 @@ def test_one_that_was_approved_may_have_started_meanwhile() -> None:
 
 
 @pytest.mark.clause("8.1")
-def test_flapping_documents_end_nothing() -> None:
+def test_flapping_documents_do_not_end_an_event() -> None:
     life = patient(EVENT, BEGUN)
     for _ in range(100):
         pass_seconds(life, 20)
@@ -118,7 +118,7 @@ def test_flapping_documents_end_nothing() -> None:
 
 
 @pytest.mark.clause("8.1")
-def test_silence_is_not_gone() -> None:
+def test_silence_does_not_end_an_event() -> None:
     life = patient(EVENT, BEGUN)
     life.poll()
     life.be_silent(HOUR)
@@ -130,7 +130,7 @@ def test_silence_is_not_gone() -> None:
     assert life.stage() is Stage.RECOVERING
 
 
-def test_an_agent_that_was_started_again_listens_from_the_beginning() -> None:
+def test_restart_restarts_the_absence_time() -> None:
     life = patient(EVENT, BEGUN)
     life.poll()
     pass_seconds(life, 29)
@@ -159,7 +159,7 @@ def test_journal_of_an_older_version_gets_presence_from_the_stage() -> None:
 
 
 @pytest.mark.clause("8.1", "8.8")
-def test_after_a_minute_of_empty_answers_it_recovers() -> None:
+def test_event_is_recovered_after_a_minute_of_empty_answers() -> None:
     life = patient(EVENT, BEGUN)
     life.poll_empty()
     for _ in range(59):
@@ -205,7 +205,7 @@ def test_incarnation_reset_keeps_the_event_prepared() -> None:
 
 
 @pytest.mark.clause("8.1", "8.3")
-def test_an_event_that_returns_after_all_is_prepared_for_again() -> None:
+def test_returning_event_is_prepared_again() -> None:
     """Also one that is Started by then, which the default rules only log at first."""
     life = patient(EVENT, BEGUN)
     life.incarnation = 1
@@ -277,7 +277,7 @@ def test_run_continues_under_the_new_event_id() -> None:
     assert life.sent == ["E2"]
 
 
-def test_another_id_that_waits_is_approved_by_itself() -> None:
+def test_waiting_event_under_another_id_is_approved_separately() -> None:
     life = patient(EVENT)
     assert life.task().consent is Consent.GIVEN
     life.poll(notice("E2"))
@@ -289,7 +289,7 @@ def test_another_id_that_waits_is_approved_by_itself() -> None:
     assert life.task("E2").consent is Consent.GIVEN
 
 
-def test_two_servers_with_an_id_each() -> None:
+def test_two_servers_with_different_ids_cause_one_preparation() -> None:
     life = patient(EVENT)
     for _ in range(20):
         pass_seconds(life, 1, notice("E2"))
@@ -305,7 +305,7 @@ def test_event_listed_at_the_same_time_is_another_maintenance() -> None:
     assert life.begun() == [("E1", PREPARE, "drain"), ("E2", PREPARE, "drain")]
 
 
-def test_an_event_that_has_gone_already_does_not_go_on_under_another_id() -> None:
+def test_removed_event_does_not_continue_under_another_id() -> None:
     life = patient(EVENT, BEGUN)
     life.poll()
     pass_seconds(life, 30)
@@ -315,7 +315,7 @@ def test_an_event_that_has_gone_already_does_not_go_on_under_another_id() -> Non
     assert life.stage("E2") is Stage.SEEN
 
 
-def test_another_id_after_a_restart_of_the_metadata_server() -> None:
+def test_event_continues_under_another_id_after_an_endpoint_restart() -> None:
     life = patient(EVENT)
     life.incarnation = 1
     pass_seconds(life, 60)
@@ -324,7 +324,7 @@ def test_another_id_after_a_restart_of_the_metadata_server() -> None:
     assert life.doubts == {}
 
 
-def test_an_empty_answer_has_nothing_under_another_id() -> None:
+def test_empty_answer_is_not_matched_to_another_id() -> None:
     life = patient(EVENT)
     life.poll_empty()
     assert life.task().presence is Presence.EMPTY
@@ -355,7 +355,7 @@ def test_event_that_returns_after_expiry_gets_new_run_ids() -> None:
 
 
 @pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED])
-def test_runs_have_the_name_of_their_journal(state: StepState) -> None:
+def test_run_ids_contain_the_journal_id(state: StepState) -> None:
     life = Life(policy(DRAIN), memory=Memory(name="vm1", journal="ab12"))
     life.poll(EVENT)
     (run,) = life.runs
@@ -364,7 +364,7 @@ def test_runs_have_the_name_of_their_journal(state: StepState) -> None:
     assert life.task().steps[0].state is state
 
 
-def test_times_of_doubt_are_of_this_clock() -> None:
+def test_absence_times_use_the_local_clock() -> None:
     life = patient(EVENT)
     life.poll()
     since = life.task().absent_at

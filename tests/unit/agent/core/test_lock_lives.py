@@ -308,7 +308,7 @@ def test_agents_share_a_lock_in_random_histories(
     World(seed, slots=slots, agents=agents, withholds=withholds).live()
 
 
-def test_lives_of_the_kind_have_all_that_is_to_be_tried() -> None:
+def test_random_lives_cover_normal_and_late_approvals() -> None:
     """Else the test above would prove nothing."""
     approvals = late = 0
     for seed in range(10):

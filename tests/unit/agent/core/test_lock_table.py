@@ -50,7 +50,7 @@ ARROWS = {
     list(itertools.product(LockState, LockGiven)),
     ids=lambda value: value.value,
 )
-def test_every_state_is_asked_about_everything(
+def test_every_lock_state_handles_or_rejects_every_input(
     state: LockState, given: LockGiven
 ) -> None:
     wanted = ARROWS.get((state.value, given.value))
@@ -64,7 +64,7 @@ def test_every_state_is_asked_about_everything(
         assert table.lock_step(state, given).value == wanted
 
 
-def test_every_arrow_is_drawn() -> None:
+def test_diagram_shows_every_transition() -> None:
     text = agent_states.page().partition(f"## {agent_states.LOCK.title}")[2]
     for (state, given), target in ARROWS.items():
         (line,) = (

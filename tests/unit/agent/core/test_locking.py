@@ -53,7 +53,7 @@ from tests.unit.agent.core.support import (
 # A whole life
 
 
-def test_without_a_lock_in_the_settings_nothing_is_asked() -> None:
+def test_without_a_configured_lock_no_request_is_made() -> None:
     agent = life(at_once(None), Memory())
     agent.poll(notice())
     assert agent.sent == ["E1"]
@@ -108,9 +108,7 @@ def test_busy_lock_is_retried_and_its_holder_is_reported_once() -> None:
     ]
 
 
-def test_requests_while_waiting_are_rare_at_first_and_frequent_near_the_deadline() -> (
-    None
-):
+def test_lock_requests_become_more_frequent_near_the_deadline() -> None:
     agent = life()
     agent.poll(notice())
     times: list[Micros] = []
@@ -129,7 +127,9 @@ def test_requests_while_waiting_are_rare_at_first_and_frequent_near_the_deadline
 
 
 @pytest.mark.parametrize("withholds", [False, True])
-def test_lock_that_is_not_had_by_its_deadline(withholds: bool) -> None:
+def test_lock_not_taken_by_its_deadline_is_skipped_or_withholds(
+    withholds: bool,
+) -> None:
     agent = life(at_once(replace(TERMS, withholds=withholds, margin=MINUTE)))
     agent.poll(notice())
     agent.lock_says(REFUSED, detail="vm7 has it")
@@ -162,14 +162,14 @@ def test_lock_that_is_not_had_by_its_deadline(withholds: bool) -> None:
 
 
 @pytest.mark.parametrize("withholds", [False, True])
-def test_event_that_is_due_already_waits_for_no_lock(withholds: bool) -> None:
+def test_event_that_is_due_does_not_wait_for_the_lock(withholds: bool) -> None:
     agent = life(at_once(replace(TERMS, withholds=withholds)))
     agent.poll(notice(not_before=START + 5 * SECOND))
     assert agent.sent == ([] if withholds else ["E1"])
     assert agent.lock_asked == [take(1)]
 
 
-def test_event_without_not_before_waits_for_the_lock_as_long_as_it_takes() -> None:
+def test_event_without_not_before_waits_for_the_lock_without_limit() -> None:
     agent = life()
     agent.poll(notice(not_before=None))
     agent.lock_says(REFUSED)
@@ -222,7 +222,7 @@ def test_event_that_cannot_be_approved_yet_takes_no_lock(settings: Policy) -> No
     assert not agent.task().needs_lock
 
 
-def test_withheld_event_gives_the_lock_back_that_it_waited_for() -> None:
+def test_withheld_event_releases_the_awaited_lock() -> None:
     """The rule is edited while the event waits for the lock: it now wants a handler."""
     agent = life()
     agent.poll(notice())
@@ -233,7 +233,7 @@ def test_withheld_event_gives_the_lock_back_that_it_waited_for() -> None:
     assert isinstance(agent.lock_asked[-1], ReleaseLock)
 
 
-def test_order_of_an_operator_waits_for_no_lock_and_takes_it_all_the_same() -> None:
+def test_operator_approval_does_not_wait_for_the_lock_but_takes_it() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(REFUSED)
@@ -270,7 +270,7 @@ def test_peers_are_asked_while_the_lock_is_awaited() -> None:
     assert agent.sent == ["E1"]
 
 
-def test_peer_that_is_prepared_no_longer_gives_the_lock_up() -> None:
+def test_lock_is_released_if_a_peer_is_no_longer_prepared() -> None:
     rule = replace(AT_ONCE, approver=Approver.ALL)
     agent = life(at_once(rules=(rule,), has_peers=True))
     agent.poll(notice(resources=("vm1", "vm2")))
@@ -295,7 +295,7 @@ def test_second_event_of_this_vm_is_approved_with_the_same_lock() -> None:
     assert agent.lock_asked == [take(1), release(2)]
 
 
-def test_refused_approval_gives_the_lock_back() -> None:
+def test_refused_approval_releases_the_lock() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -306,7 +306,7 @@ def test_refused_approval_gives_the_lock_back() -> None:
     assert agent.lock_asked[-1] == release(2)
 
 
-def test_cancelled_event_gives_the_lock_up() -> None:
+def test_cancelled_event_releases_the_lock() -> None:
     agent = life()
     agent.poll(notice())
     gone(agent)
@@ -318,7 +318,7 @@ def test_cancelled_event_gives_the_lock_up() -> None:
     assert agent.sent == []
 
 
-def test_event_that_comes_back_takes_the_lock_again() -> None:
+def test_returning_event_takes_the_lock_again() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(REFUSED)
@@ -332,7 +332,7 @@ def test_event_that_comes_back_takes_the_lock_again() -> None:
     assert agent.sent == ["E1"]
 
 
-def test_name_that_is_not_known_asks_for_nothing() -> None:
+def test_unknown_vm_name_requests_no_lock() -> None:
     agent = Life(at_once(), name="", memory=FREE)
     agent.poll(notice())
     assert agent.lock_asked == []
@@ -341,13 +341,13 @@ def test_name_that_is_not_known_asks_for_nothing() -> None:
     assert agent.lock_asked == [take(1)]
 
 
-def test_id_of_the_settings_is_the_holder() -> None:
+def test_configured_id_is_the_lock_holder() -> None:
     agent = life(at_once(replace(TERMS, holder="node-9")))
     agent.poll(notice())
     assert agent.lock_asked == [TakeLock(number=1, holder="node-9")]
 
 
-def test_lock_is_given_back_under_the_id_that_took_it() -> None:
+def test_lock_is_released_under_the_id_that_took_it() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -374,7 +374,7 @@ def test_lock_is_held_for_the_pause_after_the_event() -> None:
     assert agent.lock_asked == [take(1), release(2)]
 
 
-def test_event_in_the_pause_is_approved_at_once() -> None:
+def test_event_during_the_pause_is_approved_at_once() -> None:
     agent = life(at_once(replace(TERMS, pause=5 * MINUTE)))
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -387,7 +387,7 @@ def test_event_in_the_pause_is_approved_at_once() -> None:
     assert agent.lock_asked == [take(1)]
 
 
-def test_clock_that_was_set_back_ends_the_pause() -> None:
+def test_clock_set_back_ends_the_pause() -> None:
     agent = life(at_once(replace(TERMS, pause=5 * MINUTE)))
     agent.poll(notice())
     agent.lock_says(TAKEN)

@@ -57,7 +57,7 @@ def test_unavailable_lock_server_is_retried_and_reported_once() -> None:
     ]
 
 
-def test_request_whose_answer_never_comes_is_made_again() -> None:
+def test_unanswered_request_is_repeated() -> None:
     agent = life()
     agent.poll(notice())
     agent.sleep(59 * SECOND)
@@ -72,7 +72,7 @@ def test_request_whose_answer_never_comes_is_made_again() -> None:
     assert agent.sent == ["E1"]
 
 
-def test_request_without_an_answer_has_the_lock_given_back_twice() -> None:
+def test_unanswered_request_releases_the_lock_twice() -> None:
     """The server may have carried it out after the lock was given back."""
     agent = life()
     agent.poll(notice())
@@ -88,9 +88,7 @@ def test_request_without_an_answer_has_the_lock_given_back_twice() -> None:
     assert state(agent) is LockState.FREE
 
 
-def test_release_without_an_answer_keeps_the_lock_from_being_taken_for_a_while() -> (
-    None
-):
+def test_unanswered_release_delays_the_next_lock_request() -> None:
     """The server may carry it out when the lock has been taken again."""
     agent = life()
     agent.poll(notice())
@@ -149,7 +147,7 @@ def test_clock_set_back_does_not_extend_a_pause() -> None:
     assert agent.lock_asked == [take(1), take(2)]
 
 
-def test_event_that_comes_while_the_lock_is_released_waits_for_the_answer() -> None:
+def test_event_during_a_release_waits_for_the_answer() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -178,7 +176,7 @@ def held(terms: LockTerms = EXPIRING) -> Life:
     return agent
 
 
-def test_lock_that_expires_is_confirmed_in_time() -> None:
+def test_expiring_lock_is_confirmed_in_time() -> None:
     agent = held()
     for number in range(2, 6):
         agent.sleep(20 * MINUTE)
@@ -188,7 +186,7 @@ def test_lock_that_expires_is_confirmed_in_time() -> None:
     assert told(agent) == ["taken after 0 s: lock web"]
 
 
-def test_confirmation_that_fails_is_tried_again_often() -> None:
+def test_failed_confirmation_is_retried_every_30_seconds() -> None:
     agent = held()
     agent.sleep(20 * MINUTE)
     for _ in range(10):
@@ -199,7 +197,7 @@ def test_confirmation_that_fails_is_tried_again_often() -> None:
     assert state(agent) is LockState.HELD
 
 
-def test_lock_that_was_not_confirmed_in_time_approves_nothing_more() -> None:
+def test_unconfirmed_lock_allows_no_further_approvals() -> None:
     agent = held()
     agent.sleep(20 * MINUTE)
     agent.lock_says(TROUBLE, detail="500")
@@ -230,7 +228,7 @@ def test_lock_that_another_vm_has_taken_is_lost() -> None:
     assert agent.lock_asked[2:] == [take(3)]
 
 
-def test_lock_that_is_lost_in_its_pause_is_free() -> None:
+def test_lock_lost_during_its_pause_is_free() -> None:
     agent = held(replace(EXPIRING, pause=2 * HOUR))
     gone(agent)
     agent.sleep(20 * MINUTE)
@@ -239,7 +237,7 @@ def test_lock_that_is_lost_in_its_pause_is_free() -> None:
     assert agent.wake is None
 
 
-def test_lock_that_expires_in_its_pause_is_given_back() -> None:
+def test_lock_that_expires_during_its_pause_is_released() -> None:
     agent = held(replace(EXPIRING, pause=2 * HOUR))
     gone(agent)
     agent.sleep(20 * MINUTE)
@@ -251,7 +249,7 @@ def test_lock_that_expires_in_its_pause_is_given_back() -> None:
 # Crashes, and other settings
 
 
-def test_restart_while_the_lock_is_awaited_asks_again() -> None:
+def test_restart_while_waiting_requests_the_lock_again() -> None:
     agent = life()
     agent.poll(notice())
     agent.restart()
@@ -279,7 +277,7 @@ def test_restart_confirms_a_lock_that_is_held_before_it_approves_with_it() -> No
     assert agent.sent == ["E1", "E2"]
 
 
-def test_restart_after_the_event_went_releases_the_lock() -> None:
+def test_event_removed_after_a_restart_releases_the_lock() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -301,7 +299,7 @@ def test_restart_during_a_lock_release_continues_the_release() -> None:
     assert agent.lock_asked == [take(1), release(2), release(3)]
 
 
-def test_journal_that_is_new_gives_the_lock_back_once() -> None:
+def test_new_journal_releases_the_lock_once() -> None:
     agent = life(memory=Memory(lost_journal=True))
     agent.give()
     assert agent.lock_asked == []
@@ -314,7 +312,7 @@ def test_journal_that_is_new_gives_the_lock_back_once() -> None:
     assert agent.lock_asked == [release(1)]
 
 
-def test_new_journal_gives_the_lock_back_after_a_while_without_events() -> None:
+def test_new_journal_releases_the_lock_after_a_time_without_events() -> None:
     """This VM may be in the middle of an event that is not listed yet."""
     agent = Life(at_once(), memory=Memory(), is_patient=True)
     agent.poll()
@@ -330,7 +328,7 @@ def test_new_journal_gives_the_lock_back_after_a_while_without_events() -> None:
     assert other.lock_asked == [release(1)]
 
 
-def test_restart_begins_that_while_again() -> None:
+def test_restart_restarts_the_time_without_events() -> None:
     agent = Life(at_once(), memory=Memory(), is_patient=True)
     agent.poll()
     agent.sleep(20 * SECOND)
@@ -346,13 +344,13 @@ def test_restart_begins_that_while_again() -> None:
     assert agent.lock_asked == [release(1)]
 
 
-def test_event_needs_no_such_while() -> None:
+def test_event_takes_the_lock_immediately_with_a_new_journal() -> None:
     agent = Life(at_once(), memory=Memory(), is_patient=True)
     agent.poll(notice())
     assert agent.lock_asked == [take(1)]
 
 
-def test_journal_that_was_lost_in_an_event_keeps_the_lock_until_it_is_over() -> None:
+def test_lost_journal_keeps_the_lock_until_the_event_ends() -> None:
     agent = life(memory=Memory(lost_journal=True))
     agent.poll(started(notice()))
     assert agent.lock_asked == []
@@ -360,7 +358,7 @@ def test_journal_that_was_lost_in_an_event_keeps_the_lock_until_it_is_over() -> 
     assert agent.lock_asked == [release(1)]
 
 
-def test_journal_that_was_lost_keeps_the_lock_until_all_is_recovered() -> None:
+def test_lost_journal_keeps_the_lock_until_recovery_ends() -> None:
     settings = policy(replace(DRAIN, always=True), lock=TERMS)
     agent = life(settings, Memory(lost_journal=True))
     agent.poll(times=2)
@@ -386,7 +384,7 @@ def test_lock_of_earlier_settings_is_reported_and_the_new_one_taken() -> None:
     assert agent.memory.lock.label == "lock db"
 
 
-def test_lock_that_was_free_is_changed_for_another_without_a_word() -> None:
+def test_replacing_a_free_lock_is_not_reported() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)
@@ -401,7 +399,7 @@ def test_lock_that_was_free_is_changed_for_another_without_a_word() -> None:
     assert agent.lock_asked[-1] == release(3)
 
 
-def test_observer_leaves_the_lock_as_it_is() -> None:
+def test_observer_leaves_the_lock_unchanged() -> None:
     agent = life()
     agent.poll(notice())
     agent.lock_says(TAKEN)

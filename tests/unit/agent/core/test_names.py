@@ -32,7 +32,7 @@ def test_names_are_compared_whole(
     assert names.is_named(notice(resources=resources), name) is wanted
 
 
-def test_the_case_of_a_name_means_nothing() -> None:
+def test_name_comparison_ignores_case() -> None:
     assert names.is_same("Web_0", "web_0")
     assert not names.is_same("web_0", "web_1")
     assert names.keys_of(["Web_0", "WEB_0"]) == {"web_0"}
@@ -53,14 +53,12 @@ def test_the_case_of_a_name_means_nothing() -> None:
         ("x00000ä", ""),
     ],
 )
-def test_a_scale_set_counts_its_computers_in_base_36(
-    computer: str, wanted: str
-) -> None:
+def test_computer_name_suffix_is_read_in_base_36(computer: str, wanted: str) -> None:
     assert names.scale_set_name(computer) == wanted
 
 
 @given(st.integers(0, 36**6 - 1))
-def test_every_instance_has_its_computer_name(number: int) -> None:
+def test_every_instance_number_has_a_computer_name(number: int) -> None:
     suffix, left = "", number
     for _ in range(6):
         left, digit = divmod(left, 36)

@@ -47,17 +47,17 @@ def test_polls_begin_once_a_second() -> None:
     assert pause(PACE, WELL, took=60 * SECOND, jitter=1) == 0
 
 
-def test_an_endpoint_that_is_known_is_asked_again_soon() -> None:
+def test_recently_answering_endpoint_is_polled_again_soon() -> None:
     assert pauses(since=SECOND) == [1, 1, 2, 3, 3, 3, 3]
     assert pauses(since=KNOWN_FOR) == [1, 1, 2, 3, 3, 3, 3]
 
 
-def test_one_that_is_not_is_given_time() -> None:
+def test_unknown_endpoint_is_polled_with_growing_pauses() -> None:
     assert pauses(since=None) == [1, 2, 4, 8, 16, 30, 30]
     assert pauses(since=KNOWN_FOR + 1) == [1, 2, 4, 8, 16, 30, 30]
 
 
-def test_chance_only_shortens() -> None:
+def test_jitter_only_shortens_the_pause() -> None:
     assert pause(PACE, failing(1), took=0, jitter=1) == SECOND * 8 // 10
 
 
@@ -81,13 +81,13 @@ def test_timeout_grows_with_failures_up_to_the_setting() -> None:
     assert grown == [2, 3, 4, 5, 5, 5]
 
 
-def test_a_slow_endpoint_is_waited_for() -> None:
+def test_timeout_grows_for_a_slow_endpoint() -> None:
     assert timeout(PACE, Course(since_answer=0, took=2 * SECOND)) == 4 * SECOND
     assert timeout(PACE, Course(since_answer=0, took=9 * SECOND)) == 5 * SECOND
     assert timeout(Pace(timeout=SECOND), WELL) == SECOND
 
 
-def test_a_wait_has_a_margin() -> None:
+def test_timeout_of_a_long_poll_has_a_margin() -> None:
     assert timeout(PACE, WELL, wait=60 * SECOND) == 63 * SECOND
     assert timeout(PACE, Course(), wait=60 * SECOND) == 190 * SECOND
 
@@ -106,7 +106,7 @@ def test_two_failures_leave_a_preempt_24_seconds(kind: str, jitter: float) -> No
 @given(
     courses, st.floats(0, 1), st.integers(0, 200 * SECOND), st.integers(0, 99 * MINUTE)
 )
-def test_no_pause_is_longer_than_it_may_be(
+def test_pause_and_timeout_stay_within_their_limits(
     course: Course, jitter: float, took: int, retry_after: int
 ) -> None:
     paused = pause(PACE, course, took=took, jitter=jitter, retry_after=retry_after)
@@ -116,7 +116,7 @@ def test_no_pause_is_longer_than_it_may_be(
         assert timeout(PACE, course) <= 5 * SECOND
 
 
-def test_the_name_is_read_now_and_then() -> None:
+def test_vm_name_is_read_periodically() -> None:
     assert name_pause(failures=0) == NAME_EVERY
     assert [name_pause(failures=each) // SECOND for each in range(1, 6)] == [
         *(1, 5, 15, 60, 60)

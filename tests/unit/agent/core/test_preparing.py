@@ -27,7 +27,7 @@ NOON = Window(days=frozenset(range(7)), begins=12 * 60, ends=13 * 60)
 
 
 @pytest.mark.clause("8.5")
-def test_a_group_runs_side_by_side_and_then_the_next() -> None:
+def test_handlers_of_a_group_run_in_parallel_and_groups_in_order() -> None:
     both = prepare(("drain", "flush"), ("leave",))
     life = Life(policy(DRAIN, FLUSH, LEAVE, rules=(both,)))
     life.poll(notice())
@@ -45,7 +45,7 @@ def test_a_group_runs_side_by_side_and_then_the_next() -> None:
     ]
 
 
-def test_prepare_runs_once_however_often_the_event_is_seen() -> None:
+def test_prepare_runs_once_even_if_the_event_is_seen_repeatedly() -> None:
     life = Life(policy(DRAIN))
     for status in (notice(), started(notice())):
         life.poll(status, times=5)
@@ -55,7 +55,7 @@ def test_prepare_runs_once_however_often_the_event_is_seen() -> None:
 
 
 @pytest.mark.clause("8.4")
-def test_a_required_failure_withholds_the_approval_and_the_rest_runs_on() -> None:
+def test_failed_required_handler_withholds_approval_and_the_rest_runs() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.end("drain", StepState.FAILED, "exit status 1")
@@ -79,7 +79,7 @@ def test_all_failed_handlers_are_reported() -> None:
     assert life.task().withheld == "drain failed: no reason; flush failed: killed"
 
 
-def test_an_optional_failure_does_not() -> None:
+def test_failed_optional_handler_does_not_withhold_approval() -> None:
     life = Life(policy(Handler(name="drain", required=False)))
     life.poll(notice())
     life.end("drain", StepState.FAILED, "exit status 1")
@@ -87,7 +87,7 @@ def test_an_optional_failure_does_not() -> None:
     assert life.sent == ["E1"]
 
 
-def test_a_failure_is_tried_again_after_a_moment() -> None:
+def test_failed_handler_is_retried_after_a_pause() -> None:
     life = Life(policy(Handler(name="drain", retries=1)))
     life.poll(notice())
     life.end("drain", StepState.FAILED)
@@ -151,7 +151,7 @@ def test_a_run_that_outlived_the_agent_is_waited_for() -> None:
     assert life.sent == ["E1"]
 
 
-def test_a_handler_works_for_one_event_after_the_other() -> None:
+def test_handler_prepares_for_one_event_at_a_time() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice("E1"), notice("E2"))
     assert life.begun() == [("E1", "prepare", "drain")]
@@ -179,7 +179,7 @@ def test_wait_for_a_busy_handler_has_no_limit_without_a_deadline() -> None:
     assert life.begun()[1:] == [("E2", "prepare", "drain")]
 
 
-def test_the_next_attempt_of_any_in_a_group_wakes_it() -> None:
+def test_next_retry_in_a_group_sets_the_wake_time() -> None:
     again = [replace(each, retries=1) for each in (DRAIN, FLUSH)]
     life = Life(policy(*again, rules=(prepare(("drain", "flush")),)))
     life.poll(notice())
@@ -189,7 +189,7 @@ def test_the_next_attempt_of_any_in_a_group_wakes_it() -> None:
     assert life.wake == life.now + SECOND // 2
 
 
-def test_two_that_hurry_for_one_handler() -> None:
+def test_preparation_is_not_stopped_for_another_urgent_event() -> None:
     soon = START + 30 * SECOND
     life = Life(policy(DRAIN))
     life.poll(
@@ -201,7 +201,7 @@ def test_two_that_hurry_for_one_handler() -> None:
     assert life.begun()[1] == ("E2", "prepare", "drain")
 
 
-def test_handlers_with_nothing_to_prepare_are_left_out() -> None:
+def test_handlers_without_prepare_are_skipped() -> None:
     undo = Handler(name="undo", prepares=False)
     life = Life(policy(undo))
     life.poll(notice())
@@ -219,7 +219,7 @@ def test_a_rule_may_prepare_and_never_approve() -> None:
     assert life.waits == {"E1": "rule 1 never approves"}
 
 
-def test_a_handler_that_left_the_settings_is_waited_for() -> None:
+def test_handler_removed_from_the_settings_is_waited_for() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.restart(policy(FLUSH))
@@ -230,7 +230,7 @@ def test_a_handler_that_left_the_settings_is_waited_for() -> None:
     assert life.stage() is Stage.PREPARED
 
 
-def test_a_handler_that_joined_the_settings_has_not_prepared() -> None:
+def test_handler_added_to_the_settings_counts_as_unprepared() -> None:
     life = Life(policy(Handler(name="drain"), rules=(late(("drain",)),)))
     life.poll(notice())
     life.end("drain")
@@ -245,7 +245,7 @@ def late(*groups: tuple[str, ...]) -> Rule:
     return prepare(*groups, approve=Approve.NEVER)
 
 
-def test_an_agent_that_only_observes_runs_nothing() -> None:
+def test_observer_runs_no_handlers() -> None:
     life = Life(policy(DRAIN, is_observer=True))
     life.poll(notice())
     gone(life)
@@ -254,7 +254,7 @@ def test_an_agent_that_only_observes_runs_nothing() -> None:
     assert [kind for kind, _ in life.told()] == [NoteKind.SEEN, NoteKind.CANCELLED]
 
 
-def test_an_agent_that_only_observes_from_now_on() -> None:
+def test_agent_restarted_as_observer_starts_no_handlers() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.restart(policy(DRAIN, FLUSH, is_observer=True))

@@ -77,7 +77,9 @@ def task(**values: object) -> Task:
     list(itertools.product(Presence, Answer)),
     ids=lambda value: value.value.replace(" ", "-"),
 )
-def test_every_presence_meets_every_answer(before: Presence, answer: Answer) -> None:
+def test_every_presence_handles_or_rejects_every_answer(
+    before: Presence, answer: Answer
+) -> None:
     wanted = ARROWS.get((before.value, answer.value))
     if wanted is None:
         with pytest.raises(IllegalStepError) as refused:
@@ -131,7 +133,7 @@ def test_document_with_unreadable_entry_does_not_prove_absence() -> None:
         assert presence.classify(task(), EVENT, polled) is Answer.LISTED
 
 
-def test_no_time_passes_while_documents_cannot_be_read_whole() -> None:
+def test_absence_time_stops_while_documents_are_unreadable() -> None:
     at_once = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
     doubted = presence.judged(task(), Answer.MISSING, USUAL, heard=10, now=START)
     for settings in (USUAL, at_once):
@@ -168,13 +170,13 @@ def test_empty_body_is_classified_as_empty() -> None:
         ({"notice": notice(not_before=None)}, Presence.MISSING, 5 * SECOND),
     ],
 )
-def test_how_long_answers_must_be_without_it(
+def test_required_absence_time_depends_on_the_event(
     values: dict[str, object], how: Presence, wanted: int
 ) -> None:
     assert presence.patience(task(presence=how, **values), USUAL, START) == wanted
 
 
-def test_of_the_lengths_that_apply_the_longest_counts() -> None:
+def test_longest_applicable_absence_time_counts() -> None:
     settings = GoneAfter(scheduled=9, started=7, empty=8, reset=10)
     begun = task(notice=started(EVENT))
     assert presence.patience(begun, settings, START) == 9
@@ -219,7 +221,7 @@ def test_time_without_answers_does_not_count_as_absence() -> None:
     assert later == doubted
 
 
-def test_one_answer_alone_is_never_believed() -> None:
+def test_one_answer_alone_does_not_end_an_event() -> None:
     none = GoneAfter(scheduled=0, started=0, empty=0, reset=0)
     for answer in (Answer.MISSING, Answer.EMPTY, Answer.RESET):
         first = presence.judged(task(), answer, none, heard=10, now=START)
@@ -242,7 +244,9 @@ def test_one_answer_alone_is_never_believed() -> None:
         ((Answer.MISSING, Answer.LISTED, Answer.MISSING), 2),
     ],
 )
-def test_since_when_the_time_counts(answers: tuple[Answer, ...], since: int) -> None:
+def test_start_of_the_absence_time_is_recorded(
+    answers: tuple[Answer, ...], since: int
+) -> None:
     one = task()
     for heard, answer in enumerate(answers):
         one = presence.judged(one, answer, USUAL, heard=heard, now=START + heard)
@@ -279,7 +283,7 @@ def test_same_maintenance_under_a_new_id_is_recognized(
     assert found == (after if wanted else None)
 
 
-def test_each_is_taken_once_those_that_wait_first() -> None:
+def test_renamed_events_are_matched_once_waiting_ones_first() -> None:
     waiting = notice("E2", not_before=START + MINUTE)
     begun = started(notice("E3"))
     renamed = presence.Renamed([begun, waiting])
@@ -326,6 +330,8 @@ def test_each_is_taken_once_those_that_wait_first() -> None:
         ),
     ],
 )
-def test_why_it_is_not_certain(values: dict[str, object], wanted: str) -> None:
+def test_uncertain_presence_is_explained(
+    values: dict[str, object], wanted: str
+) -> None:
     one = task(absent_at=START + 1, **values)
     assert presence.explain(one, USUAL, START) == wanted

@@ -67,7 +67,7 @@ def test_failed_preparation_is_recovered() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
 
 
-def test_a_handler_without_recovery_owes_nothing() -> None:
+def test_handler_without_recovery_has_none_pending() -> None:
     life = Life(policy(Handler(name="drain", recovers=False)))
     life.poll(FIRST)
     life.end("drain")
@@ -105,7 +105,7 @@ def test_event_without_handlers_does_not_delay_recovery() -> None:
 
 
 @pytest.mark.clause("8.7")
-def test_an_event_that_was_approved_unprepared_holds_nothing() -> None:
+def test_event_approved_unprepared_does_not_delay_recovery() -> None:
     at_once = Rule(name="short", types=frozenset({"Freeze"}), approve=Approve.AT_ONCE)
     life = Life(policy(DRAIN, rules=(at_once, prepare(("drain",)))))
     freeze = notice("E2", event_type="Freeze")
@@ -179,7 +179,7 @@ def test_next_fault_domain_is_prepared_before_recovery_continues() -> None:
     assert len(life.runs) == 7
 
 
-def test_an_older_event_does_not_run_ahead() -> None:
+def test_older_event_does_not_recover_out_of_order() -> None:
     """Two events owe the same: nothing is undone out of its order."""
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST, SECOND_)
@@ -208,7 +208,7 @@ def test_one_recovery_covers_a_returned_event_and_other_events() -> None:
     assert len(life.runs) == 3
 
 
-def test_a_recovery_is_tried_for_ever_and_ever_more_rarely() -> None:
+def test_failed_recovery_is_retried_without_limit_at_growing_intervals() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -226,7 +226,7 @@ def test_a_recovery_is_tried_for_ever_and_ever_more_rarely() -> None:
     assert life.stage() is Stage.FINISHED
 
 
-def test_the_next_attempt_of_any_wakes_it() -> None:
+def test_next_retry_of_any_handler_sets_the_wake_time() -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(FIRST)
     life.end("drain")
@@ -260,7 +260,7 @@ def test_lost_recovery_is_repeated_at_once() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_an_event_that_went_while_the_agent_was_down_is_recovered() -> None:
+def test_event_removed_while_the_agent_was_down_is_recovered() -> None:
     life = Life(policy(DRAIN))
     life.poll(started(FIRST))
     life.end("drain")
@@ -270,7 +270,7 @@ def test_an_event_that_went_while_the_agent_was_down_is_recovered() -> None:
     assert life.begun()[1:] == [("E1", "recover", "drain")]
 
 
-def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> None:
+def test_missing_handler_leaves_its_recovery_pending_and_is_reported() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -284,7 +284,7 @@ def test_a_handler_that_left_the_settings_cannot_recover_and_it_is_said() -> Non
     assert life.told(NoteKind.FAILED) == [(NoteKind.FAILED, detail)]
 
 
-def test_a_handler_whose_name_is_back_recovers() -> None:
+def test_handler_restored_to_the_settings_recovers() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -299,7 +299,7 @@ def test_a_handler_whose_name_is_back_recovers() -> None:
     assert life.told(NoteKind.FAILED) == []
 
 
-def test_another_kind_under_the_same_name_undoes_nothing() -> None:
+def test_handler_of_another_kind_with_the_same_name_does_not_recover() -> None:
     units, program = (replace(DRAIN, kind=kind) for kind in ("systemd", "exec"))
     life = Life(policy(units))
     life.poll(FIRST)
@@ -357,7 +357,7 @@ def test_event_that_returns_in_time_repeats_the_stopped_run() -> None:
 # A hurried preparation needs the handler.
 
 
-def test_a_recovery_gives_way_to_an_eviction() -> None:
+def test_recovery_is_stopped_for_an_eviction() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     life.end("drain")
@@ -418,7 +418,7 @@ def test_a_recovery_that_has_ended_is_not_stopped() -> None:
     assert [stop.run_id for stop in life.stops] == ["E2.2.1.recover.1.drain"]
 
 
-def test_when_it_is_killed_is_remembered() -> None:
+def test_kill_time_of_a_stopped_run_is_stored() -> None:
     life = Life(policy(DRAIN))
     life.poll(FIRST)
     gone(life)

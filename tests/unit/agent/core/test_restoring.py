@@ -53,14 +53,14 @@ def test_always_handlers_recover_once_after_a_lost_journal() -> None:
     assert len(life.runs) == 2
 
 
-def test_with_nothing_always_nothing_is_owed() -> None:
+def test_without_always_handlers_nothing_is_restored() -> None:
     life = lost(policy(DRAIN, Handler(name="flush", always=True, recovers=False)))
     life.poll()
     assert life.runs == []
     assert not life.memory.lost_journal
 
 
-def test_it_waits_for_the_event_in_whose_midst_it_is() -> None:
+def test_restore_waits_for_the_current_event() -> None:
     life = lost(policy(ALWAYS))
     life.poll(started(FIRST))
     life.end("drain")
@@ -70,7 +70,7 @@ def test_it_waits_for_the_event_in_whose_midst_it_is() -> None:
     assert life.begun()[1][1] == "recover"
 
 
-def test_it_waits_while_it_may_be_its_own_event() -> None:
+def test_restore_waits_while_the_vm_name_is_unknown() -> None:
     life = lost(policy(ALWAYS), name="")
     life.poll(started(FIRST), times=2)
     assert life.runs == []
@@ -79,7 +79,7 @@ def test_it_waits_while_it_may_be_its_own_event() -> None:
     assert life.begun() == [("", "recover", "drain")]
 
 
-def test_it_is_tried_again_and_taken_up_again() -> None:
+def test_failed_restore_is_retried_and_resumed_after_a_restart() -> None:
     life = lost(policy(ALWAYS, LAST))
     life.poll(times=2)
     life.end("flush", StepState.FAILED, "down")
@@ -111,7 +111,7 @@ def test_restored_handler_is_not_repeated_while_another_fails() -> None:
     assert first.run_id == f"restore.{START + SECOND}.1.flush"
 
 
-def test_the_end_of_another_run_is_not_its_own() -> None:
+def test_end_of_another_run_does_not_end_the_restore() -> None:
     life = lost(policy(FLUSH, replace(ALWAYS, prepares=False)))
     life.poll(times=2)
     life.poll(FIRST)
@@ -132,7 +132,7 @@ def test_restoring_does_not_wait_for_unrelated_events() -> None:
         assert life.begun() == [("", "recover", "drain")]
 
 
-def test_it_waits_for_an_event_of_others_that_the_handler_prepared_for() -> None:
+def test_restore_waits_for_a_prepared_event_of_another_vm() -> None:
     theirs = notice("E9", resources=("vm2",))
     settings = policy(
         ALWAYS, LAST, rules=(prepare(("drain",), mine=False), prepare(("drain",)))
@@ -162,7 +162,7 @@ def test_each_start_first_checks_whether_an_event_continues() -> None:
     assert len(life.runs) == 1
 
 
-def test_it_waits_for_the_time_of_its_next_attempt() -> None:
+def test_restore_waits_for_its_retry_time() -> None:
     life = lost(policy(ALWAYS))
     life.poll(times=2)
     life.end("drain", StepState.FAILED)
@@ -171,7 +171,7 @@ def test_it_waits_for_the_time_of_its_next_attempt() -> None:
     assert len(life.runs) == 2
 
 
-def test_it_gives_way_too() -> None:
+def test_restore_is_stopped_for_an_eviction() -> None:
     life = lost(policy(ALWAYS))
     life.poll(times=2)
     life.poll(notice(event_type="Preempt", not_before=START + 30 * SECOND))
@@ -197,9 +197,7 @@ def patient(settings: Policy) -> Life:
 
 
 @pytest.mark.clause("7.1", "8.8")
-def test_after_a_lost_journal_it_waits_until_the_documents_were_quiet_for_a_time() -> (
-    None
-):
+def test_restore_waits_for_a_time_without_events() -> None:
     life = patient(policy(ALWAYS))
     life.poll(times=30)
     assert life.runs == []
@@ -217,7 +215,7 @@ def test_time_without_answers_does_not_count_as_quiet_time() -> None:
     assert life.runs == []
 
 
-def test_empty_answers_must_be_repeated_for_longer() -> None:
+def test_restore_waits_longer_after_empty_answers() -> None:
     life = patient(policy(ALWAYS))
     life.poll_empty(times=60)
     assert life.runs == []
@@ -226,7 +224,7 @@ def test_empty_answers_must_be_repeated_for_longer() -> None:
     assert life.begun() == [("", "recover", "drain")]
 
 
-def test_an_event_that_is_listed_late_begins_the_time_again() -> None:
+def test_late_event_restarts_the_time_before_a_restore() -> None:
     """The service was enabled again, and lists current events some time later."""
     life = patient(policy(ALWAYS, rules=()))
     life.poll(times=20)

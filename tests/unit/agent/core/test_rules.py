@@ -129,7 +129,7 @@ def test_an_observer_has_one_rule() -> None:
     assert rules.rule_kept(settings, task_of(), START) is rules.OBSERVER
 
 
-def test_a_rule_may_match_when_not_before_has_come_nearer() -> None:
+def test_rule_may_match_as_not_before_approaches() -> None:
     settings = Policy(
         rules=(
             Rule(name="far", min_lead=10 * MINUTE, approve=Approve.NEVER),
@@ -182,7 +182,7 @@ DEFAULTS = [
 
 @pytest.mark.clause("8.4")
 @pytest.mark.parametrize(("values", "bare", "with_handlers"), DEFAULTS)
-def test_the_documented_policy(
+def test_default_rules_match_the_documented_policy(
     values: dict[str, Any], bare: str, with_handlers: str
 ) -> None:
     for handlers, wanted in (((), bare), ((DRAIN, FLUSH), with_handlers)):

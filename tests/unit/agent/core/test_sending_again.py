@@ -76,7 +76,7 @@ def unanswered(not_before: Micros | None) -> list[Micros]:
     return sent
 
 
-def test_the_pauses_are_wide_only_while_not_before_is_far_away() -> None:
+def test_retry_pauses_are_long_only_if_not_before_is_far_away() -> None:
     sent = unanswered(START + 2 * HOUR)
     pauses = [after - before for before, after in zip(sent, sent[1:])]
     assert max(pauses) == RETRY_PAUSE_MAX
@@ -87,7 +87,7 @@ def test_the_pauses_are_wide_only_while_not_before_is_far_away() -> None:
     assert START + 2 * HOUR - sent[-1] <= RETRY_PAUSES[-1]
 
 
-def test_of_an_event_that_may_come_at_any_moment_no_pause_is_wide() -> None:
+def test_retry_pauses_stay_short_for_an_event_without_not_before() -> None:
     sent = unanswered(None)
     assert max(b - a for a, b in zip(sent, sent[1:])) == RETRY_PAUSES[-1]
 
@@ -118,7 +118,7 @@ def test_number_of_reported_approval_failures_is_limited() -> None:
 @pytest.mark.parametrize(
     ("asked", "kept"), [(20 * SECOND, 20 * SECOND), (HOUR, RETRY_AFTER_MAX)]
 )
-def test_an_endpoint_may_ask_to_wait(asked: int, kept: int) -> None:
+def test_endpoint_may_request_a_retry_delay(asked: int, kept: int) -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.answer(Consent.WANTED, retry_after=asked)
@@ -148,7 +148,7 @@ def test_approval_interrupted_by_a_restart_is_sent_again() -> None:
 
 
 @pytest.mark.clause("8.8")
-def test_no_approval_is_sent_from_memory() -> None:
+def test_no_approval_is_sent_before_the_event_is_seen_again() -> None:
     """Its window opens, or an order comes, while the endpoint does not answer."""
     settings = policy(DRAIN, blackouts=(LUNCH,))
     life = Life(settings)
@@ -214,7 +214,7 @@ def test_the_reason_that_is_shown_is_the_last_one() -> None:
     assert life.waits == {"E1": "refused; 400: 1"}
 
 
-def test_nothing_is_sent_again_once_it_has_started() -> None:
+def test_approval_is_not_resent_after_the_event_started() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.answer(Consent.WANTED)
@@ -223,7 +223,7 @@ def test_nothing_is_sent_again_once_it_has_started() -> None:
     assert life.sent == ["E1"]
 
 
-def test_answers_to_nothing_change_nothing() -> None:
+def test_answers_for_unknown_events_are_ignored() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     before = life.memory
@@ -234,7 +234,7 @@ def test_answers_to_nothing_change_nothing() -> None:
     assert life.memory == before
 
 
-def test_an_observer_does_not_even_repeat() -> None:
+def test_observer_does_not_resend_approvals() -> None:
     life = Life(AT_ONCE)
     life.poll(notice())
     life.restart(Policy(is_observer=True))

@@ -53,7 +53,7 @@ def test_run_is_limited_to_the_remaining_time(shown: Notice, left: int) -> None:
     assert life.task().withheld == "drain failed: its time was up"
 
 
-def test_a_run_is_killed_at_once_where_no_time_is_left() -> None:
+def test_run_without_time_left_is_stopped_at_once() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice())
     life.now += MINUTE
@@ -73,7 +73,7 @@ def test_shorter_remaining_time_is_shared_again() -> None:
 
 
 @pytest.mark.parametrize("settings", [policy(FLUSH), policy(DRAIN, FLUSH)])
-def test_also_one_that_has_left_the_settings_is_given_less(settings: Policy) -> None:
+def test_run_of_a_removed_handler_is_shortened(settings: Policy) -> None:
     life = Life(policy(DRAIN, FLUSH))
     life.poll(notice())
     life.restart(settings)
@@ -81,7 +81,7 @@ def test_also_one_that_has_left_the_settings_is_given_less(settings: Policy) -> 
     assert life.running["E1.1.1.prepare.1.drain"].kill_at == life.now + 10 * SECOND
 
 
-def test_a_run_keeps_its_time_while_its_deadline_stands() -> None:
+def test_run_keeps_its_time_while_its_deadline_is_unchanged() -> None:
     shown = notice(not_before=START + 4 * MINUTE)
     life = Life(policy(DRAIN, FLUSH))
     life.poll(shown)
@@ -109,7 +109,7 @@ def test_later_deadline_does_not_extend_a_run(
 
 
 @pytest.mark.clause("8.5")
-def test_a_preparation_that_has_time_gives_way_to_an_eviction() -> None:
+def test_preparation_with_time_left_is_stopped_for_an_eviction() -> None:
     life = Life(policy(DRAIN))
     life.poll(notice("E1"))
     evicted = notice("E2", event_type="Preempt", not_before=START + 30 * SECOND)

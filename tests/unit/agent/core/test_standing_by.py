@@ -54,7 +54,7 @@ def test_a_secondary_approves_for_a_silent_primary() -> None:
         {"event_type": "Terminate"},
     ],
 )
-def test_a_secondary_approves_nothing_else(values: dict[str, Any]) -> None:
+def test_secondary_approves_no_other_events(values: dict[str, Any]) -> None:
     life = Life(stands_by())
     shown: dict[str, Any] = {"resources": ("vm2",), "source": "User", **values}
     life.poll(notice(**shown))
@@ -70,7 +70,7 @@ def test_standby_for_any_source_approves_platform_events() -> None:
     assert life.sent == ["E1"]
 
 
-def test_a_primary_that_answers_is_left_alone() -> None:
+def test_secondary_does_not_approve_for_an_answering_primary() -> None:
     life = Life(stands_by(has_peers=True))
     life.poll(OTHER)
     for _ in range(60):
@@ -117,7 +117,7 @@ def test_a_secondary_may_stand_by_for_several() -> None:
 
 
 @pytest.mark.parametrize("has_peers", [False, True])
-def test_a_secondary_keeps_to_the_windows(*, has_peers: bool) -> None:
+def test_secondary_respects_the_windows(*, has_peers: bool) -> None:
     life = Life(stands_by(blackouts=(LUNCH,), has_peers=has_peers))
     life.poll(OTHER)
     life.sleep(HOUR - 1)

@@ -33,7 +33,7 @@ def handlers(life: Life) -> list[str]:
     return [run.handler for run in life.runs]
 
 
-def test_one_begins_at_once_and_the_next_five_minutes_before() -> None:
+def test_one_handler_starts_at_once_and_the_next_five_minutes_before() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")
@@ -54,7 +54,7 @@ def test_one_begins_at_once_and_the_next_five_minutes_before() -> None:
     assert life.sent == ["E1"]
 
 
-def test_side_by_side_only_the_later_one_waits() -> None:
+def test_only_the_later_handler_of_a_group_waits() -> None:
     life = Life(settings(("drain", "cordon")))
     life.poll(notice())
     assert handlers(life) == ["cordon"]
@@ -94,7 +94,7 @@ def test_urgent_event_is_prepared_without_delay(values: dict[str, Any]) -> None:
     assert set(handlers(life)) == {"cordon", "drain"}
 
 
-def test_an_event_that_starts_early_begins_it_at_once() -> None:
+def test_early_start_of_the_event_starts_the_handler_at_once() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")
@@ -102,7 +102,7 @@ def test_an_event_that_starts_early_begins_it_at_once() -> None:
     assert handlers(life) == ["cordon", "drain"]
 
 
-def test_an_order_to_approve_begins_it_at_once() -> None:
+def test_requested_approval_starts_the_handler_at_once() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")
@@ -111,7 +111,7 @@ def test_an_order_to_approve_begins_it_at_once() -> None:
     assert life.sent == ["E1"]
 
 
-def test_a_notbefore_that_moves_moves_it() -> None:
+def test_changed_not_before_moves_the_start() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")
@@ -146,7 +146,7 @@ def test_restart_keeps_the_delay_of_the_next_handler() -> None:
     assert handlers(life) == ["cordon", "drain"]
 
 
-def test_a_failure_before_it_withholds_only_after_it_has_run() -> None:
+def test_earlier_failure_withholds_only_after_the_later_handler_ran() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon", StepState.FAILED, "no")
@@ -157,7 +157,7 @@ def test_a_failure_before_it_withholds_only_after_it_has_run() -> None:
     assert life.sent == []
 
 
-def test_a_clock_that_is_set_back_holds_up_nothing_that_begins_at_once() -> None:
+def test_clock_set_back_does_not_delay_an_immediate_start() -> None:
     """The event was seen before the VM's name was known, an hour from now."""
     life = Life(policy(DRAIN), name="")
     life.poll(notice())
@@ -168,7 +168,7 @@ def test_a_clock_that_is_set_back_holds_up_nothing_that_begins_at_once() -> None
     assert handlers(life) == ["drain"]
 
 
-def test_a_clock_that_is_set_back_makes_it_wait_and_no_longer_than_its_time() -> None:
+def test_clock_set_back_delays_a_later_start_only_until_its_time() -> None:
     life = Life(settings())
     life.poll(notice())
     life.end("cordon")

@@ -63,7 +63,7 @@ def test_handler_prepared_last_recovers_first() -> None:
     assert steps.unrecovered(task(step("drain"), step("flush"))) == ["flush", "drain"]
 
 
-def test_only_a_recovery_that_worked_pays() -> None:
+def test_recovery_is_pending_until_it_succeeds() -> None:
     tried = step("drain", Phase.RECOVER, state=StepState.FAILED)
     assert steps.unrecovered(task(step("drain", state=StepState.FAILED), tried)) == [
         "drain"

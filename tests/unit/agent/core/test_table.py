@@ -43,7 +43,7 @@ ARROWS = {
     list(itertools.product(Stage, Given)),
     ids=lambda value: value.value.replace(" ", "-"),
 )
-def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> None:
+def test_every_stage_handles_or_rejects_every_input(stage: Stage, given: Given) -> None:
     task = Task(event_id="E1", notice=notice(), mine=True, stage=stage, seen=START)
     wanted = ARROWS.get((stage.value, given.value))
     if wanted is None:
@@ -56,12 +56,12 @@ def test_every_stage_is_asked_about_everything(stage: Stage, given: Given) -> No
         assert table.step(task, given).stage.value == wanted
 
 
-def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
+def test_agent_states_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     rewrite = bool(request.config.getoption("--rewrite"))
     check_block(PAGE, "agent states", agent_states.page(), rewrite=rewrite)
 
 
-def test_every_stage_and_presence_has_a_paragraph() -> None:
+def test_every_stage_and_presence_is_documented() -> None:
     assert (
         list(agent_states.TASK.states) == list(Stage) == list(agent_states.TASK.table)
     )
@@ -77,7 +77,7 @@ def test_every_stage_and_presence_has_a_paragraph() -> None:
     )
 
 
-def test_every_arrow_is_drawn() -> None:
+def test_diagram_shows_every_transition() -> None:
     text = agent_states.page()
     for (stage, given), target in (ARROWS | PRESENCES).items():
         (line,) = (

@@ -86,7 +86,7 @@ def prepared_and_started() -> Documents:
         pytest.param(ID, id="an-entry-that-is-a-text"),
     ],
 )
-def test_an_event_that_is_listed_is_not_gone(event: object) -> None:
+def test_partly_unreadable_event_still_counts_as_listed(event: object) -> None:
     shown = prepared_and_started()
     life = shown.show(event, times=PATIENCE)
     task = life.task(ID)
@@ -102,12 +102,12 @@ def test_an_event_that_is_listed_is_not_gone(event: object) -> None:
 
 
 @pytest.mark.clause("4.6")
-def test_an_event_that_names_only_others_has_gone_for_this_vm() -> None:
+def test_event_that_names_only_other_vms_is_over_for_this_vm() -> None:
     life = prepared_and_started().show({**BEGUN, "Resources": ["vm2"]}, times=PATIENCE)
     assert life.stage(ID) is Stage.RECOVERING
 
 
-def test_a_vm_that_is_called_otherwise_keeps_its_event_and_does_not_approve() -> None:
+def test_vm_with_another_name_keeps_its_event_and_does_not_approve() -> None:
     """The journal may have come to another VM with its disk."""
     shown = Documents()
     life = shown.show(EVENT)
@@ -124,13 +124,13 @@ def test_a_vm_that_is_called_otherwise_keeps_its_event_and_does_not_approve() ->
 
 
 @pytest.mark.clause("4.6")
-def test_an_event_that_is_listed_for_others_is_not_called_unlisted() -> None:
+def test_event_listed_for_other_vms_is_not_reported_as_unlisted() -> None:
     life = prepared_and_started().show({**BEGUN, "Resources": ["vm2"]})
     [doubt] = life.doubts.values()
     assert doubt.startswith("no document lists it for this VM since ")
 
 
-def test_a_doubt_neither_grows_nor_ends_while_an_entry_cannot_be_read() -> None:
+def test_presence_does_not_change_while_an_entry_is_unreadable() -> None:
     shown = prepared_and_started()
     life = shown.show()
     assert life.task(ID).presence is Presence.MISSING
@@ -140,12 +140,12 @@ def test_a_doubt_neither_grows_nor_ends_while_an_entry_cannot_be_read() -> None:
     assert life.task(ID).presence is Presence.LISTED
 
 
-def test_a_new_event_beside_one_that_cannot_be_read_is_prepared_for() -> None:
+def test_new_event_next_to_an_unreadable_one_is_prepared() -> None:
     life = Documents().show(None, EVENT)
     assert [each[0] for each in life.begun()] == [ID]
 
 
-def test_an_event_that_loses_its_names_does_not_become_one_of_this_vm_alone() -> None:
+def test_event_that_loses_its_names_keeps_its_known_vms() -> None:
     """The first of several VMs approves, and this VM is not the first."""
     rule = prepare(("drain",), approver=Approver.LEADER, takeover=HOUR)
     shown = Documents(policy(DRAIN, rules=(rule,)))
@@ -169,7 +169,7 @@ def test_unreadable_event_keeps_its_last_readable_values() -> None:
     assert life.task(ID).notice.has_started
 
 
-def test_with_a_lost_journal_an_event_without_names_may_be_this_vms() -> None:
+def test_event_without_names_delays_restore_after_a_lost_journal() -> None:
     drain = Handler(name="drain", always=True)
     shown = Documents(Policy(handlers=(drain,), rules=(Rule(name="none"),)))
     shown.life.memory = Memory(lost_journal=True)
@@ -179,7 +179,7 @@ def test_with_a_lost_journal_an_event_without_names_may_be_this_vms() -> None:
     assert [each[2] for each in life.begun()] == ["drain"]
 
 
-def test_its_approval_stays_given() -> None:
+def test_approval_of_an_unreadable_event_stays_given() -> None:
     life = prepared_and_started().show({"EventId": ID}, times=3)
     assert life.task(ID).consent is Consent.GIVEN
     assert len(life.sent) == 1

@@ -30,7 +30,7 @@ def is_open(window: Window, now: Micros) -> bool:
     return windows.allows(Policy(windows=(window,)), now)
 
 
-def test_without_windows_any_time_will_do() -> None:
+def test_without_windows_approval_is_always_allowed() -> None:
     assert windows.allows(Policy(), START)
     assert windows.next_allowed(Policy(), START) is None
 
@@ -50,7 +50,7 @@ def test_a_window_over_midnight_ends_on_the_next_day(now: str, *, wanted: bool) 
     assert is_open(FRIDAY_NIGHT, at(now)) is wanted
 
 
-def test_a_week_begins_with_the_end_of_sundays_night() -> None:
+def test_sunday_night_window_extends_into_the_next_week() -> None:
     sunday_night = Window(days=frozenset({6}), begins=22 * 60, ends=6 * 60)
     assert is_open(sunday_night, at("2026-03-02 05:59"))
     assert not is_open(sunday_night, at("2026-03-02 06:00"))
@@ -81,7 +81,7 @@ def test_a_whole_day_ends_at_midnight() -> None:
     assert not is_open(same, at("2026-03-03 01:00"))
 
 
-def test_the_clock_is_that_of_the_zone() -> None:
+def test_window_uses_the_clock_of_its_time_zone() -> None:
     office = Window(days=EVERY, begins=9 * 60, ends=17 * 60, zone="Asia/Kolkata")
     assert is_open(office, at("2026-03-02 03:30"))
     assert not is_open(office, at("2026-03-02 03:29:59"))
@@ -90,7 +90,7 @@ def test_the_clock_is_that_of_the_zone() -> None:
     assert is_open(tuesday, at("2026-03-02 15:00"))
 
 
-def test_summer_time_makes_a_night_shorter() -> None:
+def test_summer_time_shortens_a_night_window() -> None:
     night = Window(days=EVERY, begins=22 * 60, ends=6 * 60, zone=BERLIN)
     settings = Policy(windows=(night,))
     before = at("2026-03-28 12:00", BERLIN)
@@ -102,7 +102,7 @@ def test_summer_time_makes_a_night_shorter() -> None:
     assert windows.next_allowed(blackout, begins) == begins + 7 * HOUR
 
 
-def test_an_hour_that_is_left_out_or_comes_twice() -> None:
+def test_window_includes_a_skipped_or_repeated_hour() -> None:
     early = Window(days=EVERY, begins=150, ends=210, zone=BERLIN)
     # From 2:00 the clock goes to 3:00 on that Sunday, which is within.
     three = at("2026-03-29 03:00", BERLIN)
@@ -118,7 +118,7 @@ def test_an_hour_that_is_left_out_or_comes_twice() -> None:
         assert windows.next_allowed(blackout, half) is not None
 
 
-def test_a_blackout_is_stronger_than_a_window() -> None:
+def test_blackout_overrides_a_window() -> None:
     lunch = Window(days=EVERY, begins=12 * 60, ends=13 * 60)
     office = Window(days=EVERY, begins=9 * 60, ends=17 * 60)
     settings = Policy(windows=(office,), blackouts=(lunch,))
@@ -137,7 +137,7 @@ def test_weekly_window_recurs() -> None:
 
 
 @pytest.mark.parametrize("name", ["Europe/Nowhere", "", "../etc/passwd", "x\x00y"])
-def test_a_zone_that_is_not_there(name: str) -> None:
+def test_unknown_time_zone_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         windows.zone_of(name)
 
@@ -156,7 +156,7 @@ a_window = st.builds(
     st.lists(a_window, max_size=2),
     st.integers(START, START + 400 * DAY),
 )
-def test_the_next_time_is_one_when_it_is_allowed(
+def test_next_allowed_time_is_allowed(
     wanted: list[Window], unwanted: list[Window], now: Micros
 ) -> None:
     settings = Policy(windows=tuple(wanted), blackouts=tuple(unwanted))
@@ -172,14 +172,14 @@ def test_the_next_time_is_one_when_it_is_allowed(
         assert not any(windows.allows(settings, each) for each in between)
 
 
-def test_a_window_that_begins_in_the_hour_that_is_left_out_opens_after_it() -> None:
+def test_window_that_begins_in_a_skipped_hour_opens_after_it() -> None:
     window = Window(days=EVERY, begins=150, ends=200, zone=BERLIN)
     before = at("2026-03-28 23:00", BERLIN)
     opens = windows.next_allowed(Policy(windows=(window,)), before)
     assert opens == at("2026-03-29 03:00", BERLIN)
 
 
-def test_a_window_in_the_hour_that_comes_twice_opens_twice() -> None:
+def test_window_in_a_repeated_hour_opens_twice() -> None:
     settings = Policy(windows=(Window(days=EVERY, begins=150, ends=170, zone=BERLIN),))
     first, second = (at("2026-10-25 02:30", BERLIN, fold) for fold in (0, 1))
     assert windows.next_allowed(settings, first - MINUTE) == first

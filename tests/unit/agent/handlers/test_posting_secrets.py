@@ -8,7 +8,7 @@ from forewarn.clock import SystemClock
 from tests.support.receivers import receiving
 
 
-def test_values_of_headers_and_queries_are_secret_and_words_are_not() -> None:
+def test_header_and_query_values_are_secret_except_common_values() -> None:
     template = Template(
         url="https://h.example.com/v1/hooks/T0123456789abcdef?key=abc123&at={event_id}",
         headers=(

@@ -16,7 +16,7 @@ def folder(tmp_path: Path) -> Folder:
     return folder
 
 
-def test_it_is_for_the_agents_user_only(folder: Folder) -> None:
+def test_run_directory_is_accessible_only_to_its_owner(folder: Folder) -> None:
     assert Path(folder.path).stat().st_mode & 0o077 == 0
 
 
@@ -33,7 +33,7 @@ def test_incomplete_claim_is_ignored(folder: Folder, text: str) -> None:
     assert folder.claimed() is None
 
 
-def test_a_claim_names_a_process_by_its_number_and_its_beginning(
+def test_claim_identifies_a_process_by_pid_and_start_time(
     folder: Folder,
 ) -> None:
     stat = f"12 (a ) (b) S {' '.join(str(n) for n in range(4, 30))}"
@@ -47,7 +47,7 @@ def test_incomplete_status_is_ignored(folder: Folder, text: str) -> None:
     assert folder.status() is None
 
 
-def test_an_output_that_is_long_is_cut_and_cut_again(folder: Folder) -> None:
+def test_long_output_is_truncated_repeatedly(folder: Folder) -> None:
     file = Path(folder.path) / "output"
     size = records.OUTPUT_BYTES_MAX
     for letter in "abc":
@@ -63,18 +63,18 @@ def test_an_output_that_is_long_is_cut_and_cut_again(folder: Folder) -> None:
     assert folder.last_line().startswith("c")
 
 
-def test_the_last_line_is_one_that_a_sentence_can_have(folder: Folder) -> None:
+def test_last_line_has_no_control_characters(folder: Folder) -> None:
     (Path(folder.path) / "output").write_bytes(b"one\n\x1b[31mtwo\x00\xff  \n\n \n")
     assert folder.last_line() == " [31mtwo �"
 
 
-def test_a_run_is_never_outside_of_the_shelf(tmp_path: Path) -> None:
+def test_run_name_cannot_leave_the_run_directory(tmp_path: Path) -> None:
     for name in ("", ".", "..", "../x", "a/b"):
         with pytest.raises(AssertionError):
             Shelf(tmp_path).folder(name)
 
 
-def test_those_that_go_on_are_kept_however_old(tmp_path: Path) -> None:
+def test_active_runs_are_kept_regardless_of_age(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     names = [f"r{number}" for number in range(records.RUNS_KEPT + 2)]
     for age, name in enumerate(names):
@@ -97,11 +97,11 @@ def test_those_that_go_on_are_kept_however_old(tmp_path: Path) -> None:
         ("something else", ("", "", "")),
     ],
 )
-def test_a_run_is_known_by_its_name(run_id: str, wanted: tuple[str, str, str]) -> None:
+def test_run_id_is_parsed(run_id: str, wanted: tuple[str, str, str]) -> None:
     assert records.subject_of(run_id) == wanted
 
 
-def test_the_folders_of_a_handler_are_not_those_of_one_called_alike(
+def test_directories_of_a_similarly_named_handler_are_excluded(
     tmp_path: Path,
 ) -> None:
     shelf = Shelf(tmp_path / "runs")

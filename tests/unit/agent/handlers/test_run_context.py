@@ -15,7 +15,7 @@ def with_context() -> tuple[RunContext, VirtualClock]:
     ), clock
 
 
-def test_it_counts_down() -> None:
+def test_remaining_time_counts_down() -> None:
     context, clock = with_context()
     assert (context.remaining(), context.grace_remaining()) == (60, 65)
     clock.advance_to(START + MINUTE + SECOND)
@@ -26,7 +26,7 @@ def test_it_counts_down() -> None:
     assert not context.sleep(1)
 
 
-def test_a_stop_ends_it_now_and_never_later_than_it_was() -> None:
+def test_stop_takes_effect_at_once_and_never_extends_the_deadline() -> None:
     context, _ = with_context()
     context.stop(START + 3 * SECOND)
     assert context._is_stopped
@@ -36,7 +36,7 @@ def test_a_stop_ends_it_now_and_never_later_than_it_was() -> None:
     assert not context.sleep(60)
 
 
-def test_it_may_be_tightened_and_never_loosened() -> None:
+def test_deadline_may_be_shortened_and_never_extended() -> None:
     context, clock = with_context()
     context.shorten(START + 10 * SECOND, START + 12 * SECOND)
     assert (context.remaining(), context.grace_remaining()) == (10, 12)

@@ -44,7 +44,7 @@ def test_output_and_exit_status_are_returned() -> None:
     assert COMMANDS.run(("sh", "-c", "echo fine"), context()).said == "fine"
 
 
-def test_a_failure_is_an_error_where_it_must_not_be() -> None:
+def test_failed_command_is_an_error_if_success_is_required() -> None:
     assert COMMANDS.run(("echo", "x"), context()).good("it failed") == "x\n"
     with pytest.raises(HandlerError, match=r"^it failed: status 4$"):
         COMMANDS.run(("sh", "-c", "exit 4"), context()).good("it failed")
@@ -52,7 +52,7 @@ def test_a_failure_is_an_error_where_it_must_not_be() -> None:
         COMMANDS.run(("/nowhere",), context())
 
 
-def test_one_that_hangs_is_killed_with_its_children() -> None:
+def test_hanging_command_is_killed_with_its_children() -> None:
     with pytest.raises(HandlerError, match=r"no result within 0 s$"):
         COMMANDS.run(HANGS, context(), seconds=0.2)
     with pytest.raises(TimeUpError, match="timed out while running sh"):
@@ -61,7 +61,7 @@ def test_one_that_hangs_is_killed_with_its_children() -> None:
         COMMANDS.run(("true",), context(0.0))
 
 
-def test_one_that_hangs_ends_with_its_event() -> None:
+def test_hanging_command_ends_with_its_event() -> None:
     held = context()
     timer = threading.Timer(0.2, lambda: held.stop(SystemClock().now()))
     timer.start()
@@ -70,7 +70,7 @@ def test_one_that_hangs_ends_with_its_event() -> None:
     timer.join()
 
 
-def test_a_target_that_is_away_is_asked_again(tmp_path: Path) -> None:
+def test_command_is_retried_while_the_target_is_unavailable(tmp_path: Path) -> None:
     file = tmp_path / "there"
     script = f"[ -e {file} ] && echo there; ok=$?; touch {file}; exit $ok"
     words = ("sh", "-c", script)
@@ -78,7 +78,7 @@ def test_a_target_that_is_away_is_asked_again(tmp_path: Path) -> None:
     assert output.out == "there\n"
 
 
-def test_a_refusal_is_not_asked_again() -> None:
+def test_refused_command_is_not_retried() -> None:
     output = COMMANDS.patiently(("false",), context(), doing="asking", may_pass=never)
     assert output.status == 1
 

@@ -59,7 +59,7 @@ def test_the_node_goes_into_maintenance_and_comes_back(story: Story) -> None:
     assert story.consul.maintained() == {}
 
 
-def test_twice_does_no_harm(story: Story) -> None:
+def test_prepare_and_recover_are_idempotent(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     before = story.consul.maintained()
@@ -70,7 +70,7 @@ def test_twice_does_no_harm(story: Story) -> None:
     assert story.consul.writes() == ["PUT /v1/agent/maintenance"] * 2
 
 
-def test_services_are_put_there_one_by_one(story: Story) -> None:
+def test_services_enter_maintenance_individually(story: Story) -> None:
     handler = story.handler('services = ["web", "api/v2"]')
     said = "service web is in maintenance; service api/v2 is in maintenance"
     assert handler.prepare() == said
@@ -103,7 +103,7 @@ def test_service_removed_from_the_settings_is_restored_too(story: Story) -> None
     assert story.handler().recover() == "service web is back"
 
 
-def test_a_service_that_went_meanwhile_needs_nothing(story: Story) -> None:
+def test_recovery_of_a_removed_service_succeeds(story: Story) -> None:
     handler = story.handler('services = "web"')
     handler.prepare()
     story.consul.refusals = [
@@ -114,7 +114,7 @@ def test_a_service_that_went_meanwhile_needs_nothing(story: Story) -> None:
     assert handler.recover() == "service web is back"
 
 
-def test_a_service_that_is_not_there_fails_it(story: Story) -> None:
+def test_unknown_service_fails_the_preparation(story: Story) -> None:
     handler = story.handler('services = ["web", "wep"]')
     assert handler.fails("prepare") == "Consul's agent has no service wep"
     assert list(story.consul.maintained()) == [WEB]
@@ -123,7 +123,7 @@ def test_a_service_that_is_not_there_fails_it(story: Story) -> None:
     assert told.endswith("has no service wep, or the token cannot read it")
 
 
-def test_clients_are_given_time_to_forget(story: Story) -> None:
+def test_prepare_waits_for_clients_that_cache_the_address(story: Story) -> None:
     handler = story.handler('wait = "1h"\ntimeout = "2h"')
     with pytest.raises(
         TimeUpError, match=r"for clients that cache the address of this node \(1h\)"
@@ -145,7 +145,7 @@ def test_wait_that_is_already_over_is_not_repeated(story: Story) -> None:
         assert said == "the node is in maintenance"
 
 
-def test_a_short_wait_is_waited(story: Story) -> None:
+def test_short_wait_is_completed(story: Story) -> None:
     handler = story.handler('wait = "100ms"')
     job = reboot()
     handler.worker.prepare(job, handler.context())
@@ -167,7 +167,7 @@ def test_token_is_read_again_and_not_disclosed(story: Story, tmp_path: Path) -> 
     assert handler.prepare() == "the node is in maintenance"
 
 
-def test_a_right_that_is_missing_is_named(story: Story, tmp_path: Path) -> None:
+def test_missing_permission_is_named(story: Story, tmp_path: Path) -> None:
     story.consul.token, story.consul.reader = "writer", "reader"
     secret = tmp_path / "token"
     secret.write_text("reader\n")
@@ -193,7 +193,7 @@ def test_maintenance_that_does_not_end_is_reported(story: Story) -> None:
     assert handler.fails("recover") == "Consul still shows the node in maintenance"
 
 
-def test_an_agent_that_is_away_is_waited_for(story: Story) -> None:
+def test_unavailable_agent_is_retried(story: Story) -> None:
     handler = story.handler()
     story.consul.refusals = [Answered(status=503, text="starting")] * 2
     assert handler.prepare() == "the node is in maintenance"
@@ -229,7 +229,7 @@ def test_invalid_list_of_checks_undoes_nothing(story: Story, said: object) -> No
     assert handler.recover() == "the node is back"
 
 
-def test_a_page_is_shown_in_a_bounded_sentence(story: Story) -> None:
+def test_unexpected_answer_is_quoted_with_bounded_length(story: Story) -> None:
     page = f"<html>\n\x1b[31m{'x' * 500}</html>"
     story.consul.refusals = [Answered(text=page)]
     assert story.handler().fails("prepare") == (

@@ -90,7 +90,7 @@ def test_running_containers_are_stopped_and_started_in_reverse(story: Story) -> 
     assert not handler.memo.exists()
 
 
-def test_twice_does_no_harm(story: Story) -> None:
+def test_prepare_and_recover_are_idempotent(story: Story) -> None:
     story.engine.run("web")
     handler = story.handler('containers = "web"')
     assert handler.prepare() == "stopped web"
@@ -102,7 +102,7 @@ def test_twice_does_no_harm(story: Story) -> None:
     assert story.engine.orders() == ["stop web", "start web"]
 
 
-def test_a_crash_before_the_stop_leaves_nothing_wrong(on_docker: Story) -> None:
+def test_crash_before_the_stop_leaves_nothing_to_undo(on_docker: Story) -> None:
     made = on_docker.engine.run("web")
     handler = on_docker.handler("all = true")
     handler.memo.parent.mkdir()
@@ -111,7 +111,7 @@ def test_a_crash_before_the_stop_leaves_nothing_wrong(on_docker: Story) -> None:
     assert on_docker.engine.orders() == []
 
 
-def test_all_that_run_but_the_agents_own_and_those_to_keep(story: Story) -> None:
+def test_all_stops_every_container_except_its_own_and_kept_ones(story: Story) -> None:
     for name in ("web", "db", "keeper"):
         story.engine.run(name)
     own = story.engine.run("forewarn")
@@ -148,7 +148,7 @@ MOUNTS = """\
     ],
     ids=["mounts", "groups", "group-of-podman"],
 )
-def test_it_knows_its_own_in_the_network_of_its_host(
+def test_own_container_is_detected_with_host_networking(
     story: Story, monkeypatch: pytest.MonkeyPatch, file: str, text: str
 ) -> None:
     other = story.engine.run("web")
@@ -166,7 +166,7 @@ def test_it_knows_its_own_in_the_network_of_its_host(
     assert named.fails("prepare") == "forewarn is the agent's own container"
 
 
-def test_a_machine_is_in_no_container(
+def test_agent_on_a_vm_is_in_no_container(
     on_docker: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = on_docker.engine.run("web")
@@ -183,7 +183,7 @@ def test_a_machine_is_in_no_container(
     assert handler.prepare() == "stopped web"
 
 
-def test_those_with_all_of_the_labels(story: Story) -> None:
+def test_containers_with_all_labels_are_stopped(story: Story) -> None:
     story.engine.run("web", Labels={"tier": "web", "stage": "prod"})
     story.engine.run("test", Labels={"tier": "web", "stage": "test"})
     handler = story.handler('labels = ["tier=web", "stage=prod"]')
@@ -200,7 +200,7 @@ def test_restarting_container_is_stopped_too(on_docker: Story) -> None:
     assert on_docker.handler("all = true").prepare() == "stopped web"
 
 
-def test_a_container_is_called_by_its_id_too(on_docker: Story) -> None:
+def test_container_can_be_selected_by_id(on_docker: Story) -> None:
     made = on_docker.engine.run("web")
     assert on_docker.handler(f'containers = "{made[:12]}"').prepare() == "stopped web"
 
@@ -220,7 +220,7 @@ def test_a_container_is_called_by_its_id_too(on_docker: Story) -> None:
         ('grace = "1h"', {}, 60.0, "stop -t 57 web"),
     ],
 )
-def test_the_engines_patience_fits_the_time_that_is_left(
+def test_stop_timeout_fits_the_remaining_time(
     on_docker: Story, settings: str, own: dict[str, int], seconds: float, order: str
 ) -> None:
     on_docker.engine.run("web", "running", **own)
@@ -291,13 +291,13 @@ def test_container_recreated_in_the_meantime_is_not_changed(story: Story) -> Non
     assert handler.recover() == "nothing had to be undone"
 
 
-def test_a_name_that_comes_back_is_stopped_again(story: Story) -> None:
+def test_restarted_container_is_stopped_again(story: Story) -> None:
     story.engine.run("web", respawns=1)
     handler = story.handler('containers = "web"')
     assert handler.prepare() == "stopped web, stopped web"
 
 
-def test_a_name_that_comes_back_for_ever_is_a_failure(story: Story) -> None:
+def test_container_that_is_always_restarted_fails_the_preparation(story: Story) -> None:
     story.engine.run("web", respawns=9, Labels={"PODMAN_SYSTEMD_UNIT": "web.service"})
     handler = story.handler("all = true")
     by = "a systemd unit, which would restart it: stop the unit"
@@ -328,7 +328,7 @@ def test_container_that_does_not_start_is_retried(story: Story) -> None:
 # Pausing
 
 
-def test_a_pause_is_undone(story: Story) -> None:
+def test_paused_container_is_unpaused_on_recovery(story: Story) -> None:
     story.engine.run("web")
     story.engine.run("frozen", "paused")
     story.engine.run("idle", "exited")
@@ -366,7 +366,7 @@ def test_refused_pause_is_reported(on_docker: Story) -> None:
 # The engine
 
 
-def test_an_engine_that_is_away_is_asked_again(on_docker: Story) -> None:
+def test_unavailable_engine_is_retried(on_docker: Story) -> None:
     on_docker.engine.run("web")
     handler = on_docker.handler('containers = "web"')
     on_docker.engine.away(1, DOCKER_IS_AWAY)
@@ -406,7 +406,7 @@ def test_missing_container_prevents_all_stops(story: Story) -> None:
     assert story.engine.orders() == []
 
 
-def test_another_program_is_used_if_it_is_named(on_docker: Story) -> None:
+def test_configured_command_is_used(on_docker: Story) -> None:
     on_docker.engine.run("web")
     handler = on_docker.handler('all = true\ncommand = ["env", "A=1", "docker"]')
     assert handler.prepare() == "stopped web"
@@ -440,7 +440,9 @@ def test_another_program_is_used_if_it_is_named(on_docker: Story) -> None:
         ('all = true\naction = "kill"', "must be one of stop, pause"),
     ],
 )
-def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -> None:
+def test_invalid_settings_are_rejected(
+    tmp_path: Path, settings: str, said: str
+) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(f'[[handler]]\nname = "it"\nkind = "docker"\n{settings}\n')
     with pytest.raises(AgentSettingsError, match=said):

@@ -57,7 +57,7 @@ READY = {"app/web_1": 0, "app/web_2": 0, "api/web_1": 0, "api/web_10": 0}
 DRAINED = {**READY, "app/web_1": 8, "api/web_1": 8}
 
 
-def test_it_drains_waits_for_sessions_and_makes_ready(
+def test_servers_are_drained_and_made_ready_again(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["app/web_1"].sessions = [3, 2, 1, 0]
@@ -70,7 +70,7 @@ def test_it_drains_waits_for_sessions_and_makes_ready(
     assert recover(made) == "this handler drained nothing"
 
 
-def test_two_events_overlap(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_overlapping_events_drain_once(proxy: FakeHaproxy, tmp_path: Path) -> None:
     made = worker(proxy, tmp_path)
     prepare(made)
     assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
@@ -101,7 +101,7 @@ def test_server_disabled_in_the_file_but_made_ready_is_drained(
     assert admins(proxy) == {**DRAINED, "api/web_1": 0x0C}
 
 
-def test_sessions_of_servers_that_were_out_are_waited_for_too(
+def test_sessions_of_servers_already_out_of_rotation_are_waited_for(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     for label in ("app/web_1", "api/web_1"):
@@ -134,7 +134,9 @@ def test_a_few_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> None:
     assert prepare(made) == "app/web_1, api/web_1 drained; 3 sessions left"
 
 
-def test_sessions_that_do_not_end_fail_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_remaining_sessions_fail_the_preparation(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     proxy.servers["api/web_1"].sessions = [1]
     made = worker(proxy, tmp_path, wait=20_000)
@@ -150,7 +152,7 @@ def test_sessions_that_do_not_end_fail_it(proxy: FakeHaproxy, tmp_path: Path) ->
     assert admins(proxy) == DRAINED
 
 
-def test_it_never_waits_longer_than_there_is_time(
+def test_wait_never_exceeds_the_remaining_time(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["app/web_1"].sessions = [2]
@@ -158,20 +160,22 @@ def test_it_never_waits_longer_than_there_is_time(
     made.prepare(job_of(), context(3))
 
 
-def test_sessions_may_be_left_over(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_remaining_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     made = worker(proxy, tmp_path, wait=20_000, sessions_left="leave")
     assert prepare(made) == "app/web_1, api/web_1 drained; 2 sessions left"
 
 
-def test_sessions_may_be_broken_off(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_remaining_sessions_may_be_shut_down(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     made = worker(proxy, tmp_path, wait=20_000, sessions_left="shutdown")
     assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
     assert proxy.orders()[2:] == ["shutdown sessions server app/web_1"]
 
 
-def test_sessions_that_cannot_be_broken_off_fail_it(
+def test_sessions_that_cannot_be_shut_down_fail_the_preparation(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["app/web_1"].sessions = [2]
@@ -183,7 +187,7 @@ def test_sessions_that_cannot_be_broken_off_fail_it(
         prepare(made, looks=3)
 
 
-def test_maintenance_follows_where_it_is_wished(
+def test_maintenance_state_follows_the_drain_if_configured(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["api/web_1"].admin = 0x08
@@ -201,7 +205,7 @@ def test_maintenance_follows_where_it_is_wished(
     assert admins(proxy) == {**READY, "api/web_1": 0x08}
 
 
-def test_a_proxy_that_goes_before_the_maintenance_is_waited_for(
+def test_proxy_lost_before_maintenance_is_retried(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     made = worker(proxy, tmp_path, maint=True, servers=("app/web_1",))
@@ -211,7 +215,7 @@ def test_a_proxy_that_goes_before_the_maintenance_is_waited_for(
     assert admins(proxy)["app/web_1"] == 0x01
 
 
-def test_a_reload_in_the_middle_is_made_good(
+def test_servers_are_drained_again_after_a_reload(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.servers["app/web_1"].sessions = [1]
@@ -230,7 +234,7 @@ def test_a_reload_in_the_middle_is_made_good(
     assert admins(proxy) == READY
 
 
-def test_after_a_reload_there_is_nothing_to_undo(
+def test_after_a_reload_recovery_has_nothing_to_undo(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     made = worker(proxy, tmp_path)
@@ -243,7 +247,7 @@ def test_after_a_reload_there_is_nothing_to_undo(
     assert len(proxy.orders()) == ordered
 
 
-def test_a_crash_between_the_memo_and_the_order_does_no_harm(
+def test_crash_between_memo_and_command_is_recovered(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     proxy.level = "operator"
@@ -287,7 +291,9 @@ def test_star_in_a_name_is_not_a_pattern(proxy: FakeHaproxy, tmp_path: Path) -> 
     assert admins(proxy) == READY
 
 
-def test_this_computer_has_a_name_too(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_host_placeholder_is_the_computer_name(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     host = socket.gethostname().partition(".")[0]
     proxy.servers = {f"app/{host}": Server()}
     prepare(worker(proxy, tmp_path, servers=("app/{host}",)))
@@ -300,7 +306,9 @@ def test_unknown_vm_name_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None
     prepare(worker(proxy, tmp_path, servers=("app/web_1",)), vm="")
 
 
-def test_of_two_proxies_one_is_away(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_one_unavailable_proxy_of_two_fails_the_preparation(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     other = tmp_path / "other.sock"
     made = worker(proxy, tmp_path, socket=(str(other), proxy.place))
     with pytest.raises(TimeUpError) as raised:
@@ -326,7 +334,9 @@ def test_of_two_proxies_one_is_away(proxy: FakeHaproxy, tmp_path: Path) -> None:
     assert len(proxy.asked) == asked
 
 
-def test_of_two_proxies_one_refuses(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_proxy_that_refuses_does_not_block_the_other_one(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     with serving(FakeHaproxy("app/web_1")) as second:
         made = worker(proxy, tmp_path, socket=(second.place, proxy.place))
         prepare(made)
@@ -356,7 +366,7 @@ def test_server_that_does_not_become_ready_is_reported(
         recover(made)
 
 
-def test_an_event_that_goes_ends_it(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_removed_event_ends_the_run(proxy: FakeHaproxy, tmp_path: Path) -> None:
     held = context()
     proxy.servers["app/web_1"].sessions = [1]
     proxy.answers = [*untouched(12), lambda: held.stop(CLOCK.now())]
@@ -410,7 +420,7 @@ def test_check_reports_each_problem(
     assert re.search(why, found), found
 
 
-def test_a_check_of_a_vm_without_a_name(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_check_reports_an_unknown_vm_name(proxy: FakeHaproxy, tmp_path: Path) -> None:
     told = "the name of this VM is unknown, and `servers` contains {vm}"
     assert worker(proxy, tmp_path).check("") == [told]
     assert worker(proxy, tmp_path, servers=("app/web_1",)).check("") == []
@@ -423,7 +433,7 @@ def test_old_haproxy_without_a_level_passes_the_check(
     assert worker(proxy, tmp_path).check("web_1") == []
 
 
-def test_a_run_that_the_agent_did_not_survive_is_lost(
+def test_run_interrupted_by_an_agent_restart_is_lost(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     with pytest.raises(LostError):
@@ -474,7 +484,7 @@ def test_damaged_memo_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
         recover(made)
 
 
-def test_a_server_without_sessions_to_see_is_not_drained(
+def test_server_without_visible_sessions_is_not_drained(
     proxy: FakeHaproxy, tmp_path: Path
 ) -> None:
     real = proxy.answer

@@ -77,7 +77,7 @@ def test_server_that_is_not_haproxy_is_reported(
         prepare(worker(proxy, tmp_path), looks=3)
 
 
-def test_an_answer_without_end_is_cut(
+def test_response_over_the_size_limit_is_an_error(
     proxy: FakeHaproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(haproxy_runtime, "ANSWER_BYTES_MAX", 100)
@@ -85,7 +85,7 @@ def test_an_answer_without_end_is_cut(
         prepare(worker(proxy, tmp_path))
 
 
-def test_it_talks_to_a_port_as_well(tmp_path: Path) -> None:
+def test_runtime_api_is_reached_by_tcp_port(tmp_path: Path) -> None:
     with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:
         made = worker(proxy, tmp_path)
         prepare(made)
@@ -102,7 +102,9 @@ def test_it_talks_to_a_port_as_well(tmp_path: Path) -> None:
         prepare(made, looks=3)
 
 
-def test_a_master_is_asked_for_its_workers(proxy: FakeHaproxy, tmp_path: Path) -> None:
+def test_commands_are_sent_to_the_workers_of_a_master(
+    proxy: FakeHaproxy, tmp_path: Path
+) -> None:
     proxy.is_master = True
     made = worker(proxy, tmp_path)
     prepare(made)
@@ -119,7 +121,7 @@ def test_a_master_is_asked_for_its_workers(proxy: FakeHaproxy, tmp_path: Path) -
         ("", "start HAProxy with `-S PATH`, and use that socket"),
     ],
 )
-def test_check_advises_against_a_workers_own_socket(
+def test_check_warns_about_the_socket_of_a_worker(
     proxy: FakeHaproxy, tmp_path: Path, master: str, advice: str
 ) -> None:
     """A reload would leave sessions there that it does not see, and drain nothing."""
@@ -138,7 +140,7 @@ def test_check_advises_against_a_workers_own_socket(
     assert worker(proxy, tmp_path).check("web_1") == []
 
 
-def test_check_of_another_machine_wants_the_master_at_an_address(
+def test_check_recommends_a_master_address_for_a_remote_proxy(
     tmp_path: Path,
 ) -> None:
     with serving(FakeHaproxy("app/web_1", "api/web_1")) as proxy:
@@ -182,16 +184,14 @@ def test_worker_that_ends_in_the_meantime_has_no_sessions(
     prepare(worker(proxy, tmp_path))
 
 
-def test_a_master_without_workers_is_asked_again(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_master_without_workers_is_retried(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.is_master = True
     proxy.answers = ["#<PID> <type>\n1 master\n# workers\n# programs\n\n"]
     prepare(worker(proxy, tmp_path))
     assert admins(proxy) == DRAINED
 
 
-def test_of_a_name_with_several_addresses_the_first_that_answers_is_taken(
+def test_first_reachable_address_of_a_name_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = socket.getaddrinfo

@@ -199,7 +199,7 @@ def lied_to(stage: Stage, phase: Phase, lie: Lie, honest: int, lies: int) -> boo
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", STAGES)
-def test_a_lie_prepares_nothing(kind: str, lie: str, tmp_path: Path) -> None:
+def test_invalid_answer_prepares_nothing(kind: str, lie: str, tmp_path: Path) -> None:
     number = 0
 
     def make() -> contextlib.AbstractContextManager[Stage]:
@@ -221,7 +221,7 @@ def test_a_lie_prepares_nothing(kind: str, lie: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", STAGES)
-def test_a_lie_undoes_nothing(kind: str, lie: str, tmp_path: Path) -> None:
+def test_invalid_answer_undoes_nothing(kind: str, lie: str, tmp_path: Path) -> None:
     number = 0
 
     @contextlib.contextmanager
@@ -273,7 +273,7 @@ def lock_and_liar(kind: str, folder: Path) -> Generator[tuple[Bench, Lock, Liar]
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", ["kubernetes", "consul"])
 @pytest.mark.parametrize("phase", ["take", "release"])
-def test_a_lie_neither_takes_a_lock_nor_releases_it(
+def test_invalid_answer_neither_takes_nor_releases_a_lock(
     kind: str, phase: str, lie: str, tmp_path: Path
 ) -> None:
     for lies in (1, ALWAYS):

@@ -38,7 +38,7 @@ def closes(cluster: Cluster, name: str = "node", **more: Any) -> Any:
     return cluster.worker(name, drain=False, **more)
 
 
-def test_it_closes_the_node_and_opens_it_again(cluster: Cluster) -> None:
+def test_node_is_cordoned_and_uncordoned(cluster: Cluster) -> None:
     worker, node = closes(cluster), cluster.fake.node()
     assert cluster.prepare(worker).detail == "tainted, cordoned"
     assert node["spec"] == {"unschedulable": True, "taints": [THEIRS, OURS]}
@@ -57,7 +57,7 @@ def test_it_closes_the_node_and_opens_it_again(cluster: Cluster) -> None:
     assert ANNOTATION not in node["metadata"]["annotations"]
 
 
-def test_twice_changes_nothing_more(cluster: Cluster) -> None:
+def test_prepare_and_recover_are_idempotent(cluster: Cluster) -> None:
     worker, fake = closes(cluster), cluster.fake
     cluster.prepare(worker)
     first = json.dumps(fake.node()["spec"])
@@ -97,7 +97,7 @@ def test_undo_by_an_operator_does_not_fail_recovery(cluster: Cluster) -> None:
     assert ANNOTATION not in node["metadata"]["annotations"]
 
 
-def test_two_handlers_share_a_node(cluster: Cluster) -> None:
+def test_recovery_keeps_changes_that_another_handler_needs(cluster: Cluster) -> None:
     """A Freeze only taints, a Reboot closes it all: each undoes what no other wants."""
     node = cluster.fake.node()
     freeze, reboot = closes(cluster, "freeze", cordon=False), closes(cluster)
@@ -206,7 +206,7 @@ def test_condition_and_events_describe_the_event(cluster: Cluster) -> None:
         (notice("x" * 300, description="y" * 4000), f"{'x' * 100}", "x" * 63),
     ],
 )
-def test_words_that_no_version_knows_are_taken(
+def test_unusual_event_texts_become_valid_node_values(
     cluster: Cluster, about: Any, reason: str, value: str
 ) -> None:
     cluster.prepare(closes(cluster), about)
@@ -216,7 +216,7 @@ def test_words_that_no_version_knows_are_taken(
     assert len(cluster.fake.events) == 1
 
 
-def test_each_part_can_be_left_out(cluster: Cluster) -> None:
+def test_each_change_can_be_disabled(cluster: Cluster) -> None:
     node, fake = cluster.fake.node(), cluster.fake
     only: dict[str, Any] = {
         "cordon": False,
@@ -237,7 +237,7 @@ def test_each_part_can_be_left_out(cluster: Cluster) -> None:
     assert not fake.conditions("ForewarnMaintenance")
 
 
-def test_recovery_after_a_lost_journal(cluster: Cluster) -> None:
+def test_recovery_works_after_a_lost_journal(cluster: Cluster) -> None:
     worker = closes(cluster)
     cluster.prepare(worker)
     assert cluster.recover(worker, None).detail == "node web-0 is open"
@@ -245,7 +245,7 @@ def test_recovery_after_a_lost_journal(cluster: Cluster) -> None:
     assert "EventOver" in [each["reason"] for each in cluster.fake.events.values()]
 
 
-def test_a_node_that_is_gone(cluster: Cluster) -> None:
+def test_missing_node_fails_prepare_and_not_recovery(cluster: Cluster) -> None:
     worker = closes(cluster)
     del cluster.fake.nodes["web-0"]
     with pytest.raises(HandlerError, match="the cluster has no node web-0"):
@@ -254,7 +254,7 @@ def test_a_node_that_is_gone(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("trouble", [0, 500, 503, 429])
-def test_a_server_that_is_away_is_asked_again(cluster: Cluster, trouble: int) -> None:
+def test_unavailable_server_is_retried(cluster: Cluster, trouble: int) -> None:
     worker = closes(cluster)
     cluster.fake.script = [trouble] * 6
     assert cluster.prepare(worker).detail == "tainted, cordoned"
@@ -262,7 +262,9 @@ def test_a_server_that_is_away_is_asked_again(cluster: Cluster, trouble: int) ->
     assert cluster.recover(worker, notice()).detail == "node web-0 is open"
 
 
-def test_a_server_that_stays_away_fails_in_time(cluster: Cluster) -> None:
+def test_server_that_stays_unavailable_fails_before_the_deadline(
+    cluster: Cluster,
+) -> None:
     cluster.fake.is_away = True
     with pytest.raises(TimeUpError, match="timed out while retrying"):
         cluster.prepare(closes(cluster))
@@ -318,7 +320,7 @@ def allow(cluster: Cluster, *, but: tuple[str, str] = ("", "")) -> None:
         (("list", "pods"), "pods"),
     ],
 )
-def test_a_missing_right_withholds_the_approval(
+def test_missing_permission_withholds_the_approval(
     cluster: Cluster, but: tuple[str, str], wrong: str
 ) -> None:
     allow(cluster, but=but)
@@ -329,7 +331,7 @@ def test_a_missing_right_withholds_the_approval(
     assert fault.endswith(f"may not {but[0]} {wrong}: add it to the role")
 
 
-def test_an_event_that_may_not_be_emitted_holds_up_nothing(cluster: Cluster) -> None:
+def test_forbidden_event_creation_does_not_fail_the_run(cluster: Cluster) -> None:
     allow(cluster, but=("create", "events"))
     worker = closes(cluster)
     assert "no Event: POST" in cluster.prepare(worker).detail
@@ -340,7 +342,7 @@ def test_an_event_that_may_not_be_emitted_holds_up_nothing(cluster: Cluster) -> 
     )
 
 
-def test_a_status_that_cannot_be_had_does_not_hold_up_a_drain(
+def test_forbidden_node_status_does_not_prevent_the_drain(
     cluster: Cluster,
 ) -> None:
     allow(cluster, but=("patch", "nodes/status"))
@@ -350,7 +352,7 @@ def test_a_status_that_cannot_be_had_does_not_hold_up_a_drain(
     assert cluster.fake.names() == []
 
 
-def test_check_finds_what_would_fail(cluster: Cluster) -> None:
+def test_check_reports_missing_permissions_and_access(cluster: Cluster) -> None:
     allow(cluster)
     worker, fake = cluster.worker(force=True), cluster.fake
     assert worker.check() == []
@@ -376,7 +378,7 @@ def test_check_finds_what_would_fail(cluster: Cluster) -> None:
     assert fault.startswith("the kubeconfig cannot be read: ")
 
 
-def test_a_node_that_goes_while_it_is_opened(cluster: Cluster) -> None:
+def test_node_deleted_during_recovery_is_no_error(cluster: Cluster) -> None:
     worker, fake = closes(cluster, condition=""), cluster.fake
     cluster.prepare(worker)
     real = fake.answer
@@ -413,13 +415,13 @@ def test_change_that_the_server_rejects_is_reported(cluster: Cluster) -> None:
         cluster.prepare(closes(cluster, taint="a:NoSchedule"))
 
 
-def test_an_event_whose_answer_is_lost_holds_up_nothing(cluster: Cluster) -> None:
+def test_lost_answer_to_event_creation_does_not_fail_the_run(cluster: Cluster) -> None:
     cluster.fake.script = [None, None, None, 0]
     detail = cluster.prepare(closes(cluster)).detail
     assert detail.startswith("tainted, cordoned; no Event: ")
 
 
-def test_a_run_is_lost_with_the_agent(cluster: Cluster) -> None:
+def test_run_interrupted_by_an_agent_restart_is_lost(cluster: Cluster) -> None:
     worker = closes(cluster)
     job = cluster.job(Phase.PREPARE, notice())
     with pytest.raises(LostError):
@@ -433,7 +435,7 @@ def settings(folder: Path, *lines: str) -> Any:
     return load_settings(file=str(file), environ={}, flags={})
 
 
-def test_the_usual_needs_no_key(tmp_path: Path) -> None:
+def test_handler_works_without_options(tmp_path: Path) -> None:
     assert settings(tmp_path).handlers[0].more == {}
 
 

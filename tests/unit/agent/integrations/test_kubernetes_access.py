@@ -101,7 +101,7 @@ def test_token_file_is_read_again(tmp_path: Path) -> None:
         told(found)
 
 
-def test_the_account_of_a_pod(tmp_path: Path) -> None:
+def test_service_account_of_a_pod_is_used(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("of-the-pod")
     (tmp_path / "ca.crt").write_text(CA)
     environment = {
@@ -160,7 +160,7 @@ def test_invalid_kubeconfig_is_refused(tmp_path: Path, text: str, told: str) -> 
         access.find(file_of(tmp_path, text), {})
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     path = str(tmp_path / "none")
     with pytest.raises(HandlerError, match="the kubeconfig cannot be read: "):
         access.find(path, {})
@@ -170,7 +170,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_openssl
-def test_a_client_may_have_a_certificate_in_the_place_of_a_token(
+def test_client_certificate_may_replace_a_token(
     tmp_path: Path,
 ) -> None:
     made = certificate_in(tmp_path)
@@ -214,7 +214,7 @@ def test_a_client_may_have_a_certificate_in_the_place_of_a_token(
         ("  a:\n      b: c\n", {"a": {"b": "c"}}),
     ],
 )
-def test_yaml_as_kubectl_writes_it(text: str, value: Any) -> None:
+def test_yaml_written_by_kubectl_is_read(text: str, value: Any) -> None:
     assert kubernetes_yaml.read(text) == value
 
 
@@ -238,7 +238,7 @@ def test_yaml_as_kubectl_writes_it(text: str, value: Any) -> None:
         ("a" * (kubernetes_yaml.YAML_CHARACTERS_MAX + 1), "it has more than"),
     ],
 )
-def test_other_yaml_is_refused_with_its_line(text: str, told: str) -> None:
+def test_unsupported_yaml_is_rejected_with_its_line(text: str, told: str) -> None:
     with pytest.raises(kubernetes_yaml.YamlError, match=told):
         kubernetes_yaml.read(text)
 
@@ -248,7 +248,7 @@ def test_other_yaml_is_refused_with_its_line(text: str, told: str) -> None:
 
 @pytest.mark.slow
 @needs_openssl
-def test_the_server_is_trusted_by_its_authority_alone(tmp_path: Path) -> None:
+def test_server_is_trusted_only_by_its_certificate_authority(tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
     certificate = made.certificate
     (tmp_path / "ca.crt").write_bytes(certificate.read_bytes())

@@ -57,7 +57,7 @@ def saying(cluster: Cluster, say: Saying) -> None:
         (404, {"reason": "NotFound"}),
     ],
 )
-def test_only_the_node_itself_has_nothing_to_undo(
+def test_only_a_missing_node_means_nothing_to_undo(
     cluster: Cluster, status: int, said: Any
 ) -> None:
     worker = cluster.worker()
@@ -243,7 +243,7 @@ def test_pods_of_all_pages_are_evicted(cluster: Cluster) -> None:
     assert pages.asked > 3
 
 
-def test_a_list_that_has_become_too_old_begins_again(cluster: Cluster) -> None:
+def test_expired_list_is_restarted(cluster: Cluster) -> None:
     cluster.fake.add_pod("web-1")
     cluster.fake.add_pod("web-2")
     Pages(cluster, expire=answers.RESTARTS_MAX - 1)
@@ -307,7 +307,7 @@ def test_invalid_list_of_pods_is_reported(
     assert f"GET {PODS} was answered 200 with {why}" in raised.value.message
 
 
-def test_a_404_of_something_else_evicts_no_pod(cluster: Cluster) -> None:
+def test_unrelated_404_does_not_count_as_an_eviction(cluster: Cluster) -> None:
     cluster.fake.add_pod("web-1")
 
     def answer(request: Request) -> tuple[int, Any]:

@@ -42,7 +42,7 @@ def seconds(cluster: Cluster) -> float:
     return (cluster.clock.now() - START) / SECOND
 
 
-def test_it_waits_until_pods_are_gone(cluster: Cluster) -> None:
+def test_drain_waits_until_pods_are_gone(cluster: Cluster) -> None:
     cluster.fake.add_pod("web-1", takes=20)
     cluster.fake.add_pod("web-2")
     cluster.fake.add_pod("elsewhere", "web-1")
@@ -56,7 +56,7 @@ def test_it_waits_until_pods_are_gone(cluster: Cluster) -> None:
     assert graces(cluster) == [None, None]
 
 
-def test_some_pods_are_left(cluster: Cluster) -> None:
+def test_daemonset_static_and_finished_pods_are_not_evicted(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.add_pod("agent", owner="DaemonSet")
     fake.add_pod("proxy", owner="DaemonSet")
@@ -73,7 +73,7 @@ def test_some_pods_are_left(cluster: Cluster) -> None:
     assert evictions(cluster) == ["web-1"]
 
 
-def test_users_pods_go_before_the_systems(cluster: Cluster) -> None:
+def test_user_pods_are_evicted_before_system_pods(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.add_pod("dns", namespace="kube-system", takes=3)
     fake.add_pod("mesh", priorityClassName="system-cluster-critical")
@@ -83,7 +83,7 @@ def test_users_pods_go_before_the_systems(cluster: Cluster) -> None:
     assert seconds(cluster) >= 13
 
 
-def test_the_systems_pods_do_not_wait_for_ever(cluster: Cluster) -> None:
+def test_system_pods_are_evicted_even_if_user_pods_remain(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.budgets.append(Budget("web", "shop", WEB, 1))
     fake.add_pod("web-1", labels=WEB)
@@ -95,7 +95,7 @@ def test_the_systems_pods_do_not_wait_for_ever(cluster: Cluster) -> None:
     assert evictions(cluster).index("dns") == 17
 
 
-def test_a_budget_is_asked_again_while_there_is_time(cluster: Cluster) -> None:
+def test_eviction_blocked_by_a_budget_is_retried(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.budgets.append(Budget("web", "shop", WEB, 2))
     fake.add_pod("web-1", labels=WEB, takes=2)
@@ -160,7 +160,7 @@ def test_force_shortens_the_grace_period_of_a_slow_pod(cluster: Cluster) -> None
     assert deleted.body["gracePeriodSeconds"] == 8
 
 
-def test_force_comes_at_half_time_at_the_earliest(cluster: Cluster) -> None:
+def test_forced_deletion_starts_at_half_time_at_the_earliest(cluster: Cluster) -> None:
     cluster.fake.budgets.append(Budget("web", "shop", WEB, 1))
     cluster.fake.add_pod("web-1", labels=WEB)
     cluster.prepare(cluster.worker(force=True), seconds=20)
@@ -168,7 +168,7 @@ def test_force_comes_at_half_time_at_the_earliest(cluster: Cluster) -> None:
     assert len(evictions(cluster)) > 1
 
 
-def test_grace_is_never_more_than_is_left(cluster: Cluster) -> None:
+def test_grace_period_never_exceeds_the_remaining_time(cluster: Cluster) -> None:
     cluster.fake.add_pod("slow", takes=600, terminationGracePeriodSeconds=600)
     cluster.prepare(cluster.worker(), seconds=60)
     assert graces(cluster) == [58]
@@ -181,7 +181,7 @@ def test_grace_is_never_more_than_is_left(cluster: Cluster) -> None:
     assert graces(cluster)[-1] == 1
 
 
-def test_a_stop_ends_it(cluster: Cluster) -> None:
+def test_stop_ends_the_drain(cluster: Cluster) -> None:
     cluster.fake.add_pod("web-1", takes=25)
     real = cluster.fake.answer
 
@@ -197,7 +197,7 @@ def test_a_stop_ends_it(cluster: Cluster) -> None:
         cluster.prepare(cluster.worker())
 
 
-def test_data_and_orphans_are_refused_unless_the_settings_say_otherwise(
+def test_pods_with_local_data_or_no_owner_are_kept_by_default(
     cluster: Cluster,
 ) -> None:
     fake = cluster.fake
@@ -273,7 +273,7 @@ def test_pod_that_arrives_during_the_drain_is_evicted_too(cluster: Cluster) -> N
     assert detail.endswith("2 pods evicted, 1 left (1 new in the meantime)")
 
 
-def test_gone_meanwhile_is_gone(cluster: Cluster) -> None:
+def test_pod_that_ends_before_its_eviction_counts_as_gone(cluster: Cluster) -> None:
     """Between list and eviction a pod ends, and another one takes its name."""
     fake = cluster.fake
     fake.add_pod("web-1")
@@ -292,7 +292,7 @@ def test_gone_meanwhile_is_gone(cluster: Cluster) -> None:
     assert fake.names("web-1") == ["db-0"]
 
 
-def test_a_namespace_that_is_deleted_takes_its_pods_along(cluster: Cluster) -> None:
+def test_pods_of_a_deleted_namespace_are_waited_for(cluster: Cluster) -> None:
     fake = cluster.fake
     pod = fake.add_pod("web-1", takes=8)
     fake.ending_namespaces.add("shop")
@@ -326,7 +326,7 @@ def test_failed_eviction_request_is_retried(cluster: Cluster, trouble: int) -> N
     assert seconds(cluster) >= (12 if trouble else 5)
 
 
-def test_a_server_that_is_away_for_a_while_is_waited_for(cluster: Cluster) -> None:
+def test_temporarily_unavailable_server_is_waited_for(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.add_pod("web-1", takes=20)
     real = fake.answer
@@ -398,7 +398,7 @@ def test_force_does_not_delete_a_pod_twice_if_the_list_is_stale(
     assert len(fake.asked("DELETE")) == 1
 
 
-def test_only_five_are_named(cluster: Cluster) -> None:
+def test_error_names_at_most_five_pods(cluster: Cluster) -> None:
     for number in range(8):
         cluster.fake.add_pod(f"web-{number}", owner="")
     with pytest.raises(HandlerError, match=r"8 pods not evicted .* 3 more$"):

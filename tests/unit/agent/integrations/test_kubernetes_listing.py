@@ -56,7 +56,7 @@ def prepare(cluster: Cluster, worker: Worker) -> str:
     return worker.prepare(job, cluster.context_of(job)).detail
 
 
-def test_the_usual_body_has_the_pods_that_do_work(
+def test_default_body_lists_the_running_workload_pods(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     fake = cluster.fake
@@ -73,7 +73,9 @@ def test_the_usual_body_has_the_pods_that_do_work(
     assert {each.method for each in fake.came} == {"GET"}
 
 
-def test_a_template_has_them_as_one_text(cluster: Cluster, receiver: Receiver) -> None:
+def test_template_placeholder_contains_the_pods_as_text(
+    cluster: Cluster, receiver: Receiver
+) -> None:
     cluster.fake.add_pod("web-1")
     cluster.fake.add_pod("web-2")
     prepare(cluster, webhook(cluster, receiver, body='{"text": "{vm}: {pods}"}'))
@@ -81,7 +83,7 @@ def test_a_template_has_them_as_one_text(cluster: Cluster, receiver: Receiver) -
     assert json.loads(came.body) == {"text": "web_0: shop/web-1, shop/web-2"}
 
 
-def test_a_list_that_cannot_be_had_holds_up_no_request(
+def test_request_is_sent_without_pods_if_they_cannot_be_listed(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     cluster.fake.allowed = set()
@@ -92,7 +94,7 @@ def test_a_list_that_cannot_be_had_holds_up_no_request(
     assert json.loads(came.body)["pods"] is None
 
 
-def test_they_are_asked_for_once_also_when_the_receiver_is_busy(
+def test_pods_are_listed_once_for_all_retries(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     receiver.script = [503, 503]
@@ -101,9 +103,7 @@ def test_they_are_asked_for_once_also_when_the_receiver_is_busy(
     assert len(cluster.fake.came) == 1
 
 
-def test_a_node_with_very_many_pods_names_some(
-    cluster: Cluster, receiver: Receiver
-) -> None:
+def test_number_of_listed_pods_is_limited(cluster: Cluster, receiver: Receiver) -> None:
     for number in range(PODS_MAX + 10):
         cluster.fake.add_pod(f"web-{number}")
     prepare(cluster, webhook(cluster, receiver))
@@ -122,7 +122,7 @@ def test_check_reports_why_pods_cannot_be_listed(
     assert "cannot list" in fault
 
 
-def test_without_pods_nothing_replaces_them(
+def test_pods_placeholder_is_unknown_if_pods_are_disabled(
     cluster: Cluster, receiver: Receiver
 ) -> None:
     worker = webhook(cluster, receiver, pods=False, body='{"text": "{pods}"}')

@@ -41,7 +41,7 @@ def condition(cluster: Cluster, kind: str) -> tuple[str, str, str]:
 # Load balancers
 
 
-def test_load_balancers_leave_the_node_before_its_pods(cluster: Cluster) -> None:
+def test_node_leaves_load_balancers_before_pods_are_evicted(cluster: Cluster) -> None:
     fake = cluster.fake
     fake.add_pod("web-1")
     worker = cluster.worker()
@@ -81,7 +81,7 @@ def test_label_removed_by_others_does_not_fail_recovery(cluster: Cluster) -> Non
     assert cluster.recover(worker, notice()).detail == "node web-0 is open"
 
 
-def test_a_handler_that_only_taints_leaves_load_balancers_alone(
+def test_handler_without_drain_keeps_the_node_in_load_balancers(
     cluster: Cluster,
 ) -> None:
     cluster.prepare(cluster.worker(drain=False))
@@ -95,7 +95,7 @@ def test_a_handler_that_only_taints_leaves_load_balancers_alone(
         pytest.param(25, 5, id="a-fifth-of-a-preempt"),
     ],
 )
-def test_it_waits_for_load_balancers_before_it_evicts(
+def test_eviction_waits_for_load_balancers(
     cluster: Cluster, seconds: int, waits: int
 ) -> None:
     fake = cluster.fake
@@ -114,7 +114,7 @@ class Ending(VirtualContext):
         return super().sleep(seconds)
 
 
-def test_an_event_that_goes_ends_the_wait(cluster: Cluster) -> None:
+def test_removed_event_ends_the_wait(cluster: Cluster) -> None:
     worker = cluster.worker(exclude_wait=30 * SECOND)
     job = cluster.job(Phase.PREPARE, notice())
     with pytest.raises(StoppedError, match="load balancers"):
@@ -132,7 +132,7 @@ KARPENTER_SCHEDULED = re.compile(
 """How the provider of Karpenter for Azure takes the moment from the message."""
 
 
-def test_karpenter_reads_when_a_preempt_is_due(cluster: Cluster) -> None:
+def test_condition_has_the_preempt_time_in_karpenter_format(cluster: Cluster) -> None:
     worker = cluster.worker(drain=False, aks_conditions=True)
     due = START + 30 * SECOND
     cluster.prepare(worker, notice("Preempt", not_before=due, duration_seconds=-1))
@@ -164,7 +164,7 @@ def test_reboot_is_not_marked_as_preemption(cluster: Cluster) -> None:
         pytest.param({"status": "Started"}, "Preempt Started. ", id="started"),
     ],
 )
-def test_no_moment_is_made_up(
+def test_condition_without_a_known_start_time_contains_no_time(
     cluster: Cluster, more: dict[str, Any], begins: str
 ) -> None:
     """Where a message has no colon, Karpenter's provider takes no moment from it."""
@@ -173,7 +173,7 @@ def test_no_moment_is_made_up(
     assert condition(cluster, PREEMPTION)[2].startswith(begins)
 
 
-def test_all_conditions_are_one_request(cluster: Cluster) -> None:
+def test_all_conditions_are_set_in_one_request(cluster: Cluster) -> None:
     worker = cluster.worker(drain=False, aks_conditions=True)
     cluster.prepare(worker, notice("Preempt"))
     assert len([each for each in cluster.fake.came if "status" in each.path]) == 1

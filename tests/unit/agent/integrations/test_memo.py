@@ -17,7 +17,7 @@ def memo(folder: Path, name: str, kind: str) -> Memo:
     return Memo(str(folder), HandlerSettings(name=name, kind=kind))
 
 
-def test_it_is_kept_and_forgotten(tmp_path: Path) -> None:
+def test_memo_is_stored_and_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "memos"
     assert memo(folder, "units", "systemd").read() == {}
     assert not folder.exists()
@@ -28,7 +28,7 @@ def test_it_is_kept_and_forgotten(tmp_path: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_each_kind_that_has_a_name_finds_its_own(tmp_path: Path) -> None:
+def test_each_name_and_kind_has_its_own_memo(tmp_path: Path) -> None:
     names = ("units", "units.docker", "units.systemd")
     for name in names:
         for kind in HANDLERS:
@@ -38,7 +38,7 @@ def test_each_kind_that_has_a_name_finds_its_own(tmp_path: Path) -> None:
             assert memo(tmp_path, name, kind).read() == {"mine": [name, kind]}
 
 
-def test_a_name_that_becomes_anothers_and_is_given_back(tmp_path: Path) -> None:
+def test_memo_of_another_kind_with_the_same_name_is_not_used(tmp_path: Path) -> None:
     proxy = FakeHaproxy("app/web_1")
     with serving(proxy, tmp_path / "admin.sock"):
 

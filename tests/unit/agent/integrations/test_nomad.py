@@ -48,7 +48,7 @@ def story(nomad: FakeNomad, tmp_path: Path) -> Story:
     return Story(nomad, tmp_path)
 
 
-def test_it_drains_waits_and_is_eligible_again(story: Story) -> None:
+def test_node_is_drained_and_made_eligible_again(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=2), Allocation("b.b[0]")]
     nomad.allocations.append(Allocation("log.log[0]", kind="system"))
@@ -79,7 +79,7 @@ def test_it_drains_waits_and_is_eligible_again(story: Story) -> None:
     assert story.recover(handler) == "this handler drained nothing"
 
 
-def test_twice_does_no_harm(story: Story) -> None:
+def test_prepare_and_recover_are_idempotent(story: Story) -> None:
     story.nomad.allocations = [Allocation("web.web[0]")]
     handler = story.handler()
     handler.prepare()
@@ -104,7 +104,7 @@ def test_an_operators_drain_is_waited_for_and_stays(story: Story) -> None:
     assert nomad.eligibility == "ineligible"
 
 
-def test_a_drain_that_began_after_ours_stays(story: Story) -> None:
+def test_later_drain_by_another_owner_is_kept(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.nomad.allocations = [Allocation("web.web[0]", looks=-1)]
@@ -125,7 +125,7 @@ def test_a_node_that_was_ineligible_stays_so(story: Story) -> None:
     assert nomad.eligibility == "ineligible"
 
 
-def test_an_event_that_goes_early_ends_the_drain(story: Story) -> None:
+def test_recovery_ends_an_unfinished_drain(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler("force = false")
@@ -139,7 +139,7 @@ def test_an_event_that_goes_early_ends_the_drain(story: Story) -> None:
     assert nomad.allocations[0].status == "running"
 
 
-def test_a_drain_of_an_ineligible_node_only_ends(story: Story) -> None:
+def test_recovery_of_an_ineligible_node_only_ends_the_drain(story: Story) -> None:
     story.nomad.eligibility = "ineligible"
     story.nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler("force = false")
@@ -165,14 +165,14 @@ def test_allocations_that_do_not_end_are_stopped_in_time(story: Story) -> None:
     assert nomad.deadlines[1:] == [-1_000]
 
 
-def test_with_no_time_left_all_is_stopped_at_once(story: Story) -> None:
+def test_without_time_left_all_allocations_are_stopped_at_once(story: Story) -> None:
     story.nomad.allocations = [Allocation("b.b[0]", kind="batch", looks=-1)]
     handler = story.handler()
     assert handler.prepare(2) == "node worker-1 is drained"
     assert story.nomad.deadlines == [-1_000]
 
 
-def test_system_jobs_end_last_where_that_is_wanted(story: Story) -> None:
+def test_system_jobs_are_drained_if_configured(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("log.log[0]", kind="system", looks=3)]
     handler = story.handler("system_jobs = true")
@@ -192,7 +192,7 @@ def test_drain_ended_by_others_stays_ended(story: Story) -> None:
     assert nomad.eligibility == "ineligible", "that was their will"
 
 
-def test_a_drain_that_is_ended_under_our_eyes_fails_it(story: Story) -> None:
+def test_cancelled_drain_fails_the_preparation(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     ended = nomad._node() | {"LastDrain": {"Status": "canceled", "Meta": None}}
@@ -219,7 +219,7 @@ def test_drain_after_one_ended_by_others_is_a_new_drain(story: Story) -> None:
     assert nomad.last["Meta"]["forewarn_was"] == "ineligible"
 
 
-def test_a_crash_before_the_drain_undoes_nothing(story: Story) -> None:
+def test_crash_before_the_drain_leaves_nothing_to_undo(story: Story) -> None:
     handler = story.handler()
     handler.memo.parent.mkdir()
     handler.memo.write_text(json.dumps({"mark": "E1.1.prepare.1.it"}))
@@ -235,7 +235,7 @@ def test_lost_memo_is_replaced_by_the_drain_metadata(story: Story) -> None:
     assert handler.recover() == "node worker-1 is eligible again"
 
 
-def test_a_right_that_is_missing_is_named(story: Story, tmp_path: Path) -> None:
+def test_missing_permission_is_named(story: Story, tmp_path: Path) -> None:
     secret = tmp_path / "token"
     story.nomad.token = "s3cret"
     handler = story.handler(f'token_file = "{secret}"')
@@ -267,7 +267,7 @@ def test_missing_nomad_node_is_reported(story: Story) -> None:
     assert handler.fails("prepare").endswith("was answered 400: no")
 
 
-def test_servers_that_are_away_are_waited_for(story: Story) -> None:
+def test_unavailable_servers_are_retried(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     nomad.refusals = [Answered(status=500, text="No cluster leader")] * 2
     assert handler.prepare() == "node worker-1 is drained"
@@ -312,7 +312,7 @@ def test_drain_that_nomad_never_completes_is_reported(story: Story) -> None:
     )
 
 
-def test_a_refusal_while_it_waits_fails_it_at_once(story: Story) -> None:
+def test_refusal_during_the_wait_fails_at_once(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]

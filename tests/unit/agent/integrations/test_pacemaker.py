@@ -38,7 +38,7 @@ def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
 # Away and back
 
 
-def test_everything_is_moved_away_and_let_back(story: Story) -> None:
+def test_resources_are_moved_away_and_allowed_back(story: Story) -> None:
     story.cluster.resource("db", leaves=1, starts=1)
     story.cluster.resource("ip")
     handler = story.handler()
@@ -70,7 +70,7 @@ def test_node_without_resources_needs_no_quorum_or_other_node(story: Story) -> N
     assert "standby" in story.cluster.attributes("n1")
 
 
-def test_twice_does_no_harm(story: Story) -> None:
+def test_prepare_and_recover_are_idempotent(story: Story) -> None:
     story.cluster.resource("db")
     handler = story.handler()
     handler.prepare()
@@ -82,7 +82,7 @@ def test_twice_does_no_harm(story: Story) -> None:
     assert story.cluster.attributes("n1") == {}
 
 
-def test_a_crash_between_mark_and_standby(story: Story) -> None:
+def test_crash_between_mark_and_standby_is_recovered(story: Story) -> None:
     story.cluster.resource("db")
     story.cluster.attribute("n1", "forewarn", "standby forever E1")
     handler = story.handler()
@@ -92,7 +92,7 @@ def test_a_crash_between_mark_and_standby(story: Story) -> None:
     assert story.cluster.attributes("n1") == {}
 
 
-def test_the_mark_is_enough_when_the_disk_is_lost(story: Story) -> None:
+def test_mark_is_sufficient_for_recovery_without_the_memo(story: Story) -> None:
     story.cluster.attribute("n1", "forewarn", "standby forever E1")
     story.cluster.attribute("n1", "standby", "on")
     assert story.handler().recover() == "n1 hosts resources again"
@@ -122,7 +122,7 @@ def test_mark_written_by_others_is_treated_as_a_standby(story: Story) -> None:
     assert story.handler().recover() == "n1 hosts resources again"
 
 
-def test_until_the_next_start_of_the_node(story: Story) -> None:
+def test_standby_may_last_until_the_next_reboot(story: Story) -> None:
     handler = story.handler('lifetime = "reboot"')
     handler.prepare()
     assert story.cluster.attributes("n1")["forewarn"] == "standby reboot -"
@@ -133,7 +133,7 @@ def test_until_the_next_start_of_the_node(story: Story) -> None:
     assert story.cluster.orders()[2] == removed
 
 
-def test_a_node_that_joins_again_is_waited_for(story: Story) -> None:
+def test_recovery_waits_until_the_node_is_online(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.cluster.node("n1", pending=True)
@@ -148,7 +148,7 @@ def test_a_node_that_joins_again_is_waited_for(story: Story) -> None:
 # What others set stays
 
 
-def test_an_operator_s_standby_stays(story: Story) -> None:
+def test_standby_by_an_operator_is_kept(story: Story) -> None:
     story.cluster.attribute("n1", "standby", "on")
     handler = story.handler()
     assert handler.prepare() == "n1 was already in standby; nothing runs on it"
@@ -157,7 +157,7 @@ def test_an_operator_s_standby_stays(story: Story) -> None:
     assert story.cluster.orders() == []
 
 
-def test_an_operator_keeps_it_by_removing_the_mark(story: Story) -> None:
+def test_operator_keeps_the_standby_by_removing_the_mark(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.cluster.attribute("n1", "forewarn")
@@ -192,7 +192,7 @@ def test_standby_of_another_lifetime_is_reported_and_kept(story: Story) -> None:
         ),
     ],
 )
-def test_a_cluster_that_would_move_nothing(
+def test_prepare_waits_while_the_cluster_cannot_move_resources(
     story: Story, trouble: dict[str, Any], why: str
 ) -> None:
     story.cluster.resource("db")
@@ -255,7 +255,7 @@ def test_resources_without_another_node_are_stopped_if_so_set(story: Story) -> N
     assert story.cluster.where("db") == ""
 
 
-def test_two_nodes_that_go_at_once_do_not_stop_everything(story: Story) -> None:
+def test_simultaneous_standby_of_two_nodes_is_undone(story: Story) -> None:
     """The other one's standby is seen only after this one's was set."""
     story.cluster.resource("db")
     both = {"standby": "on", "forewarn": "standby forever E1"}
@@ -288,7 +288,7 @@ def test_remaining_resource_is_named(story: Story) -> None:
     assert said == "timed out while waiting for db to leave n1"
 
 
-def test_of_many_some_are_named(story: Story) -> None:
+def test_number_of_named_resources_is_limited(story: Story) -> None:
     for number in range(10):
         story.cluster.resource(f"r{number}", leaves=NEVER)
     said = story.handler().fails("prepare")
@@ -316,7 +316,7 @@ def test_resources_allowed_to_stay_are_not_awaited(story: Story) -> None:
     assert story.handler('leave = ["events"]').prepare() == "moved away: db"
 
 
-def test_where_only_that_is_left_nothing_is_in_the_way(story: Story) -> None:
+def test_ignored_resources_do_not_block_standby(story: Story) -> None:
     story.cluster.resource("events", managed=False)
     story.cluster.node("n2", online=False)
     assert story.handler('leave = "events"').prepare() == (
@@ -345,7 +345,7 @@ def test_promoted_resource_must_run_on_another_node(story: Story) -> None:
     assert said.endswith("waiting for db to run on another node")
 
 
-def test_a_cluster_that_goes_away_hides_nothing(story: Story) -> None:
+def test_error_names_remaining_resources_if_the_cluster_is_lost(story: Story) -> None:
     story.cluster.resource("db", leaves=NEVER)
     handler = story.handler()
     worker: Any = handler.worker
@@ -394,7 +394,7 @@ def test_health_mode_moves_resources_by_the_health_attribute(
     assert story.cluster.attributes("n1") == {}
 
 
-def test_the_health_that_it_had_is_given_back(story: Story) -> None:
+def test_previous_health_value_is_restored(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "custom"})
     story.cluster.attribute("n1", "#health-forewarn", "0")
     handler = story.handler('mode = "health"')
@@ -406,7 +406,7 @@ def test_the_health_that_it_had_is_given_back(story: Story) -> None:
     assert story.cluster.attributes("n1") == {"#health-forewarn": "0"}
 
 
-def test_a_node_that_was_ill_stays_so(story: Story) -> None:
+def test_node_that_was_unhealthy_stays_unhealthy(story: Story) -> None:
     story.cluster.set(options={"node-health-strategy": "custom"})
     story.cluster.attribute("n1", "#health-forewarn", "-1000000")
     handler = story.handler('mode = "health"')
@@ -423,7 +423,7 @@ def test_unhealthy_node_cannot_host_the_resources(story: Story) -> None:
     assert said.endswith("no other node can host the resources: db")
 
 
-def test_a_cluster_that_does_not_look_at_health(story: Story) -> None:
+def test_cluster_that_ignores_node_health_is_an_error(story: Story) -> None:
     said = story.handler('mode = "health"').fails("prepare")
     assert said == (
         "the cluster ignores the health of its nodes: set its "
@@ -436,9 +436,7 @@ def test_a_cluster_that_does_not_look_at_health(story: Story) -> None:
 
 
 @pytest.mark.parametrize("status", [102, 105])
-def test_a_cluster_that_does_not_answer_is_asked_again(
-    story: Story, status: int
-) -> None:
+def test_unavailable_cluster_is_retried(story: Story, status: int) -> None:
     """Some commands then report a missing object, which is not a valid answer."""
     story.cluster.set(away=2, away_status=status)
     assert story.handler().prepare() == "n1 hosts no resources, and nothing runs on it"
@@ -450,7 +448,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
         )
 
 
-def test_errors_are_read_where_they_are_xml(story: Story) -> None:
+def test_errors_in_xml_are_parsed(story: Story) -> None:
     story.cluster.set(away=1000)
     assert story.handler('node = "n1"').fails("prepare") == (
         "timed out while asking Pacemaker (crm_mon): "
@@ -465,7 +463,7 @@ def test_refused_change_is_reported_at_once(story: Story) -> None:
     )
 
 
-def test_a_node_that_the_cluster_does_not_know(story: Story) -> None:
+def test_unknown_node_is_an_error(story: Story) -> None:
     said = story.handler('node = "web_0"').fails("prepare")
     assert said == (
         "the cluster has no node web_0: set `node` to one of these names: n1, n2"
@@ -482,7 +480,7 @@ def test_a_node_that_the_cluster_does_not_know(story: Story) -> None:
         ('mode = "health"\nhealth_attribute = "ill"', "must start with #health"),
     ],
 )
-def test_an_attribute_that_means_nothing_is_a_fault(
+def test_invalid_attribute_setting_is_rejected(
     story: Story, settings: str, fault: str
 ) -> None:
     with pytest.raises(AgentSettingsError, match=fault):

@@ -22,7 +22,7 @@ OLD = """<pacemaker-result api-version="2.0" request="crm_mon --output-as=xml">
 </pacemaker-result>"""
 
 
-def test_old_words_and_missing_ones_are_understood() -> None:
+def test_output_of_old_versions_is_parsed() -> None:
     cluster = cluster_of(OLD)
     assert cluster.has_quorum
     assert not cluster.is_maintained

@@ -41,7 +41,7 @@ def worker(cluster: FakePatroni, tmp_path: Path, **more: Any) -> Worker:
     return worker_of("patroni", tmp_path, **given)
 
 
-def test_a_leader_hands_over_and_stays_a_replica(
+def test_leader_switches_over_and_stays_a_replica(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path)
@@ -64,7 +64,7 @@ def test_a_replica_has_nothing_to_do(cluster: FakePatroni, tmp_path: Path) -> No
     assert cluster.posts == []
 
 
-def test_two_events_overlap_and_the_lead_comes_back_once(
+def test_overlapping_events_switch_over_and_back_once(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
@@ -81,7 +81,7 @@ def test_two_events_overlap_and_the_lead_comes_back_once(
 # -- when not -----------------------------------------------------------------------
 
 
-def test_a_paused_cluster_is_left_alone(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_paused_cluster_is_not_changed(cluster: FakePatroni, tmp_path: Path) -> None:
     cluster.is_paused = True
     made = worker(cluster, tmp_path, switch_back=True)
     with pytest.raises(HandlerError) as raised:
@@ -99,7 +99,9 @@ def test_a_paused_cluster_is_left_alone(cluster: FakePatroni, tmp_path: Path) ->
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_a_paused_cluster_may_be_let_be(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_paused_cluster_is_no_error_with_the_leave_option(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     cluster.is_paused = True
     made = worker(cluster, tmp_path, switch_back=True, paused="leave")
     assert made.check() == []
@@ -116,7 +118,9 @@ def at(micros: int) -> str:
     return format_instant(CLOCK.now() // SECOND * SECOND + micros)
 
 
-def test_a_plan_for_later_is_not_undone(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_switchover_scheduled_for_later_is_not_replaced(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     cluster.plan = {"at": at(HOUR), "from": "pg1", "to": "pg3"}
     with pytest.raises(HandlerError, match="a switchover to pg3 is scheduled for"):
         prepare(worker(cluster, tmp_path))
@@ -129,7 +133,9 @@ def test_a_plan_for_later_is_not_undone(cluster: FakePatroni, tmp_path: Path) ->
         recover(made)
 
 
-def test_a_plan_that_is_due_does_the_work(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_switchover_scheduled_soon_is_waited_for(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     def happen() -> None:
         cluster.plan = {}
         cluster.lead("pg3")
@@ -197,7 +203,7 @@ def test_a_request_that_is_wrong_is_not_repeated(
     assert len(cluster.posts) == 1
 
 
-def test_an_answer_that_is_lost_is_looked_for_in_the_cluster(
+def test_lost_answer_is_resolved_from_the_cluster_state(
     cluster: FakePatroni, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(patroni_worker, "ORDER_SECONDS", 0.1)
@@ -206,7 +212,7 @@ def test_an_answer_that_is_lost_is_looked_for_in_the_cluster(
     assert len(cluster.posts) == 1
 
 
-def test_another_than_the_candidate_may_win(
+def test_member_other_than_the_candidate_may_become_leader(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     switch = cluster.switch
@@ -278,14 +284,14 @@ def test_answer_without_a_cluster_is_reported(
         prepare(worker(cluster, tmp_path))
 
 
-def test_a_patroni_that_is_away_is_asked_until_the_end(tmp_path: Path) -> None:
+def test_unavailable_patroni_is_retried_until_the_deadline(tmp_path: Path) -> None:
     with serving(FakePatroni("pg1")) as cluster:
         pass
     with pytest.raises(TimeUpError, match="connection refused"):
         prepare(worker(cluster, tmp_path), looks=6)
 
 
-def test_an_event_that_goes_ends_it(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_removed_event_ends_the_run(cluster: FakePatroni, tmp_path: Path) -> None:
     held = context()
     cluster.switch = lambda *_: held.stop(CLOCK.now())  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(StoppedError, match="the event was removed"):
@@ -295,7 +301,7 @@ def test_an_event_that_goes_ends_it(cluster: FakePatroni, tmp_path: Path) -> Non
 # -- back again ---------------------------------------------------------------------
 
 
-def test_it_is_taken_back_when_this_member_is_fit(
+def test_switch_back_waits_until_this_member_is_healthy(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
@@ -315,7 +321,7 @@ def test_it_is_taken_back_when_this_member_is_fit(
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_a_cluster_that_has_moved_on_is_left_as_it_is(
+def test_no_switch_back_if_another_member_leads(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
@@ -327,7 +333,7 @@ def test_a_cluster_that_has_moved_on_is_left_as_it_is(
     assert recover(made) == "this handler had not switched over"
 
 
-def test_the_way_back_waits_for_a_leader(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_switch_back_waits_for_a_leader(cluster: FakePatroni, tmp_path: Path) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
     prepare(made)
     cluster.unlock()
@@ -347,7 +353,7 @@ def test_refused_switch_back_is_reported(cluster: FakePatroni, tmp_path: Path) -
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_it_is_promoted_before_it_is_the_leader_again(
+def test_switch_back_waits_for_the_promotion(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     made = worker(cluster, tmp_path, switch_back=True)
@@ -365,7 +371,9 @@ def test_it_is_promoted_before_it_is_the_leader_again(
 # -- who asks, and before it is needed ----------------------------------------------
 
 
-def test_it_shows_its_password(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_request_contains_the_configured_password(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     cluster.secret = "admin:geheim"
     with pytest.raises(ApiError, match="was answered 401: no auth header received"):
         prepare(worker(cluster, tmp_path))
@@ -415,7 +423,7 @@ def test_check_reports_what_would_fail(
     assert cluster.posts == []
 
 
-def test_a_check_of_a_replica_asks_for_no_candidate(
+def test_check_of_a_replica_needs_no_candidate(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.me = "pg2"
@@ -433,7 +441,7 @@ def test_recovery_without_an_event_uses_the_memo(
     assert made.recover(job, context()).detail == "pg1 is the leader again"
 
 
-def test_a_run_that_the_agent_did_not_survive_is_lost(
+def test_run_interrupted_by_an_agent_restart_is_lost(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     with pytest.raises(LostError):

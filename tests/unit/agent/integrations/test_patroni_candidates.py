@@ -76,7 +76,7 @@ def test_member_with_least_lag_and_highest_priority_is_chosen(
 
 
 @pytest.mark.parametrize("mode", [True, "on", "Quorum"])
-def test_only_synchronous_standbys_take_over_where_that_is_the_mode(
+def test_synchronous_mode_allows_only_synchronous_standbys(
     cluster: FakePatroni, tmp_path: Path, mode: object
 ) -> None:
     cluster.config = {"synchronous_mode": mode}
@@ -88,7 +88,7 @@ def test_only_synchronous_standbys_take_over_where_that_is_the_mode(
     assert prepare(made).startswith("pg3 ")
 
 
-def test_how_far_behind_is_for_the_cluster_or_the_settings_to_say(
+def test_maximum_lag_comes_from_the_cluster_or_the_settings(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     cluster.config = {"maximum_lag_on_failover": 100}
@@ -121,7 +121,9 @@ def test_switchover_waits_for_a_readable_config(
     assert recover(made) == "pg1 is the leader again"
 
 
-def test_candidates_may_be_named(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_candidates_are_tried_in_the_configured_order(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     made = worker(cluster, tmp_path, candidates=("pg3", "pg2"))
     assert prepare(made).startswith("pg3 ")
     cluster.lead("pg1")
@@ -152,7 +154,9 @@ def test_a_replica_that_catches_up_is_waited_for(
     assert prepare(made).startswith("pg3 ")
 
 
-def test_an_old_patroni_knows_less(cluster: FakePatroni, tmp_path: Path) -> None:
+def test_old_patroni_needs_the_member_setting(
+    cluster: FakePatroni, tmp_path: Path
+) -> None:
     cluster.names_itself = False
     cluster.tells_streams = False
     with pytest.raises(HandlerError, match=r"set `member`"):

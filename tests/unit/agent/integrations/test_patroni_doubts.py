@@ -81,7 +81,7 @@ def test_two_leaders_are_reported(cluster: FakePatroni, tmp_path: Path) -> None:
         prepare(worker(cluster, tmp_path))
 
 
-def test_a_doubt_that_passes_is_waited_for(
+def test_temporary_disagreement_is_waited_for(
     cluster: FakePatroni, tmp_path: Path
 ) -> None:
     """As in a failover that is nearly over."""

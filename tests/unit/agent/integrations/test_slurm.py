@@ -47,7 +47,7 @@ def story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Story:
 # Draining
 
 
-def test_it_drains_waits_and_resumes(story: Story) -> None:
+def test_node_is_drained_and_resumed(story: Story) -> None:
     story.slurm.job("12", looks=2)
     handler = story.handler()
     assert handler.prepare() == "n1 is drained, and no job is left"
@@ -63,14 +63,14 @@ def test_it_drains_waits_and_resumes(story: Story) -> None:
     ]
 
 
-def test_the_reason_names_the_event_in_plain_characters(story: Story) -> None:
+def test_reason_contains_the_event_in_safe_characters(story: Story) -> None:
     handler = story.handler()
     notice = replace(notice_of(), event_type="Reboot", event_id='E1" state=idle\n')
     handler.worker.prepare(replace(JOB, notice=notice), handler.context())
     assert story.slurm.read()["reason"] == "forewarn: Reboot E1 stateidle"
 
 
-def test_twice_does_no_harm(story: Story) -> None:
+def test_prepare_and_recover_are_idempotent(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     handler.again()
@@ -92,7 +92,7 @@ def test_jobs_that_are_left_are_named(story: Story) -> None:
     assert story.slurm.shown == "MIXED+DRAIN"
 
 
-def test_of_many_jobs_some_are_named(story: Story) -> None:
+def test_number_of_named_jobs_is_limited(story: Story) -> None:
     for number in range(10):
         story.slurm.job(str(number))
     said = story.handler().fails("prepare")
@@ -100,7 +100,7 @@ def test_of_many_jobs_some_are_named(story: Story) -> None:
     assert "7 (alice) and 2 more, on n1" in said
 
 
-def test_a_node_that_cleans_up_is_waited_for(story: Story) -> None:
+def test_completing_node_is_waited_for(story: Story) -> None:
     story.slurm.then({}, {"flags": ["COMPLETING", "DRAIN"]}, {"flags": ["DRAIN"]})
     assert story.handler().prepare() == "n1 is drained, and no job is left"
     story.slurm.set(flags=["COMPLETING", "DRAIN"])
@@ -116,7 +116,7 @@ def test_node_resumed_meanwhile_is_drained_again(story: Story) -> None:
     assert story.slurm.shown == "IDLE+DRAIN"
 
 
-def test_when_its_event_goes_it_ends(story: Story) -> None:
+def test_removed_event_ends_the_wait(story: Story) -> None:
     story.slurm.job("12")
     handler = story.handler()
     context = handler.context()
@@ -160,7 +160,7 @@ def test_reason_for_a_failed_requeue_is_reported(story: Story) -> None:
     )
 
 
-def test_late_is_when_so_much_is_left(story: Story) -> None:
+def test_jobs_are_requeued_when_the_configured_time_is_left(story: Story) -> None:
     story.slurm.job("12", looks=2)
     early = story.handler('jobs = "wait then requeue"\nrequeue_before = "2s"')
     early.prepare()
@@ -198,7 +198,7 @@ def test_node_drained_by_others_stays_drained(
     assert story.slurm.shown == before
 
 
-def test_an_operator_takes_over_by_another_reason(story: Story) -> None:
+def test_changed_reason_hands_the_node_to_the_operator(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.slurm.set(reason="bad disk")
@@ -207,7 +207,7 @@ def test_an_operator_takes_over_by_another_reason(story: Story) -> None:
     assert story.slurm.shown == "IDLE+DRAIN"
 
 
-def test_an_operator_resumes_it_first(story: Story) -> None:
+def test_node_already_resumed_by_an_operator_is_accepted(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.slurm.set(flags=[], reason="")
@@ -215,7 +215,7 @@ def test_an_operator_resumes_it_first(story: Story) -> None:
     assert len(story.slurm.orders()) == 1
 
 
-def test_a_node_that_slurm_powers_down_is_left(story: Story) -> None:
+def test_node_powered_down_by_slurm_is_not_changed(story: Story) -> None:
     story.slurm.set(flags=["POWERING_DOWN"])
     handler = story.handler()
     assert handler.prepare() == "Slurm is powering n1 down, and no job is left"
@@ -225,12 +225,12 @@ def test_a_node_that_slurm_powers_down_is_left(story: Story) -> None:
 # Afterwards
 
 
-def test_the_reason_is_enough_when_the_disk_is_lost(story: Story) -> None:
+def test_reason_is_sufficient_for_recovery_without_the_memo(story: Story) -> None:
     story.slurm.set(flags=["DRAIN"], reason=OURS)
     assert story.handler().recover() == "n1 accepts jobs again"
 
 
-def test_a_rebooted_node_returns(story: Story) -> None:
+def test_rebooted_node_is_resumed(story: Story) -> None:
     """Down while it booted, resumed, and then set down by Slurm for its reboot."""
     handler = story.handler()
     handler.prepare()
@@ -242,7 +242,7 @@ def test_a_rebooted_node_returns(story: Story) -> None:
     assert not handler.memo.exists()
 
 
-def test_a_node_that_does_not_come_back_is_owed(story: Story) -> None:
+def test_recovery_of_an_unresponsive_node_stays_pending(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
     story.slurm.set(flags=["DRAIN", "NOT_RESPONDING"])
@@ -255,7 +255,7 @@ def test_a_node_that_does_not_come_back_is_owed(story: Story) -> None:
     assert handler.recover() == "n1 accepts jobs again"
 
 
-def test_a_rebooted_node_stays_down_if_so_set(story: Story) -> None:
+def test_rebooted_node_stays_down_if_configured(story: Story) -> None:
     handler = story.handler("return_after_reboot = false")
     handler.prepare()
     story.slurm.set(base="DOWN")
@@ -263,7 +263,7 @@ def test_a_rebooted_node_stays_down_if_so_set(story: Story) -> None:
     assert story.slurm.orders()[1:] == ["scontrol update nodename=n1 state=undrain"]
 
 
-def test_a_lost_memory_is_made_again_before_the_reason_goes(story: Story) -> None:
+def test_lost_memo_is_restored_before_the_reason_is_cleared(story: Story) -> None:
     story.slurm.set(flags=["DRAIN", "NOT_RESPONDING"], reason=OURS)
     handler = story.handler()
     handler.fails("recover")
@@ -291,7 +291,7 @@ def test_a_lost_memory_is_made_again_before_the_reason_goes(story: Story) -> Non
         ("FUTURE", "", True, True, Undo.LEAVE),
     ],
 )
-def test_the_way_back(
+def test_node_state_determines_the_recovery_action(
     state: str,
     reason: str,
     remembered: bool,
@@ -317,11 +317,11 @@ def test_the_way_back(
         ("DOWN*+DRAIN@", {"DOWN", "NOT_RESPONDING", "DRAIN", "REBOOT_REQUESTED"}),
     ],
 )
-def test_states_are_read_in_words_and_in_marks(shown: str, states: set[str]) -> None:
+def test_states_and_flag_suffixes_are_parsed(shown: str, states: set[str]) -> None:
     assert node_of(f"NodeName=n1 X=1 State={shown} Y=2", "n1").states == states
 
 
-def test_a_reason_may_say_anything() -> None:
+def test_reason_may_contain_any_text() -> None:
     line = (
         "NodeName=n1 A=1 State=IDLE+DRAIN B=2 Reason={} [root@2026-11-21T22:00:00] C=3"
     )
@@ -341,7 +341,7 @@ def test_malformed_output_is_reported(text: str) -> None:
         jobs_of("slurm has a new format")
 
 
-def test_a_controller_that_is_away_is_asked_again(story: Story) -> None:
+def test_unavailable_controller_is_retried(story: Story) -> None:
     story.slurm.set(away=2)
     assert story.handler().prepare() == "n1 is drained, and no job is left"
     story.slurm.set(away=1000)
@@ -351,7 +351,7 @@ def test_a_controller_that_is_away_is_asked_again(story: Story) -> None:
         assert said.endswith("Unable to contact slurm controller (connect failure)")
 
 
-def test_a_controller_that_goes_away_hides_no_jobs(story: Story) -> None:
+def test_error_names_remaining_jobs_if_the_controller_is_lost(story: Story) -> None:
     story.slurm.job("12")
     story.slurm.then({}, {}, {"away": 1000})
     said = story.handler().fails("prepare")
@@ -378,14 +378,14 @@ def test_refusal_is_reported_at_once_and_leaves_no_memo(story: Story) -> None:
     assert not handler.memo.exists()
 
 
-def test_a_node_that_slurm_does_not_know(story: Story) -> None:
+def test_unknown_node_is_an_error(story: Story) -> None:
     handler = story.handler('node = "n2"')
     assert handler.fails("prepare") == (
         "Slurm has no node n2: set `node` to its name (Node n2 not found)"
     )
 
 
-def test_the_environment_filters_nothing(story: Story) -> None:
+def test_environment_variables_do_not_affect_slurm_output(story: Story) -> None:
     story.slurm.job("12", looks=1)
     handler = story.handler(SQUEUE_FORMAT="%Z", SLURM_TIME_FORMAT="relative")
     worker: Any = handler.worker
@@ -402,7 +402,7 @@ def test_node_name_comes_from_the_environment_or_host() -> None:
 # Settings and check
 
 
-def test_a_time_that_means_nothing_is_a_fault(story: Story) -> None:
+def test_requeue_time_without_requeue_is_rejected(story: Story) -> None:
     with pytest.raises(AgentSettingsError, match="requires jobs"):
         story.handler('requeue_before = "2m"')
 

@@ -66,7 +66,7 @@ def test_running_units_are_stopped_in_order_and_started_in_reverse(
     assert not handler.memo.exists()
 
 
-def test_twice_does_no_harm(story: Story) -> None:
+def test_prepare_and_recover_are_idempotent(story: Story) -> None:
     story.systemd.unit("web.service")
     handler = story.handler('stop = "web.service"')
     assert handler.prepare() == "stopped web.service"
@@ -78,7 +78,7 @@ def test_twice_does_no_harm(story: Story) -> None:
     assert story.systemd.orders() == ["stop web.service", "start web.service"]
 
 
-def test_a_crash_before_the_stop_leaves_nothing_wrong(story: Story) -> None:
+def test_crash_before_the_stop_leaves_nothing_to_undo(story: Story) -> None:
     story.systemd.unit("web.service")
     handler = story.handler('stop = "web.service"')
     handler.memo.parent.mkdir()
@@ -102,7 +102,7 @@ def test_units_that_stop_with_another_are_started_again(story: Story) -> None:
     assert story.systemd.active("off.service") == "inactive"
 
 
-def test_a_pattern_stands_for_what_runs(story: Story) -> None:
+def test_pattern_selects_running_units(story: Story) -> None:
     story.systemd.unit("app@1.service")
     story.systemd.unit("app@2.service", "inactive")
     handler = story.handler('stop = "app@*"')
@@ -159,7 +159,7 @@ def test_unit_running_again_at_the_end_is_a_failure(story: Story) -> None:
     assert story.handler('stop = ["web.socket", "web.service"]').check() == []
 
 
-def test_its_event_goes_while_it_waits(story: Story) -> None:
+def test_removed_event_ends_the_wait(story: Story) -> None:
     story.systemd.unit("web.service", stop=NEVER)
     handler = story.handler('stop = "web.service"')
     context = handler.context()
@@ -178,7 +178,7 @@ def test_its_event_goes_while_it_waits(story: Story) -> None:
 # What does not come up again
 
 
-def test_a_unit_that_fails_is_tried_again_and_keeps_no_other(story: Story) -> None:
+def test_failed_unit_is_retried_and_does_not_delay_others(story: Story) -> None:
     story.systemd.unit("web.service")
     story.systemd.unit("db.service", start_to="failed")
     handler = story.handler('stop = ["web.service", "db.service"]')
@@ -192,7 +192,7 @@ def test_a_unit_that_fails_is_tried_again_and_keeps_no_other(story: Story) -> No
     assert handler.recover() == "started db.service"
 
 
-def test_a_unit_that_hangs_has_its_share_of_the_time(story: Story) -> None:
+def test_hanging_unit_gets_only_its_share_of_the_time(story: Story) -> None:
     story.systemd.unit("web.service")
     story.systemd.unit("db.service", start=NEVER)
     handler = story.handler('stop = ["web.service", "db.service"]')
@@ -203,7 +203,7 @@ def test_a_unit_that_hangs_has_its_share_of_the_time(story: Story) -> None:
     assert story.systemd.active("web.service") == "active"
 
 
-def test_a_unit_that_ends_at_once_does_not_run(story: Story) -> None:
+def test_unit_that_exits_at_once_fails_the_recovery(story: Story) -> None:
     story.systemd.unit("web.service", start_to="inactive")
     story.systemd.unit("once.service", start_to="inactive", Type="oneshot")
     handler = story.handler('stop = [["web.service", "once.service"]]')
@@ -237,7 +237,7 @@ def test_unit_masked_or_removed_meanwhile_is_reported_once(
     assert handler.recover() == "nothing had to be undone"
 
 
-def test_a_unit_whose_condition_is_not_met_does_not_run(story: Story) -> None:
+def test_unmet_unit_condition_fails_the_recovery(story: Story) -> None:
     story.systemd.unit("web.service", start_to="inactive", ConditionResult="no")
     handler = story.handler('stop = "web.service"')
     handler.prepare()
@@ -261,7 +261,7 @@ def test_a_target_is_started_and_stopped_afterwards(story: Story) -> None:
     assert not handler.memo.exists()
 
 
-def test_a_oneshot_that_did_its_work_is_done(story: Story) -> None:
+def test_finished_oneshot_counts_as_started(story: Story) -> None:
     story.systemd.unit(
         "save.service", "inactive", start_to="inactive", Type="oneshot", start=1
     )
@@ -328,7 +328,7 @@ def test_failed_reload_is_reported(story: Story) -> None:
 # The manager, and what it refuses
 
 
-def test_a_manager_that_is_away_is_asked_again(story: Story) -> None:
+def test_unavailable_manager_is_retried(story: Story) -> None:
     story.systemd.unit("web.service")
     handler = story.handler('stop = "web.service"')
     story.systemd.away(1)
@@ -354,7 +354,7 @@ def test_missing_systemd_is_reported_without_waiting(story: Story) -> None:
     assert starting.fails("prepare") == "there is no program systemctl"
 
 
-def test_a_unit_that_may_not_be_stopped_keeps_no_other(story: Story) -> None:
+def test_unit_that_refuses_to_stop_does_not_prevent_others(story: Story) -> None:
     story.systemd.unit("shy.service", refuse="Operation refused")
     story.systemd.unit("web.service")
     handler = story.handler('stop = [["shy.service", "web.service"]]')
@@ -373,7 +373,7 @@ def test_missing_unit_does_not_count_as_stopped(story: Story) -> None:
     assert story.systemd.orders() == []
 
 
-def test_it_does_not_stop_the_agent(
+def test_handler_does_not_stop_the_agent(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     story.systemd.unit("all.target", ConsistsOf="forewarn-agent.service")
@@ -432,14 +432,16 @@ def test_check_reports_what_systemd_would_refuse(story: Story) -> None:
         ('stop = "a"\nmanager = "users"', "must be one of system, user"),
     ],
 )
-def test_settings_that_make_no_sense(tmp_path: Path, settings: str, said: str) -> None:
+def test_invalid_settings_are_rejected(
+    tmp_path: Path, settings: str, said: str
+) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(f'[[handler]]\nname = "it"\nkind = "systemd"\n{settings}\n')
     with pytest.raises(AgentSettingsError, match=said.replace("(", r"\(")):
         load_settings(file=str(file), environ={}, flags={})
 
 
-def test_the_manager_of_the_user_is_asked(story: Story) -> None:
+def test_user_manager_is_used(story: Story) -> None:
     story.systemd.unit("web.service")
     handler = story.handler('stop = "web.service"\nmanager = "user"')
     assert handler.prepare() == "stopped web.service"
@@ -452,7 +454,7 @@ def test_output_of_systemctl_is_parsed() -> None:
     assert units_in("") == []
 
 
-def test_the_agents_own_units_are_read(tmp_path: Path) -> None:
+def test_units_of_the_agent_are_detected(tmp_path: Path) -> None:
     file = tmp_path / "cgroup"
     text = "1:name=systemd:/system.slice/forewarn-agent.service\n0::/a.slice/b.scope\n"
     file.write_text(text)

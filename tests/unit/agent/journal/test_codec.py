@@ -13,12 +13,12 @@ from tests.support.agent_journals import note_of, task_of
 
 
 @given(st.from_type(Task))
-def test_any_task_comes_back_as_it_was(task: Task) -> None:
+def test_any_task_survives_a_round_trip(task: Task) -> None:
     assert codec.load(Task, codec.dump(task)) == task
 
 
 @given(st.from_type(Note))
-def test_any_note_comes_back_as_it_was(note: Note) -> None:
+def test_any_note_survives_a_round_trip(note: Note) -> None:
     assert codec.load(Note, codec.dump(note)) == note
 
 
@@ -26,7 +26,7 @@ def test_a_default_is_not_written() -> None:
     assert codec.dump(Memory()) == "{}"
 
 
-def test_members_of_another_version_do_no_harm() -> None:
+def test_unknown_and_missing_members_are_accepted() -> None:
     members = json.loads(codec.dump(note_of()))
     members["colour"] = "blue"
     del members["event_id"]
@@ -37,12 +37,12 @@ def test_members_of_another_version_do_no_harm() -> None:
     "text",
     ["", "{", "[]", "1", "null", '{"at": "x"}', '{"kind": "seen"}', "[" * 9_000],
 )
-def test_rubbish_is_damage(text: str) -> None:
+def test_invalid_text_is_reported_as_damage(text: str) -> None:
     with pytest.raises(JournalDamagedError):
         codec.load(Note, text)
 
 
-def test_a_wrong_member_is_damage() -> None:
+def test_invalid_member_is_reported_as_damage() -> None:
     members = json.loads(codec.dump(task_of()))
     for name, wrong in (("stage", "odd"), ("steps", {}), ("mine", 1), ("notice", 3)):
         with pytest.raises(JournalDamagedError):

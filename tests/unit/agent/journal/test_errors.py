@@ -101,7 +101,7 @@ FAULTS: list[tuple[Fault, int, type[JournalError]]] = [
 @pytest.mark.parametrize(
     ("fault", "code", "kind"), FAULTS, ids=[each[0].__name__ for each in FAULTS]
 )
-def test_error_is_known_by_its_code_and_by_its_text(
+def test_error_is_recognized_by_code_or_text(
     fault: Fault, code: int, kind: type[JournalError], tmp_path: Path
 ) -> None:
     with pytest.raises(sqlite3.Error) as caught:
@@ -114,7 +114,7 @@ def test_error_is_known_by_its_code_and_by_its_text(
 
 
 @pytest.mark.parametrize("name", ["FULL", "IOERR", "READONLY", "CANTOPEN", "NOTADB"])
-def test_numbers_are_sqlites(name: str) -> None:
+def test_error_numbers_match_sqlite(name: str) -> None:
     known = getattr(sqlite3, f"SQLITE_{name}", None)
     if known is None:
         pytest.skip("this Python has no names for them")

@@ -45,7 +45,7 @@ def test_saved_data_is_loaded_after_reopening(path: Path) -> None:
     journal.close()
 
 
-def test_a_save_without_news_writes_nothing(path: Path) -> None:
+def test_save_without_changes_writes_nothing(path: Path) -> None:
     journal = SqliteJournal(path)
     journal.save(MEMORY)
     log = path.with_name("agent.db-wal")
@@ -58,12 +58,12 @@ def test_a_save_without_news_writes_nothing(path: Path) -> None:
     journal.close()
 
 
-def test_it_is_for_the_agents_user_only(path: Path) -> None:
+def test_journal_is_accessible_only_to_its_owner(path: Path) -> None:
     saved(path)
     assert path.stat().st_mode & 0o077 == 0
 
 
-def test_it_knows_during_which_boot_it_was_written(path: Path) -> None:
+def test_journal_stores_the_boot_in_which_it_was_written(path: Path) -> None:
     first = SqliteJournal(path, boot="one")
     first.save(MEMORY)
     first.close()
@@ -85,7 +85,7 @@ def test_boot_id_is_read_if_the_system_has_one(tmp_path: Path) -> None:
     assert boot_id(file) == "abc"
 
 
-def test_orders_survive_a_crash_until_they_are_decided(path: Path) -> None:
+def test_requested_approvals_survive_a_crash_until_decided(path: Path) -> None:
     saved(path)
     sqlite.order_approval(path, "E1", now=START)
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_orders_survive_a_crash_until_they_are_decided(path: Path) -> None:
     journal.close()
 
 
-def test_a_save_that_fails_changes_nothing_and_the_next_writes_all(
+def test_failed_save_changes_nothing_and_the_next_one_writes_all(
     path: Path,
 ) -> None:
     journal = SqliteJournal(path)
@@ -201,7 +201,7 @@ def worked(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [zero_head, zeros, zero_page, garbage])
-def test_a_journal_without_its_head_is_set_aside_at_the_start(
+def test_journal_without_a_valid_header_is_set_aside_at_startup(
     path: Path, caplog: pytest.LogCaptureFixture, spoil: Callable[[bytes], bytes]
 ) -> None:
     worked(path)
@@ -235,7 +235,7 @@ def test_journal_is_recognized_by_the_files_next_to_it(path: Path) -> None:
     assert path.with_name("agent.db.damaged-1").exists()
 
 
-def test_a_text_is_never_moved_away(path: Path) -> None:
+def test_text_file_is_refused_and_not_moved(path: Path) -> None:
     worked(path)
     path.write_text("[Unit]\nDescription=ein Dienst für\talle\n" * 200)
     for _ in range(2):
@@ -309,7 +309,7 @@ def test_file_damaged_while_running_is_replaced(path: Path) -> None:
     journal.close()
 
 
-def test_so_many_damaged_files_are_kept(path: Path) -> None:
+def test_number_of_damaged_files_is_limited(path: Path) -> None:
     for number in range(1, 12):
         path.write_text(str(number), encoding="ascii")
         set_aside(path)
@@ -329,7 +329,7 @@ def test_a_newer_file_is_refused(path: Path) -> None:
     AgentLock(path).release()
 
 
-def test_a_second_agent_is_refused_with_the_process_of_the_first(path: Path) -> None:
+def test_second_agent_is_refused_with_the_pid_of_the_first(path: Path) -> None:
     first = open_journal(path)
     with pytest.raises(JournalRefusedError, match=f"process {os.getpid()}$"):
         open_journal(path)
@@ -343,7 +343,7 @@ def test_a_second_agent_is_refused_with_the_process_of_the_first(path: Path) -> 
     assert not path.with_name("link.db.lock").exists()
 
 
-def test_a_folder_is_made_and_a_path_is_not(tmp_path: Path) -> None:
+def test_directory_is_created_but_not_its_parents(tmp_path: Path) -> None:
     open_journal(tmp_path / "forewarn" / "agent.db").close()
     with pytest.raises(JournalRefusedError, match="does not exist"):
         open_journal(tmp_path / "a" / "b" / "agent.db")
@@ -354,7 +354,7 @@ def test_a_folder_is_made_and_a_path_is_not(tmp_path: Path) -> None:
         open_journal(tmp_path)
 
 
-def test_a_disk_that_does_not_work_leaves_an_agent_without_memory(
+def test_agent_uses_a_memory_journal_if_the_disk_fails(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_self: AgentLock, path: Path) -> None:
@@ -379,7 +379,7 @@ class TestGateway:
         assert sqlite.read_memory(path) == MEMORY
 
     @pytest.mark.parametrize("content", [None, b""])
-    def test_where_no_agent_ever_ran_there_is_nothing(
+    def test_missing_journal_is_reported(
         self, path: Path, content: bytes | None
     ) -> None:
         if content is not None:
@@ -392,7 +392,7 @@ class TestGateway:
 
 
 @pytest.mark.slow
-def test_ten_thousand_events_are_read_in_no_time(path: Path) -> None:
+def test_ten_thousand_events_are_loaded_quickly(path: Path) -> None:
     journal = SqliteJournal(path, limits=Limits())
     journal.save(
         MEMORY,
@@ -427,7 +427,7 @@ def test_file_deleted_while_running_is_written_again(
     journal.close()
 
 
-def test_a_folder_that_is_taken_away_is_waited_for(path: Path) -> None:
+def test_removed_directory_is_waited_for(path: Path) -> None:
     journal = SqliteJournal(path)
     journal.save(MEMORY, [note_of()])
     away = path.parent.with_name("away")

@@ -47,7 +47,7 @@ def test_another_programs_database_is_refused_and_left_alone(
     assert contents(path.parent) == before
 
 
-def test_another_programs_database_is_left_alone_with_the_log_of_its_crash(
+def test_database_of_another_program_with_a_wal_is_not_changed(
     path: Path, tmp_path: Path
 ) -> None:
     first = tmp_path / "first.db"

@@ -137,7 +137,7 @@ def test_lock_is_held_and_released_after_a_crash_at_any_write(
     assert count > 15
 
 
-def test_request_for_the_lock_is_in_the_journal_before_it_is_made() -> None:
+def test_lock_request_is_in_the_journal_before_it_is_sent() -> None:
     """Else an agent that dies would not know that it may have the lock."""
     life = Life(MemoryJournal())
     for _ in range(TURNS_MAX):
@@ -150,7 +150,7 @@ def test_request_for_the_lock_is_in_the_journal_before_it_is_made() -> None:
     assert (lock.state, lock.holder) == (LockState.WANTED, VM)
 
 
-def test_lock_that_was_held_when_the_journal_was_lost_is_given_back() -> None:
+def test_lock_held_when_the_journal_was_lost_is_released() -> None:
     """As after a redeploy: the disk is a new one, and the lock is elsewhere."""
     life = Life(MemoryJournal())
     while not life.machine.approvals:

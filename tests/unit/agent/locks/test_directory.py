@@ -49,7 +49,7 @@ def test_each_state_is_a_separate_file(tmp_path: Path) -> None:
     assert (tmp_path / "default.000000000002").stat().st_mode & 0o777 == 0o644
 
 
-def test_states_and_drafts_of_the_past_are_removed_later(tmp_path: Path) -> None:
+def test_old_states_and_drafts_are_removed_later(tmp_path: Path) -> None:
     lock = directory_lock(tmp_path)
     for _ in range(20):
         lock.take("web_0", context())
@@ -65,7 +65,7 @@ def test_states_and_drafts_of_the_past_are_removed_later(tmp_path: Path) -> None
     assert names(tmp_path) == [*kept, "default.txt"]
 
 
-def test_writer_that_has_slept_for_long_changes_nothing(tmp_path: Path) -> None:
+def test_writer_with_an_outdated_state_changes_nothing(tmp_path: Path) -> None:
     """What it has read is so old that even the file of the next state is gone."""
     lock, other = directory_lock(tmp_path), directory_lock(tmp_path)
     read = lock._register.read
@@ -81,7 +81,7 @@ def test_writer_that_has_slept_for_long_changes_nothing(tmp_path: Path) -> None:
     assert not lock.take("web_0", context()).is_held
 
 
-def test_link_whose_answer_was_lost_is_known_by_its_two_names(
+def test_link_with_a_lost_answer_is_recognized_by_its_two_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As NFS does: the request is sent again, and finds what the first one made."""
@@ -111,7 +111,7 @@ def test_file_system_without_hard_links_is_reported(
     assert names(tmp_path) == []
 
 
-def test_look_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_look_creates_no_files(tmp_path: Path) -> None:
     assert directory_lock(tmp_path).look(context()) == "the lock is free"
     assert names(tmp_path) == []
 
@@ -131,7 +131,7 @@ def test_missing_directory_is_reported(tmp_path: Path) -> None:
         directory_lock(tmp_path / "away").take("web_0", context())
 
 
-def test_directory_below_a_share_that_is_not_mounted_is_not_taken_for_it(
+def test_directory_of_an_unmounted_share_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = directory_lock(tmp_path)
@@ -159,7 +159,7 @@ def test_directory_below_a_share_that_is_not_mounted_is_not_taken_for_it(
         lock.take("web_1", context())
 
 
-def test_processes_that_end_in_the_middle_leave_a_lock_that_works(
+def test_killed_processes_leave_a_working_lock(
     tmp_path: Path,
 ) -> None:
     """Killed at any moment; what they leave is a state of before or after."""

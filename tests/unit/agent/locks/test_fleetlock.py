@@ -50,7 +50,7 @@ ZINCATI_BODY = b"""{
 """As `serde_json::to_string_pretty` writes it in Zincati, and its tests compare it."""
 
 
-def test_body_is_that_of_zincati() -> None:
+def test_body_equals_that_of_zincati() -> None:
     assert body_of(ID, "mock-workers") == ZINCATI_BODY
 
 
@@ -65,7 +65,7 @@ def test_body_has_the_members_of_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("base", ["", "/base", "/base/"])
-def test_requests_are_those_of_the_protocol(base: str) -> None:
+def test_requests_follow_the_protocol(base: str) -> None:
     with FakeFleetLock({"mock-workers": 1}, base=base.rstrip("/")) as fake:
         url = f"http://127.0.0.1:{fake.port}{base}"
         lock = client(fake, url=url, group="mock-workers")
@@ -104,7 +104,7 @@ WEB_PAGE = "a web page: is this a proxy or a login page instead of a FleetLock s
 UNFOLLOWED = "which is not followed: set the server's final URL"
 
 
-def test_full_semaphore_is_a_refusal_with_the_words_of_the_server(
+def test_full_semaphore_is_a_refusal_with_the_servers_message(
     server: FakeFleetLock,
 ) -> None:
     client(server).take("web_0", context())
@@ -196,7 +196,7 @@ def test_status_200_grants_the_lock_with_any_body(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", [409, 423])
-def test_status_of_a_conflict_is_a_refusal_without_words(status: int) -> None:
+def test_conflict_status_without_body_is_a_refusal(status: int) -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(status=status), Odd(status=status)]
         refused = client(fake).take("web_0", context())
@@ -204,7 +204,7 @@ def test_status_of_a_conflict_is_a_refusal_without_words(status: int) -> None:
         client(fake).release("web_0", context())
 
 
-def test_server_that_hangs_is_left_when_time_is_up() -> None:
+def test_hanging_server_times_out() -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(hangs_seconds=60)]
         with pytest.raises(ForewarnError) as refused:
@@ -212,7 +212,7 @@ def test_server_that_hangs_is_left_when_time_is_up() -> None:
         assert "no time left while waiting for the answer" in refused.value.message
 
 
-def test_answer_without_an_end_is_too_large() -> None:
+def test_response_over_the_size_limit_is_an_error() -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(body=b"x" * 70_000)]
         with pytest.raises(ForewarnError, match="more than 65536 bytes"):
@@ -234,7 +234,7 @@ def test_no_request_is_sent_to_a_server_with_an_untrusted_certificate(
 
 
 @needs_openssl
-def test_server_that_wants_a_certificate_is_shown_it(tmp_path: Path) -> None:
+def test_client_certificate_is_sent_on_request(tmp_path: Path) -> None:
     certificate = certificate_in(tmp_path)
     tls = certificate.server()
     tls.verify_mode = ssl.CERT_REQUIRED
@@ -262,7 +262,7 @@ def test_check_asks_nothing_that_could_change_the_lock() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"null", b"ok", b"[]", b"{}", b'{"error": null}']
 )
-def test_any_other_200_is_the_lock_as_zincati_has_it(body: bytes) -> None:
+def test_any_200_response_means_the_lock_is_held(body: bytes) -> None:
     with FakeFleetLock() as fake:
         fake.odd = [Odd(body=body, does=True)]
         assert client(fake).take("web_0", context()).is_held

@@ -79,7 +79,7 @@ def test_each_request_gets_an_answer() -> None:
     ]
 
 
-def test_one_that_hangs_is_not_overtaken_and_only_the_last_follows_it() -> None:
+def test_only_the_last_request_follows_a_hanging_one() -> None:
     ground = Ground()
     ground.locker.ask(TakeLock(number=1, holder="web_0"))
     assert ground.lock.has_begun.acquire(timeout=PATIENCE_SECONDS)
@@ -111,7 +111,7 @@ def test_error_is_reported_as_trouble(error: Exception, detail: str) -> None:
         )
 
 
-def test_lock_that_cannot_be_made_is_trouble_and_made_again_later() -> None:
+def test_lock_creation_failure_is_reported_and_retried() -> None:
     said: queue.SimpleQueue[LockSaid] = queue.SimpleQueue()
     lock = Slow()
     made: list[int] = []
@@ -132,7 +132,7 @@ def test_lock_that_cannot_be_made_is_trouble_and_made_again_later() -> None:
     assert len(made) == 2
 
 
-def test_machine_without_a_thread_left_is_trouble(
+def test_failed_thread_start_is_reported_as_trouble(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(_thread: threading.Thread) -> None:

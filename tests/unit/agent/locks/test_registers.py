@@ -112,9 +112,7 @@ def lease_lock(cluster: FakeKubernetes, folder: Path, **more: Any) -> RegisterLo
     return made
 
 
-def test_lease_shows_its_holders_to_people(
-    cluster: FakeKubernetes, tmp_path: Path
-) -> None:
+def test_lease_shows_its_holders(cluster: FakeKubernetes, tmp_path: Path) -> None:
     lock = lease_lock(cluster, tmp_path, group="web", holders=2)
     lock.take("web_1", context())
     lock.take("web_0", context())
@@ -164,7 +162,7 @@ def test_lease_without_our_annotation_has_no_holders(
     assert lease_lock(cluster, tmp_path).take("web_0", context()).is_held
 
 
-def test_lease_that_is_deleted_meanwhile_is_made_again(
+def test_deleted_lease_is_created_again(
     cluster: FakeKubernetes, tmp_path: Path
 ) -> None:
     lock = lease_lock(cluster, tmp_path)
@@ -175,7 +173,7 @@ def test_lease_that_is_deleted_meanwhile_is_made_again(
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_lease_that_another_changes_at_the_same_time_is_read_again(
+def test_lease_changed_concurrently_is_read_again(
     cluster: FakeKubernetes, tmp_path: Path, is_new: bool
 ) -> None:
     other = lease_lock(cluster, tmp_path)
@@ -247,7 +245,7 @@ def test_server_errors_are_reported(cluster: FakeKubernetes, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("written", "used"), [("shop\n", "shop"), ("", "default"), (None, "default")]
 )
-def test_pod_uses_the_namespace_that_it_runs_in(
+def test_pod_uses_its_own_namespace(
     written: str | None, used: str, tmp_path: Path
 ) -> None:
     if written is not None:
@@ -275,7 +273,7 @@ def consul_lock(fake: FakeConsulKeys, **more: Any) -> RegisterLock:
     return made
 
 
-def test_key_is_written_under_its_modify_index(tmp_path: Path) -> None:
+def test_key_is_written_with_its_modify_index(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     with FakeConsulKeys(token="s3cret") as fake:
@@ -338,7 +336,7 @@ def test_consul_errors_are_reported() -> None:
             consul_lock(fake).take("web_0", context())
 
 
-def test_clock_of_this_vm_means_nothing_to_others() -> None:
+def test_lock_expiry_does_not_depend_on_the_local_clock() -> None:
     """The lock lasts by Consul's clock, which is a day behind that of this machine."""
     with FakeConsulKeys() as fake:
         fake.ahead = -86_400

@@ -25,14 +25,14 @@ def valid(found: roster.Roster, now: int) -> set[str]:
 
 
 @given(rosters)
-def test_text_is_read_as_it_was_written(found: roster.Roster) -> None:
+def test_holder_list_survives_a_round_trip(found: roster.Roster) -> None:
     text = roster.text_of(found)
     assert roster.parse(text) == found
     assert set(json.loads(text)) == {"holders"}
 
 
 @given(rosters, names, st.integers(1, 4), times)
-def test_taking_adds_one_holder_where_there_is_a_slot(
+def test_take_adds_one_holder_if_a_slot_is_free(
     found: roster.Roster, name: str, slots: int, now: int
 ) -> None:
     before = valid(found, now)
@@ -55,7 +55,7 @@ def test_releasing_leaves_all_others(found: roster.Roster, name: str) -> None:
     assert after == tuple(each for each in found if each.name != name)
 
 
-def test_many_holders_are_described_in_short() -> None:
+def test_many_holders_are_abbreviated() -> None:
     found = tuple(
         Holder(name=f"web_{number}", since=START + 7, until=START + HOUR)
         for number in range(8)
@@ -67,7 +67,7 @@ def test_many_holders_are_described_in_short() -> None:
     assert roster.described(found, now=START + HOUR) == ""
 
 
-def test_names_of_holders_are_bounded_and_steer_nothing() -> None:
+def test_holder_names_are_truncated_and_printable() -> None:
     """A client that can write the list can write any name."""
     holder = roster.Holder(name="\x1b[2Jweb_0" + "x" * 9_000, since=0, until=2)
     said = roster.described([holder], now=1)

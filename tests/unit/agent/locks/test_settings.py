@@ -43,7 +43,7 @@ def test_fleetlock_needs_a_url_only(tmp_path: Path) -> None:
     )
 
 
-def test_every_key_has_its_effect(tmp_path: Path) -> None:
+def test_every_lock_option_is_applied(tmp_path: Path) -> None:
     text = (
         '[lock]\nkind = "consul"\ngroup = "web"\nid = "node-9"\nholders = 2\n'
         'ttl = "2h"\npause = "5m"\nmargin = "1m"\nat_deadline = "withhold"\n'
@@ -77,7 +77,7 @@ def test_label_identifies_the_lock(text: str, label: str, tmp_path: Path) -> Non
     assert label in terms.label
 
 
-def test_flags_and_the_environment_set_it_too(tmp_path: Path) -> None:
+def test_flags_and_environment_variables_set_lock_options(tmp_path: Path) -> None:
     file = tmp_path / "agent.toml"
     file.write_text(f"[lock]\n{FLEETLOCK}", encoding="utf-8")
     settings = load_settings(
@@ -134,7 +134,7 @@ def test_error_is_reported_with_its_location(text: str, tmp_path: Path) -> None:
     assert found.startswith(FAULTS[text])
 
 
-def test_rule_may_do_without_the_lock(tmp_path: Path) -> None:
+def test_rule_may_skip_the_lock(tmp_path: Path) -> None:
     settings = load(f"[lock]\n{FLEETLOCK}\n{RULE}lock = false\n{RULE}", tmp_path)
     assert [rule.lock for rule in settings.policy.rules] == [False, True]
     assert settings.warnings == ()

@@ -55,7 +55,7 @@ def living(*answers: tuple[LockAnswer, str]) -> Life:
 # The status
 
 
-def test_status_has_the_lock_and_why_it_is_not_had() -> None:
+def test_status_shows_the_lock_and_the_last_refusal() -> None:
     life = living((LockAnswer.REFUSED, "vm7 has it"))
     document = status.document_of(life.memory, waits=tuple(life.waits.items()))
     assert document["lock"] == {
@@ -87,7 +87,7 @@ def test_status_without_a_lock_omits_the_lock() -> None:
     assert list(status.words_of(document, now=START))
 
 
-def test_problems_name_a_server_that_is_away() -> None:
+def test_problems_include_an_unavailable_lock_server() -> None:
     life = living((LockAnswer.TROUBLE, "connection refused"))
     assert locking.problems(life.memory, POLICY) == [
         "the lock web (consul) gives no usable answer: connection refused"
@@ -97,7 +97,7 @@ def test_problems_name_a_server_that_is_away() -> None:
     assert locking.problems(life.memory, POLICY) == []
 
 
-def test_problems_name_a_lock_that_the_settings_have_no_longer() -> None:
+def test_problems_include_a_lock_removed_from_the_settings() -> None:
     life = living((LockAnswer.TAKEN, ""))
     [problem] = locking.problems(life.memory, replace(POLICY, lock=None))
     assert problem == (
@@ -155,7 +155,7 @@ def test_metrics_count_requests_and_show_the_state() -> None:
     assert "forewarn_agent_lock_fault 0" in lines
 
 
-def test_metrics_count_nothing_of_before_the_start() -> None:
+def test_metrics_exclude_requests_before_the_start() -> None:
     life = living((LockAnswer.REFUSED, ""))
     counted = Metrics(life.memory)
     life.restart()
@@ -220,7 +220,7 @@ def test_check_reports_the_lock_holder_or_why_it_is_unknown(
         assert bench.holders() == {"web_7"}
 
 
-def test_check_reads_the_token(tmp_path: Path) -> None:
+def test_check_reports_a_token_file_that_others_can_read(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
     token.chmod(0o644)
@@ -247,7 +247,7 @@ def tried(policy: Policy, *notices: Any) -> list[str]:
     ("withholds", "then"),
     [(False, "approve without it"), (True, "leave it to NotBefore")],
 )
-def test_try_shows_the_lock_and_what_comes_without_it(
+def test_try_shows_the_lock_and_the_action_at_its_deadline(
     withholds: bool, then: str
 ) -> None:
     policy = replace(POLICY, lock=replace(TERMS, withholds=withholds, ttl=HOUR))
@@ -261,7 +261,7 @@ def test_try_shows_no_end_of_the_wait_without_not_before() -> None:
     ]
 
 
-def test_try_shows_an_event_that_waits_for_no_lock() -> None:
+def test_try_shows_an_event_that_does_not_wait_for_the_lock() -> None:
     due = notice(not_before=START + 5 * SECOND)
     assert tried(POLICY, due, notice("E2")) == [
         "Reboot Scheduled E1",
@@ -275,7 +275,7 @@ def test_try_shows_an_event_that_waits_for_no_lock() -> None:
     ]
 
 
-def test_try_of_the_command_line(
+def test_try_command_shows_the_lock(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = tmp_path / "agent.toml"

@@ -63,7 +63,7 @@ _HEADERS = [
 
 
 @given(TOLD)
-def test_a_letter_has_its_headers_and_one_end(told: Told) -> None:
+def test_email_has_its_headers_and_one_end_marker(told: Told) -> None:
     data = email_of(1, told, sender="a@b.example", recipients=["c@d.example"])
     message = email.message_from_bytes(data, policy=email.policy.default)
     assert message.keys() == _HEADERS
@@ -74,7 +74,7 @@ def test_a_letter_has_its_headers_and_one_end(told: Told) -> None:
 
 
 @given(TOLD, st.sampled_from([2_048, 8_192]))
-def test_a_message_of_syslog_has_its_parts(told: Told, most: int) -> None:
+def test_syslog_message_is_well_formed(told: Told, most: int) -> None:
     data = syslog.message(
         1, told, facility="daemon", sd_id=syslog.SD_ID, bytes_max=most
     )
@@ -84,7 +84,7 @@ def test_a_message_of_syslog_has_its_parts(told: Told, most: int) -> None:
 
 
 @given(TOLD)
-def test_an_entry_of_the_journal_has_the_fields_that_it_should(told: Told) -> None:
+def test_journald_entry_has_the_expected_fields(told: Told) -> None:
     data = journald.entry(1, told, identifier="x")
     names: list[bytes] = []
     while data:
@@ -101,7 +101,7 @@ def test_an_entry_of_the_journal_has_the_fields_that_it_should(told: Told) -> No
 
 
 @given(TOLD)
-def test_a_chat_takes_it(told: Told) -> None:
+def test_chat_message_is_accepted(told: Told) -> None:
     path = fake_hooks.SLACK_PATH
     body = json.dumps(chat.slack_message(told)).encode()
     assert fake_hooks.slack(Request(path, {}, body))[0] == 200

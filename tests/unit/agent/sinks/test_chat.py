@@ -62,7 +62,7 @@ def sink(word: str, url_file: Path) -> Sink:
 
 
 @pytest.mark.parametrize("kind", NoteKind)
-def test_each_kind_is_a_message_that_is_taken(
+def test_each_kind_is_sent_as_an_accepted_message(
     sink: Sink, there: Hook, kind: NoteKind
 ) -> None:
     sink.deliver(1, told_of(kind, "why", handler="drain"))
@@ -88,7 +88,7 @@ def test_external_text_is_sent_without_markup() -> None:
     assert {block["type"] for block in card["body"]} == {"RichTextBlock"}
 
 
-def test_a_message_shows_how_grave_it_is() -> None:
+def test_message_shows_its_severity() -> None:
     bad, good = told_of(NoteKind.WITHHELD), told_of(NoteKind.PREPARED)
     assert chat.slack_message(bad)["text"].startswith(
         ":red_circle: web_0: Reboot not prep"
@@ -98,13 +98,15 @@ def test_a_message_shows_how_grave_it_is() -> None:
     assert card["body"][0]["inlines"][0]["color"] == "Attention"
 
 
-def test_facts_are_names_above_values() -> None:
+def test_facts_are_shown_as_names_and_values() -> None:
     fields = chat.slack_message(told_of())["blocks"][2]["fields"]
     assert fields[0]["text"] == "VM\nweb_0"
     assert {"type": "plain_text", "text": "VMs\nweb_0, web_1", "emoji": False} in fields
 
 
-def test_too_many_is_waited_for_as_long_as_is_said(sink: Sink, there: Hook) -> None:
+def test_too_many_requests_is_retried_after_the_given_time(
+    sink: Sink, there: Hook
+) -> None:
     there.script = [(429, "rate_limited", {"Retry-After": "30"})]
     with pytest.raises(DeliveryError) as raised:
         sink.deliver(1, told_of())
@@ -126,7 +128,7 @@ def test_too_many_is_waited_for_as_long_as_is_said(sink: Sink, there: Hook) -> N
         (301, False),
     ],
 )
-def test_a_refusal_of_the_address_waits_and_one_of_the_message_does_not(
+def test_refused_address_is_retried_and_refused_message_is_not(
     sink: Sink, there: Hook, status: int, *, may_pass: bool
 ) -> None:
     there.script = [(status, "channel_is_archived", {})]
@@ -147,7 +149,7 @@ def test_url_is_read_again_for_each_delivery(
     assert len(there.taken) == 1
 
 
-def test_no_error_has_a_part_of_the_url(
+def test_errors_do_not_contain_the_url(
     sink: Sink, word: str, url_file: Path, there: Hook
 ) -> None:
     path = HOOKS[word][1]
@@ -167,9 +169,7 @@ def test_no_error_has_a_part_of_the_url(
         assert not any(secret in text for text in found), found
 
 
-def test_a_check_looks_and_sends_nothing(
-    sink: Sink, url_file: Path, there: Hook
-) -> None:
+def test_check_sends_nothing(sink: Sink, url_file: Path, there: Hook) -> None:
     assert list(sink.check()) == []
     url_file.chmod(0o644)
     assert list(sink.check()) == [

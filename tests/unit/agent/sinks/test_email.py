@@ -67,7 +67,7 @@ def with_login(password_file: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", NoteKind)
-def test_each_kind_is_a_letter_that_is_taken(
+def test_each_kind_is_sent_as_an_accepted_email(
     server: FakeSmtp, own: Certificate, kind: NoteKind
 ) -> None:
     sink = sink_at(server, own)
@@ -91,7 +91,7 @@ def test_a_relay_on_the_machine_needs_no_tls() -> None:
         assert not server.sins
 
 
-def test_tls_may_come_first(own: Certificate, password_file: str) -> None:
+def test_implicit_tls_is_supported(own: Certificate, password_file: str) -> None:
     with fake_smtp(own.server(), implicit=True) as server:
         server.logins = {"fore": "pässw0rd"}
         sink = sink_at(server, own, tls="implicit", **with_login(password_file))
@@ -146,7 +146,7 @@ def test_login_method_that_is_not_offered_is_reported(
     assert "offers no login with PLAIN or LOGIN" in refused(sink).message
 
 
-def test_without_tls_nothing_is_sent(own: Certificate, password_file: str) -> None:
+def test_no_email_is_sent_without_tls(own: Certificate, password_file: str) -> None:
     with fake_smtp() as server:
         sink = sink_at(server, own, **with_login(password_file))
         error = refused(sink)
@@ -230,7 +230,7 @@ def test_email_without_accepted_recipients_is_retried_if_one_may_accept(
 
 
 @pytest.mark.parametrize("command", ["greeting", "EHLO", "MAIL", "DATA", "."])
-def test_a_server_that_hangs_is_left(
+def test_hanging_server_times_out(
     server: FakeSmtp, own: Certificate, command: str
 ) -> None:
     server.hangs_at = command
@@ -240,7 +240,7 @@ def test_a_server_that_hangs_is_left(
 
 
 @pytest.mark.slow
-def test_a_goodbye_that_hangs_undoes_nothing(
+def test_hanging_quit_does_not_fail_the_delivery(
     server: FakeSmtp, own: Certificate
 ) -> None:
     server.hangs_at = "QUIT"

@@ -49,7 +49,7 @@ def test_ascii_text_is_sent_without_encoding() -> None:
     assert "VM:           web_0" in message.get_content()
 
 
-def test_the_same_notification_is_the_same_letter() -> None:
+def test_same_notification_is_the_same_email() -> None:
     told = told_of()
     assert read(told)[0] == read(told)[0]
     _, first = read(told, 1)
@@ -70,7 +70,7 @@ def test_the_same_notification_is_the_same_letter() -> None:
         "🙂" * 100,
     ],
 )
-def test_a_subject_in_any_letters_comes_back(text: str) -> None:
+def test_subject_with_any_characters_is_preserved(text: str) -> None:
     _, message = read(told_of(vm="v"))
     value = header_text(text)
     for line in f"Subject: {value}".split("\r\n"):
@@ -93,7 +93,7 @@ def test_a_subject_in_any_letters_comes_back(text: str) -> None:
         "\ud800",
     ],
 )
-def test_nothing_makes_a_header_or_ends_the_letter(hostile: str) -> None:
+def test_text_cannot_add_headers_or_end_the_email(hostile: str) -> None:
     notice = replace(
         REBOOT,
         event_id=hostile,

@@ -39,14 +39,14 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("resource", "name", "key", "expiry", "signature"), PUBLISHED)
-def test_tokens_are_those_that_others_have_published(
+def test_token_matches_published_examples(
     resource: str, name: str, key: str, expiry: int, signature: str
 ) -> None:
     token = signed(resource, key_name=name, key=key, expiry=expiry)
     assert f"&sig={signature}&se={expiry}&skn=" in token
 
 
-def test_a_token_is_whole() -> None:
+def test_token_is_complete() -> None:
     assert signed("https://a.b/c", key_name="x y", key="k", expiry=7).startswith(
         "SharedAccessSignature sr=https%3A%2F%2Fa.b%2Fc&sig="
     )
@@ -107,7 +107,7 @@ def sink_of(key_file: Path, clock: Any, **more: Any) -> EventHubsSink:
     return sink
 
 
-def test_a_token_serves_until_its_end_is_near_or_the_key_is_another(
+def test_token_is_reused_until_near_expiry_or_key_change(
     key_file: Path,
 ) -> None:
     sink = sink_of(key_file, VirtualClock(AT))
@@ -169,9 +169,7 @@ class _At(SystemClock):
 @needs_openssl
 class TestOverASocket:
     @pytest.mark.parametrize("kind", NoteKind)
-    def test_each_kind_is_taken_with_a_token(
-        self, scene: Scene, kind: NoteKind
-    ) -> None:
+    def test_each_kind_is_sent_with_a_token(self, scene: Scene, kind: NoteKind) -> None:
         told = told_of(kind, "why", handler="drain")
         scene.sink.deliver(17, told)
         [request] = scene.there.taken
@@ -179,7 +177,7 @@ class TestOverASocket:
         assert request.path == "/hub/messages?api-version=2014-01"
         assert request.headers["Content-Type"] == "application/json; charset=utf-8"
 
-    def test_a_key_that_was_rotated_is_used_when_it_is_there(
+    def test_rotated_key_is_used_when_available(
         self, scene: Scene, key_file: Path
     ) -> None:
         scene.sink.deliver(1, told_of())
@@ -212,7 +210,7 @@ class TestOverASocket:
             (503, True),
         ],
     )
-    def test_a_refusal_waits_where_that_may_help(
+    def test_refusal_is_retried_if_it_may_be_temporary(
         self, scene: Scene, status: int, *, may_pass: bool
     ) -> None:
         scene.there.script = [(status, "no", {"Retry-After": "4"})]
@@ -220,7 +218,7 @@ class TestOverASocket:
             scene.sink.deliver(1, told_of())
         assert (raised.value.may_pass, raised.value.wait) == (may_pass, 4 * SECOND)
 
-    def test_a_check_reaches_the_host_and_sends_nothing(
+    def test_check_connects_to_the_host_and_sends_nothing(
         self, scene: Scene, key_file: Path
     ) -> None:
         assert list(scene.sink.check()) == []
@@ -232,7 +230,7 @@ class TestOverASocket:
         assert not scene.there.came
 
 
-def test_the_sample_s_shape() -> None:
+def test_sample_format_has_the_expected_fields() -> None:
     assert sample(told_of()) == {
         "EventId": REBOOT.event_id,
         "EventStatus": "Scheduled",

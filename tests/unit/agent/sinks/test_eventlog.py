@@ -61,7 +61,7 @@ def entries(folder: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.system
-def test_each_kind_is_an_entry_with_its_number_and_type(tmp_path: Path) -> None:
+def test_each_kind_has_its_event_id_and_type(tmp_path: Path) -> None:
     sink = sink_of(tmp_path, FAKE, log="system", source="mine")
     assert list(sink.check()) == []
     sink.deliver(1, told_of(NoteKind.WITHHELD, 'no "route" %PATH% & x'))
@@ -76,7 +76,7 @@ def test_each_kind_is_an_entry_with_its_number_and_type(tmp_path: Path) -> None:
     assert f"Event id: {REBOOT.event_id}; Number: 1]" in first["/D"]
 
 
-def test_a_text_is_one_line_that_is_not_endless() -> None:
+def test_text_is_one_line_of_limited_length() -> None:
     hostile = replace(REBOOT, description="x\r\n" * 9_000, resources=("y" * 900,) * 9)
     for kind in NoteKind:
         text = text_of(1, told_of(kind, "z\0" * 9_000, notice=hostile))

@@ -34,7 +34,7 @@ def read(data: bytes) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", NoteKind)
-def test_each_kind_is_an_entry_with_an_id(kind: NoteKind) -> None:
+def test_each_kind_has_a_message_id(kind: NoteKind) -> None:
     fields = read(entry(17, told_of(kind, "why", handler="drain"), identifier="x"))
     assert fields["MESSAGE_ID"] == MESSAGE_IDS[kind]
     assert fields["FOREWARN_KIND"] == kind.value

@@ -53,7 +53,7 @@ def test_unresolvable_name_is_reported() -> None:
     assert raised.value.may_pass
 
 
-def test_without_time_nothing_is_begun() -> None:
+def test_no_connection_is_opened_without_time_left() -> None:
     with (
         pytest.raises(DeliveryError, match="no complete answer in time"),
         line_to(25, seconds=0.0),
@@ -61,7 +61,7 @@ def test_without_time_nothing_is_begun() -> None:
         pass
 
 
-def test_this_end_is_written_as_mail_servers_want_it() -> None:
+def test_local_address_is_an_smtp_address_literal() -> None:
     with peer(lambda wire: None) as port, line_to(port) as line:
         assert line.here == "[127.0.0.1]"
     try:

@@ -55,7 +55,7 @@ def made(bytes_max: int = 8_192, **more: Any) -> bytes:
 
 
 @pytest.mark.parametrize("kind", NoteKind)
-def test_each_kind_is_a_message(kind: NoteKind) -> None:
+def test_each_kind_is_a_well_formed_message(kind: NoteKind) -> None:
     parts, params = read(made(kind=kind, detail="why", handler="drain"))
     assert parts["msgid"] == params["kind"] == kind.value
     assert parts["at"] == "2026-11-21T22:00:00.250000Z"
@@ -90,7 +90,7 @@ def test_non_ascii_text_is_marked_as_utf_8() -> None:
 
 
 @pytest.mark.parametrize("bytes_max", [2_048, 8_192])
-def test_nothing_breaks_out_and_nothing_is_too_long(bytes_max: int) -> None:
+def test_hostile_text_is_escaped_and_bounded(bytes_max: int) -> None:
     hostile = 'a"]\\ <13>1 \n' + "é" * 5_000
     notice = replace(
         REBOOT, event_type=hostile, source=hostile, resources=(hostile,) * 9
@@ -122,7 +122,7 @@ def test_nothing_breaks_out_and_nothing_is_too_long(bytes_max: int) -> None:
         ("tcp://h:1 x", None),
     ],
 )
-def test_addresses(text: str, found: Address | None) -> None:
+def test_addresses_are_parsed(text: str, found: Address | None) -> None:
     assert address_of(text) == found
 
 
@@ -214,7 +214,7 @@ def daemon(tls: ssl.SSLContext | None = None) -> Generator[Daemon]:
 
 
 @pytest.mark.system
-def test_by_tcp_octets_are_counted() -> None:
+def test_tcp_uses_octet_counting() -> None:
     with daemon() as there:
         sink = sink_at(f"tcp://127.0.0.1:{there.port}")
         assert list(sink.check()) == []
@@ -225,7 +225,7 @@ def test_by_tcp_octets_are_counted() -> None:
 
 @pytest.mark.system
 @needs_openssl
-def test_by_tls_the_daemon_must_be_trusted(tmp_path: Path) -> None:
+def test_tls_requires_a_trusted_daemon(tmp_path: Path) -> None:
     own: Certificate = certificate_in(tmp_path)
     with daemon(own.server()) as there:
         address = f"tls://localhost:{there.port}"
@@ -240,7 +240,7 @@ def test_by_tls_the_daemon_must_be_trusted(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_connection_that_breaks_took_nothing() -> None:
+def test_message_is_not_lost_on_a_broken_connection() -> None:
     with daemon() as there:
         sink = sink_at(f"tcp://127.0.0.1:{there.port}")
         there.breaks_next = True
@@ -252,7 +252,7 @@ def test_a_connection_that_breaks_took_nothing() -> None:
 
 
 @pytest.mark.system
-def test_a_daemon_that_does_not_end_is_not_waited_for(
+def test_daemon_that_keeps_the_connection_open_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(line, "END_SECONDS", 0.05)
@@ -263,7 +263,7 @@ def test_a_daemon_that_does_not_end_is_not_waited_for(
 
 
 @pytest.mark.system
-def test_a_daemon_that_reads_nothing_is_left() -> None:
+def test_daemon_that_does_not_read_does_not_block_delivery() -> None:
     big = replace(REBOOT, resources=("x" * 500,) * 9)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -276,7 +276,7 @@ def test_a_daemon_that_reads_nothing_is_left() -> None:
 
 
 @pytest.mark.system
-def test_by_udp_a_message_is_a_datagram() -> None:
+def test_udp_sends_one_datagram_per_message() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as there:
         there.bind(("127.0.0.1", 0))
         there.settimeout(5)
@@ -295,7 +295,7 @@ def flood(sink: Sink) -> None:
 
 
 @pytest.mark.system
-def test_by_the_daemon_s_socket(tmp_path: Path) -> None:
+def test_message_is_sent_to_the_daemon_socket(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     sink = sink_at(path)
     assert list(sink.check()) == [f"{path}: No such file or directory"]

@@ -12,7 +12,9 @@ from tests.support.notes import REBOOT, told_of
 
 @pytest.mark.parametrize("kind", NoteKind)
 @pytest.mark.parametrize("has_event", [True, False])
-def test_each_kind_has_words(kind: NoteKind, *, has_event: bool) -> None:
+def test_each_kind_has_a_title_and_a_sentence(
+    kind: NoteKind, *, has_event: bool
+) -> None:
     told = told_of(kind, "why", handler="drain", notice=REBOOT if has_event else None)
     assert title(told).startswith("web_0: Reboot " if has_event else "web_0: event ")
     assert sentence(told).endswith(": why")
@@ -21,7 +23,7 @@ def test_each_kind_has_words(kind: NoteKind, *, has_event: bool) -> None:
     assert dict(facts(told))["VM"] == "web_0"
 
 
-def test_numbers_of_kinds_are_their_own() -> None:
+def test_kinds_have_unique_numbers_and_ids() -> None:
     assert set(journald.MESSAGE_IDS) == set(eventlog.NUMBERS) == set(NoteKind)
     assert len(set(journald.MESSAGE_IDS.values())) == len(NoteKind)
     assert all(len(bytes.fromhex(each)) == 16 for each in journald.MESSAGE_IDS.values())
@@ -61,7 +63,7 @@ def test_withheld_event_is_an_error_and_still_starts() -> None:
         (None, "handler drain", Severity.INFO),
     ],
 )
-def test_the_end_of_a_handler_is_as_grave_as_it_ended(
+def test_severity_of_a_handler_follows_its_result(
     ended: StepState | None, ending: str, grave: Severity
 ) -> None:
     # What the handler said of itself is for people alone.
@@ -72,13 +74,13 @@ def test_the_end_of_a_handler_is_as_grave_as_it_ended(
     assert sentence(told) == f"The handler drain ended: {detail}"
 
 
-def test_an_event_of_others_names_them() -> None:
+def test_event_of_other_vms_names_them() -> None:
     others = replace(REBOOT, resources=tuple(f"db_{number}" for number in range(12)))
     assert title(told_of(notice=others)).startswith("web_0: Reboot of db_0, db_1, ")
     assert "db_9 and 2 more announced" in title(told_of(notice=others))
 
 
-def test_nothing_breaks_a_line_and_nothing_is_endless() -> None:
+def test_text_has_no_line_breaks_and_is_bounded() -> None:
     hostile = replace(
         REBOOT, event_type="Re\r\nboot\x1b[31m", description="x\n" * 9_000
     )
@@ -94,7 +96,7 @@ def test_bytes_are_cut_between_characters() -> None:
     assert wording.cut_bytes("aé", 3) == "aé".encode()
 
 
-def test_failure_names_what_failed() -> None:
+def test_failure_names_the_failed_component() -> None:
     failed = told_of(NoteKind.FAILED, "no usable answer")
     gate = replace(failed, note=replace(failed.note, about="gate"))
     assert title(gate) == "web_0: Reboot failure of the gate"

@@ -78,7 +78,7 @@ def later() -> DeliveryError:
     return DeliveryError("the answer was 500")
 
 
-def test_one_that_is_never_taken_does_not_hold_up_those_behind_it(
+def test_notification_that_is_always_refused_does_not_block_later_ones(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.sink.refuses = {"bad": later()}
@@ -91,7 +91,7 @@ def test_one_that_is_never_taken_does_not_hold_up_those_behind_it(
     assert "is dropped: the answer was 500 (10 times, while the next" in caplog.text
 
 
-def test_where_the_receiver_is_ill_nothing_is_dropped(scene: Scene) -> None:
+def test_no_notification_is_dropped_while_the_receiver_fails(scene: Scene) -> None:
     scene.sink.refuses = {"*": later()}
     scene.tell("a", "b")
     eventually(lambda: scene.sink.offered.count("b"), lambda count: count > 3)
@@ -102,7 +102,7 @@ def test_where_the_receiver_is_ill_nothing_is_dropped(scene: Scene) -> None:
     assert sorted(scene.sink.taken) == ["a", "b"]
 
 
-def test_the_last_one_is_offered_for_ever(scene: Scene) -> None:
+def test_last_notification_is_retried_without_limit(scene: Scene) -> None:
     scene.sink.refuses = {"a": later()}
     scene.tell("a")
     eventually(lambda: len(scene.sink.offered), lambda count: count > 3 * HELD_TRIES)
@@ -112,7 +112,7 @@ def test_the_last_one_is_offered_for_ever(scene: Scene) -> None:
     assert scene.sink.taken == ["a"]
 
 
-def test_the_receiver_s_own_wait_is_kept_within_bounds(scene: Scene) -> None:
+def test_retry_delay_of_the_receiver_is_limited(scene: Scene) -> None:
     scene.sink.refuses = {"a": DeliveryError("the answer was 429", wait=30 * SECOND)}
     scene.tell("a")
     eventually(lambda: len(scene.waits.seconds), lambda count: count > 1)
@@ -126,7 +126,7 @@ def test_the_receiver_s_own_wait_is_kept_within_bounds(scene: Scene) -> None:
     scene.notifier.stop()
 
 
-def test_a_bug_with_one_costs_only_that_one(
+def test_internal_error_drops_only_the_affected_notification(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     scene.sink.refuses = {"a": KeyError("secret")}
@@ -176,7 +176,7 @@ def test_journal_failure_at_startup_does_not_stop_delivery(
     assert "notifications wait: the disk is full" in caplog.text
 
 
-def test_one_that_cannot_be_read_is_dropped() -> None:
+def test_unreadable_notification_is_dropped() -> None:
     scene = Scene()
     scene.journal = MemoryJournal(
         teller=lambda note, memory: (

@@ -34,7 +34,7 @@ def read(data: bytes, *, cut: int = 1 << 20, ends: bool = False) -> Answer | Non
 
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("cut", [1, 2, 7, 1 << 20])
-def test_an_answer_is_read_however_it_is_cut(name: str, cut: int) -> None:
+def test_answer_is_read_regardless_of_how_it_is_split(name: str, cut: int) -> None:
     answer = read(WHOLE[name], cut=cut)
     assert answer is not None
     assert (answer.status, answer.body, answer.keeps) == (200, b"hello", True)
@@ -52,7 +52,7 @@ def test_truncated_answer_is_an_error(name: str) -> None:
         assert caught.value.trouble is Trouble.RESET
 
 
-def test_without_a_length_the_connections_end_is_the_answers() -> None:
+def test_answer_without_a_length_ends_with_the_connection() -> None:
     data = b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nhello"
     assert read(data) is None
     answer = read(data, ends=True)
@@ -78,7 +78,7 @@ def test_answer_without_a_body_is_complete_at_once(status: str, header: str) -> 
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\n",
     ],
 )
-def test_a_connection_is_kept_only_where_all_is_clear(data: bytes) -> None:
+def test_connection_is_not_kept_after_close_http_1_0_or_extra_data(data: bytes) -> None:
     answer = read(data)
     assert answer is not None
     assert not answer.keeps

@@ -109,7 +109,7 @@ def test_other_packets_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Story(monkeypatch, noisy).ask().addresses == ("10.1.2.3",)
 
 
-def test_a_lost_question_is_asked_again_with_another_number(
+def test_lost_request_is_repeated_with_another_transaction_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     questions: list[bytes] = []
@@ -144,12 +144,14 @@ def test_answer_without_an_endpoint_ends_the_search(
     assert story.ask().told == ("DHCP on eth0: a server names no endpoint",)
 
 
-def test_a_flood_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flood_of_invalid_packets_ends_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     story = Story(monkeypatch, lambda _: [b"?"] * 1_000)
     assert story.ask().told == ("no DHCP server answers on eth0",)
 
 
-def test_a_drip_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_invalid_packets_end_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(monkeypatch, lambda _: [b"?"] * 1_000)
     usual = story.wire.recvfrom
 
@@ -170,7 +172,9 @@ def test_packet_from_another_port_is_ignored(
     assert story.ask().addresses == ()
 
 
-def test_the_next_card_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_interface_is_tried_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def second(packet: bytes) -> list[bytes]:
         is_second = packet[28:34] == ETH1.mac
         return [answered(packet, OFFER, named())] if is_second else []
@@ -198,7 +202,7 @@ def test_failure_to_send_the_request_is_reported(
     assert story.ask().told == (f"no DHCP request on eth0: {why}",)
 
 
-def test_without_cards_or_elsewhere_nothing_is_sent(
+def test_nothing_is_sent_without_interfaces_or_outside_linux(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock(START)
@@ -221,7 +225,7 @@ def card(folder: Path, name: str, **more: str) -> None:
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\n"
 
 
-def test_the_card_of_the_default_route_is_asked_on(tmp_path: Path) -> None:
+def test_interfaces_of_the_default_route_are_used(tmp_path: Path) -> None:
     cards, routes = tmp_path / "net", tmp_path / "route"
     for name in ("eth0", "eth1", "eth2"):
         card(cards, name)

@@ -22,7 +22,7 @@ from tests.support.dhcp_servers import (
 pytestmark = pytest.mark.clause("8.2")
 
 
-def test_the_question_is_one_that_servers_know() -> None:
+def test_request_is_a_valid_dhcp_discover() -> None:
     packet = dhcp.discover(xid=XID, mac=MAC)
     assert len(packet) == 300
     assert packet[:4] == bytes((1, 1, 6, 0))
@@ -42,7 +42,7 @@ def test_an_answer_names_the_endpoint(kind: bytes) -> None:
     assert (found.endpoint, found.server) == ("168.63.129.16", "10.1.2.1")
 
 
-def test_an_answer_may_name_nothing() -> None:
+def test_answer_without_an_endpoint_is_accepted() -> None:
     found = dhcp.parse(reply(OFFER, END))
     assert (found.endpoint, found.server) == ("", "")
 
@@ -85,7 +85,7 @@ def test_answer_to_another_request_is_rejected(packet: bytes) -> None:
     assert dhcp.parse(packet).endpoint == "10.1.2.3"
 
 
-def test_options_may_go_on_in_the_fields_of_names() -> None:
+def test_options_may_continue_in_the_file_and_sname_fields() -> None:
     both = bytes((52, 1, 3))
     packet = reply(OFFER, both, END, file=named()[:2] + named()[2:], sname=SERVER + END)
     found = dhcp.parse(packet)
@@ -96,7 +96,7 @@ def test_options_may_go_on_in_the_fields_of_names() -> None:
     assert dhcp.parse(reply(OFFER, only_sname, END, file=named())).endpoint == ""
 
 
-def test_the_parts_of_a_long_option_are_one() -> None:
+def test_split_option_is_joined() -> None:
     parts = bytes((0, 245, 2, 10, 1, 0, 0, 245, 2, 2, 3))
     assert dhcp.parse(reply(OFFER, parts, END)).endpoint == "10.1.2.3"
     # Two such options have eight bytes together, which is not an address.
@@ -127,7 +127,7 @@ def test_the_parts_of_a_long_option_are_one() -> None:
         ((), False),
     ],
 )
-def test_which_addresses_are_believed(
+def test_only_plausible_endpoint_addresses_are_accepted(
     address: tuple[int, ...], *, is_believed: bool
 ) -> None:
     shown = ".".join(map(str, address)) if is_believed else ""
@@ -135,7 +135,7 @@ def test_which_addresses_are_believed(
 
 
 @given(st.binary(max_size=700))
-def test_no_bytes_do_anything_but_fail(packet: bytes) -> None:
+def test_arbitrary_bytes_raise_only_dhcp_errors(packet: bytes) -> None:
     for each in (packet, reply(packet), reply(OFFER, bytes((52, 1, 3)), packet)):
         with contextlib.suppress(dhcp.DhcpError):
             found = dhcp.parse(each)

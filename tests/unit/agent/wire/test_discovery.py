@@ -54,7 +54,7 @@ class Story:
         return found
 
 
-def test_the_usual_address_comes_first_and_dhcp_after_it(tmp_path: Path) -> None:
+def test_default_address_precedes_dhcp_addresses(tmp_path: Path) -> None:
     known = [(str(tmp_path), "*")]
     clock = VirtualClock(START)
     assert discovery.places(clock, known) == (DEFAULT,)
@@ -99,7 +99,7 @@ def test_lease_with_a_dead_address_does_not_prevent_a_search(tmp_path: Path) -> 
     assert story.network.asked == 1
 
 
-def test_a_lease_that_is_over_is_not_tried(tmp_path: Path) -> None:
+def test_expired_lease_is_not_tried(tmp_path: Path) -> None:
     over = (
         "lease {\n  option unknown-245 a:0:0:9;\n  expire 2 2019/01/01 09:00:00;\n}\n"
     )
@@ -108,7 +108,7 @@ def test_a_lease_that_is_over_is_not_tried(tmp_path: Path) -> None:
     assert [story.places() for _ in range(3)][::2] == [(DEFAULT,), (*TOLD, DEFAULT)]
 
 
-def test_no_server_is_asked_where_the_settings_forbid_it(
+def test_no_dhcp_request_is_sent_if_the_settings_forbid_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
@@ -178,7 +178,7 @@ def test_dhcp_is_retried_at_growing_intervals_without_an_answer(
     ]
 
 
-def test_asking_delays_nothing(tmp_path: Path) -> None:
+def test_dhcp_request_does_not_delay_discovery(tmp_path: Path) -> None:
     released = threading.Event()
 
     def hang(clock: Clock) -> Heard:
@@ -196,7 +196,7 @@ def test_asking_delays_nothing(tmp_path: Path) -> None:
     assert finder.places() == (*TOLD, DEFAULT)
 
 
-def test_a_fault_of_ours_leaves_the_usual_address(
+def test_internal_error_leaves_the_default_address(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(clock: Clock) -> Heard:
@@ -211,7 +211,7 @@ def test_a_fault_of_ours_leaves_the_usual_address(
     assert "search for the endpoint failed" in caplog.text
 
 
-def test_a_thread_that_cannot_be_had_is_done_without(
+def test_default_address_is_used_if_no_thread_can_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(thread: threading.Thread) -> None:
@@ -222,7 +222,7 @@ def test_a_thread_that_cannot_be_had_is_done_without(
     assert [story.places() for _ in range(3)] == [(DEFAULT,)] * 3
 
 
-def test_networkmanager_is_asked_before_the_network(
+def test_networkmanager_is_queried_before_the_network(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = VirtualClock(START)

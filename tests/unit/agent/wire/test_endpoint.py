@@ -57,7 +57,7 @@ def talk(*replies: Reply, times: int) -> tuple[list[Asked], list[str]]:
         return found, [request.decode() for request in server.requests]
 
 
-def test_the_newest_version_is_asked_for() -> None:
+def test_newest_version_is_requested() -> None:
     (asked,), (request,) = talk(document(), times=1)
     assert asked.result is Result.OK
     assert request.startswith(
@@ -67,7 +67,7 @@ def test_the_newest_version_is_asked_for() -> None:
 
 
 @pytest.mark.clause("8.1")
-def test_another_version_is_taken_only_where_it_is_offered() -> None:
+def test_another_version_is_used_only_if_offered() -> None:
     offer = versions("2019-04-01", "2019-08-01", "2099-01-01")
     (asked, again), requests = talk(offer, document(), document(), times=2)
     assert (asked.result, again.is_changed) == (Result.OK, False)
@@ -79,13 +79,13 @@ def test_another_version_is_taken_only_where_it_is_offered() -> None:
 @pytest.mark.parametrize(
     "offered", [(), ("2099-01-01",), ("2020-07-01",), ("x", "2019"), ("2021-02-01",)]
 )
-def test_a_400_that_offers_nothing_is_a_failure(offered: tuple[str, ...]) -> None:
+def test_400_without_offered_versions_is_a_failure(offered: tuple[str, ...]) -> None:
     (asked,), requests = talk(versions(*offered), times=1)
     assert asked == Asked(result=Result.CLIENT_ERROR, detail="400: Bad request.")
     assert len(requests) == 1
 
 
-def test_names_of_the_preview_lose_their_underscore() -> None:
+def test_preview_names_lose_their_underscore() -> None:
     event = {"EventId": ID, "EventStatus": "Started", "Resources": ["_vm_0"]}
     body = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
     (asked,), _ = talk(versions("2017-03-01"), document(body=body), times=1)
@@ -111,7 +111,7 @@ def test_empty_body_means_that_there_are_no_events(body: bytes) -> None:
     assert ["If-None-Match" in request for request in requests] == [0, 1, 0, 0, 1]
 
 
-def test_an_endpoint_that_only_answers_so_is_the_one() -> None:
+def test_endpoint_with_empty_answers_is_selected() -> None:
     with scripted(*[document(body=b"")] * 2) as first, scripted(document()) as second:
         endpoint = endpoint_of(first, second)
         assert [ask(endpoint).result for _ in range(2)] == [Result.EMPTY] * 2
@@ -121,20 +121,20 @@ def test_an_endpoint_that_only_answers_so_is_the_one() -> None:
 
 
 class TestTags:
-    def test_are_sent_back_as_they_came(self) -> None:
+    def test_tags_are_returned_unchanged(self) -> None:
         found, requests = talk(document('W/"1"'), UNCHANGED, UNCHANGED, times=3)
         unchanged = Asked(result=Result.UNCHANGED, reading=found[0].reading)
         assert found[1:] == [unchanged, unchanged]
         assert ["If-None-Match" in request for request in requests] == [0, 1, 1]
         assert 'If-None-Match: W/"1"\r\n' in requests[1]
 
-    def test_are_dropped_after_a_failure(self) -> None:
+    def test_tags_are_dropped_after_a_failure(self) -> None:
         error = plain(b"", status="500 Oops")
         found, requests = talk(document('"1"'), error, document('"1"'), times=3)
         assert [asked.is_changed for asked in found] == [True, False, False]
         assert ["If-None-Match" in request for request in requests] == [0, 1, 0]
 
-    def test_are_dropped_after_a_long_gap(self) -> None:
+    def test_tags_are_dropped_after_a_long_gap(self) -> None:
         clock = VirtualClock(CLOCK.now())
         with scripted(document('"1"'), document('"1"')) as server:
             endpoint = endpoint_of(server, clock=clock)
@@ -144,14 +144,14 @@ class TestTags:
             assert b"If-None-Match" not in server.requests[1]
             endpoint._client.close()
 
-    def test_are_not_trusted_where_two_contents_have_one(self) -> None:
+    def test_tags_are_not_used_after_two_contents_shared_one(self) -> None:
         other = EMPTY.replace(b"1", b"2")
         _, requests = talk(
             document('"1"'), document('"1"', other), document('"1"'), times=3
         )
         assert ["If-None-Match" in request for request in requests] == [0, 1, 0]
 
-    def test_are_not_taken_from_a_document_that_is_odd(self) -> None:
+    def test_tags_are_not_taken_from_a_document_with_warnings(self) -> None:
         odd = document('"1"', b'{"DocumentIncarnation":"1","Events":[]}')
         found, requests = talk(odd, document('"1"'), times=2)
         assert "If-None-Match" not in requests[1]
@@ -165,7 +165,7 @@ class TestTags:
 class TestPush:
     OURS = "Server: forewarn\r\n"
 
-    def test_is_never_asked_of_anybody_else(self) -> None:
+    def test_wait_is_never_sent_to_other_servers(self) -> None:
         other = document('"1"', more="Server: IIS\r\nForewarn-Wait: 60\r\n")
         with scripted(other, other) as server:
             endpoint = endpoint_of(server)
@@ -175,7 +175,7 @@ class TestPush:
             assert not any(b"wait" in request for request in server.requests)
             endpoint._client.close()
 
-    def test_is_found_out_and_used(self) -> None:
+    def test_wait_is_used_after_the_server_offers_it(self) -> None:
         offer = f"{self.OURS}Forewarn-Wait: 45\r\n"
         first, then = document('"1"', more=self.OURS), document('"1"', more=offer)
         with scripted(first, then, then) as server:
@@ -199,7 +199,7 @@ def approve(reply: Reply, *more: Reply, event_id: str = ID) -> tuple[Answered, b
 
 
 class TestApprovals:
-    def test_name_one_event_in_the_version_in_use(self) -> None:
+    def test_approval_names_one_event_in_the_current_version(self) -> None:
         answered, request = approve(plain(b""))
         assert answered == Answered(event_id=ID, consent=Consent.GIVEN)
         assert line_of(request) == (
@@ -209,7 +209,7 @@ class TestApprovals:
         assert request.endswith(b"\r\n\r\n" + body)
         assert b"Metadata: true\r\n" in request
 
-    def test_name_it_as_it_came(self) -> None:
+    def test_approval_keeps_the_original_case_of_the_event_id(self) -> None:
         event = {"EventId": ID.lower(), "EventStatus": "Scheduled", "Resources": []}
         body = json.dumps({"DocumentIncarnation": 1, "Events": [event]}).encode()
         with scripted(document(body=body), plain(b"")) as server:
@@ -257,18 +257,20 @@ class TestApprovals:
             (b"\xef\xbb\xbf\r\n <?xml?>", "text/plain"),
         ],
     )
-    def test_are_open_where_a_page_answers(self, body: bytes, kind: str) -> None:
+    def test_approval_answered_with_html_stays_pending(
+        self, body: bytes, kind: str
+    ) -> None:
         reply = plain(body, more=f"Content-Type: {kind}\r\n")
         answered, _ = approve(reply)
         assert answered.consent is Consent.WANTED
         assert "HTML" in answered.detail
 
-    def test_go_again_with_a_version_that_is_offered(self) -> None:
+    def test_approval_is_repeated_with_an_offered_version(self) -> None:
         answered, request = approve(versions("2019-08-01"), plain(b""))
         assert answered.consent is Consent.GIVEN
         assert "api-version=2019-08-01" in line_of(request)
 
-    def test_are_sent_beside_everything_else(self) -> None:
+    def test_approval_stays_pending_after_an_internal_error(self) -> None:
         def broken(_: str) -> Answered:
             raise ValueError("a bug")
 
@@ -310,7 +312,7 @@ def test_instance_endpoint_has_separate_versions() -> None:
 
 
 @pytest.mark.clause("8.2")
-def test_places_are_tried_until_one_answers_and_then_kept() -> None:
+def test_addresses_are_tried_until_one_answers_and_that_one_is_kept() -> None:
     missing = plain(b"{}", status="404 Not Found")
     oops = plain(b"", status="500 Oops")
     with scripted(missing, missing) as one, scripted(document(), oops) as other:
@@ -322,7 +324,7 @@ def test_places_are_tried_until_one_answers_and_then_kept() -> None:
 
 
 @pytest.mark.clause("8.2")
-def test_one_that_the_settings_name_is_the_only_one_that_is_asked() -> None:
+def test_only_the_configured_endpoint_is_requested() -> None:
     missing = plain(b"", status="404 Not Found")
     with scripted(missing, missing, document()) as server:
         named = load_settings(environ={"FOREWARN_ENDPOINT": server.url}, flags={})
@@ -333,7 +335,7 @@ def test_one_that_the_settings_name_is_the_only_one_that_is_asked() -> None:
         endpoint._client.close()
 
 
-def test_an_endpoint_may_stand_below_a_path() -> None:
+def test_endpoint_url_may_have_a_path() -> None:
     with scripted(document()) as server:
         find: Callable[[], list[str]] = lambda: [f"{server.url}/vm/web_0/"]  # noqa: E731
         endpoint = Endpoint(find, clock=CLOCK)

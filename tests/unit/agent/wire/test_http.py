@@ -115,7 +115,7 @@ def test_unrequested_answer_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("reply", [None, drip, b"HTTP/1.1 200 OK\r\n", plain()[:-1]])
-def test_silence_and_drips_end_in_time(reply: Reply | None) -> None:
+def test_silent_and_slow_servers_time_out(reply: Reply | None) -> None:
     def and_silence(wire: socket.socket) -> None:
         if isinstance(reply, bytes):
             wire.sendall(reply)
@@ -138,7 +138,7 @@ def test_silence_and_drips_end_in_time(reply: Reply | None) -> None:
         (plain(b"x" * (1 << 21)), Trouble.TOO_LARGE),
     ],
 )
-def test_trouble_has_its_name(reply: Reply, trouble: Trouble) -> None:
+def test_each_failure_is_classified(reply: Reply, trouble: Trouble) -> None:
     with scripted(reply, reply) as server:
         client = client_of(server.url)
         assert trouble_of(lambda: client.get("/", timeout=SECOND)) is trouble
@@ -158,7 +158,7 @@ def test_unresolvable_name_is_an_error() -> None:
     assert found in {Trouble.UNREACHABLE, Trouble.TIMEOUT}
 
 
-def test_a_name_is_looked_up() -> None:
+def test_host_name_is_resolved() -> None:
     with scripted(plain(b"1")) as server:
         client = client_of(f"http://localhost:{server.port}")
         assert client.get("/", timeout=5 * SECOND).body == b"1"
@@ -174,7 +174,7 @@ def test_redirect_is_returned_and_not_followed() -> None:
         assert len(server.requests) == 1
 
 
-def test_proxies_of_the_environment_are_ignored(
+def test_proxy_variables_are_ignored(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -185,7 +185,7 @@ def test_proxies_of_the_environment_are_ignored(
         client.close()
 
 
-def test_ipv6_is_spoken() -> None:
+def test_ipv6_is_supported() -> None:
     try:
         listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
@@ -252,7 +252,7 @@ def test_waiting_request_can_be_interrupted() -> None:
 
 
 @needs_openssl
-def test_tls_is_trusted_by_a_file_of_authorities(tmp_path: Path) -> None:
+def test_tls_server_is_trusted_by_a_ca_file(tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
     with scripted(plain(b"1"), plain(b"2"), context=made.server()) as server:
         url = server.url.replace("http:", "https:")
@@ -267,7 +267,7 @@ def test_tls_is_trusted_by_a_file_of_authorities(tmp_path: Path) -> None:
 
 
 @needs_openssl
-def test_a_server_that_wants_to_know_us_is_shown_a_certificate(tmp_path: Path) -> None:
+def test_client_certificate_is_sent_on_request(tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
     context = made.server()
     context.verify_mode = ssl.CERT_REQUIRED

@@ -50,7 +50,7 @@ def test_lease_contains_the_endpoint_address(lease: str, address: str) -> None:
     assert discovery.address_in(lease.encode(), now=START) == address
 
 
-def test_dhcpcd_keeps_the_packet_itself() -> None:
+def test_dhcpcd_lease_file_is_read_as_a_packet() -> None:
     assert discovery.address_in(reply(ACK, named(), END), now=START) == "10.1.2.3"
     assert discovery.address_in(reply(ACK, END), now=START) == ""
     assert discovery.address_in(offer()[:-1], now=START) == ""
@@ -89,7 +89,7 @@ def test_only_expired_leases_are_ignored() -> None:
         assert discovery.address_in(file.encode(), now=START) == "100.125.65.66"
 
 
-def test_dhcpcd_counts_from_when_it_wrote() -> None:
+def test_dhcpcd_lease_time_counts_from_the_file_time() -> None:
     hour = reply(ACK, named(), bytes((51, 4)) + (3600).to_bytes(4, "big"), END)
     assert discovery.address_in(hour, now=START, age=HOUR - 1) == "10.1.2.3"
     assert discovery.address_in(hour, now=START, age=HOUR) == ""
@@ -118,7 +118,9 @@ def test_the_newest_lease_comes_first(tmp_path: Path) -> None:
     assert discovery.addresses(START, [(str(tmp_path / "none"), "*")]) == []
 
 
-def test_folders_of_folders_are_looked_at_where_that_is_said(tmp_path: Path) -> None:
+def test_subdirectories_are_searched_only_with_a_recursive_pattern(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "x.lease").write_text("OPTION_245=0a000001\n")
     assert discovery.addresses(START, [(str(tmp_path), "*lease*")]) == []
@@ -133,7 +135,7 @@ def nmcli(folder: Path, script: str) -> str:
     return f"{folder}:/usr/bin:/bin"
 
 
-def test_networkmanager_is_asked_where_it_runs(
+def test_networkmanager_is_queried_if_it_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = r"DHCP4.OPTION[1]:dhcp_lease_time = 600\nDHCP4.OPTION[2]:private_245 = "
@@ -148,7 +150,7 @@ def test_networkmanager_is_asked_where_it_runs(
 
 
 @pytest.mark.parametrize("script", ["exit 1", "echo nothing", "exec sleep 9"])
-def test_networkmanager_may_know_nothing(
+def test_networkmanager_without_an_answer_yields_no_address(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(discovery, "NMCLI_SECONDS", 0.3)
@@ -156,7 +158,7 @@ def test_networkmanager_may_know_nothing(
     assert discovery.networkmanager(str(tmp_path)) == ""
 
 
-def test_networkmanager_may_have_no_such_program(
+def test_missing_nmcli_yields_no_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -7,7 +7,7 @@ import pytest
 from forewarn.agent.wire import connection
 
 
-def test_versions_before_1_2_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_before_1_2_are_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     def as_python_3_9(**_: object) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
@@ -17,7 +17,7 @@ def test_versions_before_1_2_are_not_spoken(monkeypatch: pytest.MonkeyPatch) -> 
     assert connection.trusting().minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def test_system_that_demands_more_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stricter_system_minimum_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     def strict(**_: object) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -27,7 +27,7 @@ def test_system_that_demands_more_gets_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert connection.trusting().minimum_version is ssl.TLSVersion.TLSv1_3
 
 
-def test_authorities_are_checked_with_the_name() -> None:
+def test_certificate_and_host_name_are_verified() -> None:
     context = connection.trusting()
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname

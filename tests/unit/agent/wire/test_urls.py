@@ -16,9 +16,7 @@ from forewarn.agent.wire.urls import parse_url
         ("http://h?x", "http://h", "h", "/?x"),
     ],
 )
-def test_urls_are_taken_apart(
-    text: str, base: str, authority: str, target: str
-) -> None:
+def test_urls_are_parsed(text: str, base: str, authority: str, target: str) -> None:
     url = parse_url(text)
     assert (url.base, url.authority, url.target) == (base, authority, target)
     assert url.is_secure == text.lower().startswith("https")

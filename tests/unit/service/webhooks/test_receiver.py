@@ -113,7 +113,7 @@ class Told:
 
 
 @in_loop
-async def test_messages_go_in_order_and_each_once() -> None:
+async def test_messages_are_sent_once_and_in_order() -> None:
     box = Box(limits.PAGE_MESSAGES * 2 + 1)
     expected = [each.public_id for each in box.messages]
     told = Told(box)
@@ -137,14 +137,14 @@ async def test_failed_message_blocks_later_ones_and_is_sent_again() -> None:
 
 
 @in_loop
-async def test_pause_follows_retry_after() -> None:
+async def test_pause_equals_retry_after() -> None:
     told = Told(Box(1), Answer(status=429, retry_after="90"))
     await told.run()
     assert told.pauses == [90]
 
 
 @in_loop
-async def test_gone_receiver_gets_nothing_until_a_test_succeeds() -> None:
+async def test_receiver_with_status_410_gets_nothing_until_a_test_succeeds() -> None:
     box = Box(2)
     told = Told(box, Answer(status=410))
     await told.run()
@@ -161,7 +161,7 @@ async def test_gone_receiver_gets_nothing_until_a_test_succeeds() -> None:
 
 
 @in_loop
-async def test_too_old_message_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_expired_message_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     box = Box(0)
     old = START - limits.GIVE_UP_AFTER
     box.messages = [message(1, at=old), message(2, at=old + 1), message(3)]

@@ -94,7 +94,7 @@ def test_each_fleet_file_without_the_tenant_causes_a_warning(
     assert said(caplog) == []
 
 
-def test_fleet_file_of_the_start_causes_no_early_warning(
+def test_fleet_file_at_start_causes_no_early_warning(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     started = Started()

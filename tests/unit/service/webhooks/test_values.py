@@ -53,7 +53,7 @@ def signed(secret: str) -> dict[str, str]:
 # Signatures
 
 
-def test_a_signature_is_the_published_one() -> None:
+def test_signature_matches_the_published_example() -> None:
     assert signed(SECRET) == {
         "webhook-id": MESSAGE_ID,
         "webhook-timestamp": str(SECONDS),
@@ -81,7 +81,7 @@ def test_two_keys_give_two_signatures() -> None:
         "whsec_####################################",
     ],
 )
-def test_a_bad_secret_is_refused_and_not_shown(text: str) -> None:
+def test_invalid_secret_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(ValueError, match=r"must have") as caught:
         read_keys(text)
     assert caught.value.__cause__ is None
@@ -114,7 +114,7 @@ def test_python_example_accepts_only_valid_signatures() -> None:
     assert not is_genuine(other, headers(now), BODY)
 
 
-def test_the_example_of_openssl_makes_the_same_signature() -> None:
+def test_openssl_example_creates_the_same_signature() -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     done = subprocess.run(
@@ -127,7 +127,7 @@ def test_the_example_of_openssl_makes_the_same_signature() -> None:
     assert done.stdout.decode().strip() == SIGNATURE
 
 
-def test_the_page_shows_the_examples_as_they_are() -> None:
+def test_page_shows_the_example_files_unchanged() -> None:
     page = PAGE.read_text(encoding="utf-8")
     python = (EXAMPLES / "verify.py").read_text(encoding="utf-8")
     shown = re.search(r"```python\n(.*?)```", page, re.DOTALL)
@@ -170,7 +170,7 @@ def test_documentation_page_shows_the_posted_payload() -> None:
     assert json.loads(shown[1]) == json.loads(payload.told(message(), tenant="shop"))
 
 
-def test_the_page_names_every_type() -> None:
+def test_page_lists_each_event_type() -> None:
     text = PAYLOAD_PAGE.read_text("utf-8")
     for name in (*payload.EVENT_TYPES.values(), payload.PING):
         assert f"`{name.rpartition('.')[2]}`" in text, name
@@ -220,7 +220,7 @@ NOW = parse_instant("2030-01-01T00:00:00Z")
         (500, Verdict.RETRY),
     ],
 )
-def test_verdict_of_each_response(status: int, verdict: Verdict) -> None:
+def test_each_response_status_has_its_verdict(status: int, verdict: Verdict) -> None:
     assert Answer(status=status).verdict is verdict
 
 
@@ -254,12 +254,12 @@ def test_retry_after_is_respected(text: str, seconds: float) -> None:
     assert decisions.pause(answer, 1, share=1, now=NOW) == expected
 
 
-def test_message_becomes_too_old() -> None:
+def test_message_expires() -> None:
     assert not decisions.is_stale(NOW - HOUR, now=NOW)
     assert decisions.is_stale(NOW - limits.GIVE_UP_AFTER, now=NOW)
 
 
-def test_error_is_short() -> None:
+def test_error_text_has_a_maximum_length() -> None:
     assert Answer(status=302).sentence() == (
         "HTTP status 302; redirects are not followed"
     )

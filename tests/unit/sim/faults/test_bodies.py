@@ -33,7 +33,7 @@ def spoilt(
 
 
 @pytest.mark.parametrize("status", [400, 404, 410, 429, 500, 503])
-def test_a_status_is_answered_with_an_error_as_json(status: int) -> None:
+def test_status_fault_returns_a_json_error(status: int) -> None:
     given = spoilt(str(status))
     assert given.status == status
     assert given.json.keys() == {"error"}
@@ -46,7 +46,7 @@ def test_retry_after_has_the_configured_value() -> None:
     assert spoilt("503 retry-after 0").headers["Retry-After"] == "0"
 
 
-def test_an_answer_is_not_the_json_that_it_should_be() -> None:
+def test_body_faults_replace_the_json_or_its_content_type() -> None:
     assert spoilt("empty").body == b""
     assert spoilt("text").headers["Content-Type"].startswith("text/plain")
     assert spoilt("html").headers["Content-Type"].startswith("text/html")
@@ -60,7 +60,7 @@ def test_an_answer_is_not_the_json_that_it_should_be() -> None:
 
 @pytest.mark.parametrize("events", [0, 2])
 @pytest.mark.parametrize("version", range(len(VERSIONS)))
-def test_a_line_breaks_inside_a_string_and_nowhere_else(
+def test_newline_fault_adds_a_line_break_only_inside_a_string(
     version: int, events: int
 ) -> None:
     body = spoilt("newline", document(version=version, events=events)).body
@@ -71,7 +71,7 @@ def test_a_line_breaks_inside_a_string_and_nowhere_else(
     assert b"\n" in body
 
 
-def test_events_are_missing_null_twice_or_turned_round() -> None:
+def test_events_can_be_missing_null_duplicated_or_reversed() -> None:
     events = parse(document().payload).json["Events"]
     assert "Events" not in spoilt("no-events").json
     assert spoilt("null-events").json["Events"] is None
@@ -80,7 +80,7 @@ def test_events_are_missing_null_twice_or_turned_round() -> None:
     assert spoilt("reordered-events").json["Events"] == events[::-1]
 
 
-def test_an_old_document_comes_whole_with_its_tag() -> None:
+def test_old_document_is_returned_with_its_etag() -> None:
     earlier = [document(1), document(2), document(3)]
     assert spoilt("stale", earlier=earlier).headers["ETag"] == '"3"'
     assert spoilt("stale 3", earlier=earlier).json["DocumentIncarnation"] == 1
@@ -89,7 +89,7 @@ def test_an_old_document_comes_whole_with_its_tag() -> None:
     assert spoilt("stuck", earlier=earlier).json["DocumentIncarnation"] == 1
 
 
-def test_only_the_incarnation_is_reset() -> None:
+def test_incarnation_reset_keeps_the_events() -> None:
     given = spoilt("incarnation-reset")
     assert given.json["DocumentIncarnation"] == 1
     assert given.headers["ETag"] == '"1"'
@@ -97,7 +97,7 @@ def test_only_the_incarnation_is_reset() -> None:
     assert spoilt("incarnation-reset 40").json["DocumentIncarnation"] == 40
 
 
-def test_iso_dates_say_the_same_instant() -> None:
+def test_iso_dates_keep_the_same_instant() -> None:
     (event, _) = spoilt("iso-dates").json["Events"]
     assert event["NotBefore"] == "2022-04-11T22:26:58Z"
 
@@ -105,7 +105,7 @@ def test_iso_dates_say_the_same_instant() -> None:
 @pytest.mark.parametrize(
     "kind", [each.name for each in FAULTS.values() if each.group is Group.DOCUMENT]
 )
-def test_a_refusal_stays_a_refusal(kind: str) -> None:
+def test_document_fault_does_not_change_a_404_response(kind: str) -> None:
     given = bodies.faulty(
         syntax.parse_fault(kind), answers.NOT_FOUND, earlier=[document(1)]
     )
@@ -113,13 +113,13 @@ def test_a_refusal_stays_a_refusal(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["empty", "text", "html"])
-def test_only_a_good_answer_is_made_bad(kind: str) -> None:
+def test_body_fault_does_not_change_a_rate_limit_response(kind: str) -> None:
     fault = syntax.parse_fault(kind)
     assert bodies.faulty(fault, answers.TOO_MANY) is answers.TOO_MANY
     assert bodies.faulty(fault, None).status == 200
 
 
-def test_an_answer_of_ones_own_is_given_as_it_is_written() -> None:
+def test_custom_response_is_returned_as_written() -> None:
     replacement = Replacement(
         status=403,
         headers=(("Via", "1.1 proxy"), ("Content-Type", "no/matter")),

@@ -37,7 +37,7 @@ headers = { X-Tea = "pot" }
 """
 
 
-def test_a_file_has_lines_lists_and_keys() -> None:
+def test_faults_file_supports_lines_lists_and_keys() -> None:
     line, book, keys, own = read_faults(GOOD, name="faults.toml")
     assert line == syntax.parse_playbook("500 x2", vms=["web_0"])
     assert book == syntax.playbook(
@@ -59,7 +59,7 @@ def test_problem_has_a_position_and_a_hint() -> None:
     assert "Fix the faults file" in raised.value.hint
 
 
-def test_a_vm_that_is_not_there_has_its_place_too() -> None:
+def test_unknown_vm_is_reported_with_its_position() -> None:
     text = """[[fault]]
 fault = "500"
 vm = "web_0"

@@ -41,13 +41,13 @@ def test_playbook_advances_with_each_request_and_ends_with_ok() -> None:
     assert table.player.counts() == {"500": 2, "timeout": 1, "empty": 1}
 
 
-def test_a_playbook_may_loop() -> None:
+def test_playbook_can_loop() -> None:
     table = Table()
     table.player.set("web_0", "500, ok, ok, loop")
     assert table.row(7) == "500 ok ok 500 ok ok 500"
 
 
-def test_each_vm_goes_through_it_by_itself() -> None:
+def test_each_vm_plays_the_playbook_separately() -> None:
     table = Table()
     table.player.play(["500", "404"])
     assert table.row(3, "web_0") == "500 404 ok"
@@ -79,13 +79,13 @@ def test_first_matching_playbook_wins() -> None:
     assert table.row(1, "web_1") == "404"
 
 
-def test_flapping_is_good_every_other_time() -> None:
+def test_flapping_fault_affects_every_other_request() -> None:
     table = Table()
     table.player.set("web_0", "500 x3 flapping, 404")
     assert table.row(7) == "500 ok 500 ok 500 404 ok"
 
 
-def test_a_fault_has_its_time() -> None:
+def test_fault_is_limited_to_its_time() -> None:
     table = Table()
     table.player.set("web_0", "500 after 10s for 20s")
     assert table.row(1) == "ok"
@@ -97,7 +97,7 @@ def test_a_fault_has_its_time() -> None:
     assert table.row(1) == "ok"
 
 
-def test_steps_with_times_follow_each_other() -> None:
+def test_timed_steps_run_in_sequence() -> None:
     table = Table()
     table.player.set("web_0", "500 for 10s, ok for 10s, timeout after 5s, loop")
     seen = []
@@ -110,14 +110,14 @@ def test_steps_with_times_follow_each_other() -> None:
     assert table.ask() == "timeout"
 
 
-def test_a_jump_over_many_rounds_still_plays() -> None:
+def test_playbook_continues_after_a_jump_over_many_loops() -> None:
     table = Table()
     table.player.set("web_0", "500 for 1s, 404 for 1s, loop")
     table.seconds = 86_400
     assert table.ask() == "500"
 
 
-def test_a_step_that_does_not_fit_is_waited_for() -> None:
+def test_step_waits_for_a_matching_request() -> None:
     table = Table()
     table.player.set("web_0", "broken, 500 post, 404")
     assert table.ask(method="POST") == "ok"
@@ -139,7 +139,7 @@ def test_faults_apply_only_to_the_selected_paths() -> None:
     assert table.ask() == table.ask(path=instance) == table.ask(path="/x") == "500"
 
 
-def test_a_connection_is_refused_before_anything_is_asked() -> None:
+def test_connection_is_refused_before_any_request() -> None:
     table = Table()
     table.player.set("web_0", "refuse x2, 500")
     first = table.player.connect("web_0")
@@ -151,7 +151,7 @@ def test_a_connection_is_refused_before_anything_is_asked() -> None:
     assert table.player.connect("web_1") is None
 
 
-def test_clearing_one_vm_leaves_the_others() -> None:
+def test_clearing_one_vm_keeps_the_faults_of_others() -> None:
     table = Table()
     name = table.player.play(["500 x9"])
     table.player.play(syntax.parse_playbook("404", vms=["web_1"]))
@@ -182,7 +182,7 @@ def test_invalid_fault_changes_nothing() -> None:
     assert table.row(1) == "500"
 
 
-def test_there_is_an_end_to_playbooks() -> None:
+def test_number_of_playbooks_is_limited() -> None:
     table = Table()
     for _ in range(RULES_MAX):
         table.player.play(["500 on instance"])
@@ -200,7 +200,7 @@ def test_finished_playbooks_are_removed_above_the_limit() -> None:
     assert [each.name for each in table.player.listing()] == [name]
 
 
-def test_players_know_nothing_of_each_other() -> None:
+def test_players_are_independent() -> None:
     one, other = Table(), Table()
     one.player.set("web_0", Fault(kind="500"))
     assert one.row(1) == "500"

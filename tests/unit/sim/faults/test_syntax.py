@@ -66,7 +66,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_a_line_is_a_fault(text: str) -> None:
+def test_fault_line_is_parsed(text: str) -> None:
     assert syntax.parse_fault(text) == CASES[text]
 
 
@@ -104,12 +104,12 @@ def test_formatted_fault_parses_back_to_itself(text: str) -> None:
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_fault_or_wrong(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(FaultError):
         assert syntax.parse_playbook(text).steps
 
 
-def test_a_fault_alone_stays_and_a_step_hits_once() -> None:
+def test_single_fault_is_permanent_and_a_step_applies_once() -> None:
     (alone,) = syntax.parse_playbook("500").steps
     assert alone.times is None
     book = syntax.parse_playbook("500 x2, timeout, empty for 5s, ok")
@@ -117,20 +117,20 @@ def test_a_fault_alone_stays_and_a_step_hits_once() -> None:
     assert not book.loops
 
 
-def test_a_loop_begins_again() -> None:
+def test_loop_keyword_makes_a_playbook_loop() -> None:
     book = syntax.parse_playbook("500, ok, loop", vms=["web_0"])
     assert book.loops
     assert book.vms == ("web_0",)
     assert [step.kind for step in book.steps] == ["500", "ok"]
 
 
-def test_a_playbook_has_an_end() -> None:
+def test_too_long_playbook_is_refused() -> None:
     with pytest.raises(FaultError, match="at most 1000 steps"):
         syntax.playbook(["500"] * 1001)
 
 
 @pytest.mark.parametrize("loops", [False, True])
-def test_a_playbook_has_a_step(loops: bool) -> None:
+def test_empty_playbook_is_refused(loops: bool) -> None:
     with pytest.raises(FaultError, match="at least one step"):
         syntax.playbook([], loops=loops)
 

@@ -39,12 +39,12 @@ def test_scenario_transcript_matches_the_golden_file(
     assert second.passed
 
 
-def test_every_story_is_of_a_scenario_that_there_is() -> None:
+def test_each_builtin_scenario_has_a_golden_file() -> None:
     assert sorted(file.stem for file in GOLDEN.iterdir()) == builtin.names()
 
 
 @pytest.mark.parametrize("scenario", scenarios())
-def test_a_file_can_be_copied_and_is_named_as_its_scenario(scenario: Scenario) -> None:
+def test_scenario_file_is_named_after_its_scenario(scenario: Scenario) -> None:
     assert scenario.file == f"{scenario.name}.toml"
     assert f'name = "{scenario.name}"' in builtin.text(scenario.name)
     assert scenario.description.endswith(".")
@@ -62,7 +62,7 @@ MOCK = {
 
 
 @pytest.mark.parametrize("name", MOCK)
-def test_names_of_the_mock_have_its_timings(name: str) -> None:
+def test_mock_scenario_names_have_the_timings_of_the_mock(name: str) -> None:
     scenario = builtin.find(name)
     speed = scenario.speed
     assert speed is not None
@@ -75,13 +75,13 @@ def test_names_of_the_mock_have_its_timings(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [*sorted(set(MOCK) - {"Spot Eviction"}), "Canceled Maintenance"]
 )
-def test_dev_timings_are_the_same_numbers_in_seconds(name: str) -> None:
+def test_dev_timing_runs_the_same_steps_at_speed_60(name: str) -> None:
     usual, quick = builtin.find(name), builtin.find(f"{name} Dev Timing")
     assert (usual.speed, quick.speed) == (1, 60)
     assert usual.steps == quick.steps
 
 
-def test_the_mocks_cancelled_maintenance_is_cancelled_after_eight_minutes() -> None:
+def test_cancelled_maintenance_of_the_mock_ends_after_eight_minutes() -> None:
     scheduled, gone = rehearsal.play(builtin.find("Canceled Maintenance"))
     assert (scheduled.at, gone.at) == (0, 8 * 60 * 1_000_000)
     assert gone.what == "Freeze of web_0 is removed before it started"

@@ -56,14 +56,14 @@ def test_every_scenario_is_playable_on_a_suitable_fleet(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_plays_on_its_own_fleet_under_its_own_names(name: str) -> None:
+def test_each_scenario_plays_unchanged_on_its_own_fleet(name: str) -> None:
     scenario = builtin.find(name)
     played = rehearsal.playable(scenario, usual_text(scenario.fleet))
     assert (played.clients, played.steps) == (scenario.clients, scenario.steps)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_scenario_plays_under_other_names(name: str) -> None:
+def test_each_scenario_plays_with_other_names(name: str) -> None:
     scenario = builtin.find(name)
     played = casting.with_names(scenario, ["my-host"])
     assert vms_of(played)[0] == "my-host"
@@ -130,7 +130,7 @@ def test_role_is_played_by_the_vm_that_the_user_names() -> None:
         rehearsal.playable(spot, rich(), names=["srv-3"])
 
 
-def test_a_fleet_in_which_only_one_host_can_be_emptied_is_tried_to_the_end() -> None:
+def test_casting_finds_the_only_host_that_can_be_emptied() -> None:
     hosts = {"a": 2, "b": 1, "c": 1}
     vms = {"v0": "a", "v1": "a", "v2": "b"}
     text = "".join(
@@ -142,7 +142,7 @@ def test_a_fleet_in_which_only_one_host_can_be_emptied_is_tried_to_the_end() -> 
 
 
 @given(st.lists(st.sampled_from(["a", "web_0", "web_1", "web_2", "z"]), unique=True))
-def test_names_are_those_of_the_first_vms_and_no_vm_is_lost(names: list[str]) -> None:
+def test_names_are_given_to_the_first_vms_and_no_vm_is_lost(names: list[str]) -> None:
     text = fleets.fleet_text(3)
     named, new = casting.named_text(text, names)
     vms = read_fleet(named, name="fleet").vms
@@ -153,12 +153,12 @@ def test_names_are_those_of_the_first_vms_and_no_vm_is_lost(names: list[str]) ->
 
 
 @pytest.mark.parametrize("name", ["\N{ROCKET}", "caf\u00e9", "\U0002070e"])
-def test_a_name_may_have_any_character_that_is_printed(name: str) -> None:
+def test_name_can_have_any_printable_character(name: str) -> None:
     named, _ = casting.named_text(fleets.fleet_text(1), [name])
     assert [*read_fleet(named, name="fleet").vms] == [name]
 
 
-def test_keys_that_need_quotes_are_in_quotes_after_a_change_of_names() -> None:
+def test_renaming_keeps_the_quotes_of_keys() -> None:
     text = SOLO + 'tags = { "cost center" = "\\U0001F680" }\n'
     named, _ = casting.named_text(text, ["bob"])
     assert read_fleet(named, name="fleet").vms["bob"].tags == (
@@ -166,7 +166,7 @@ def test_keys_that_need_quotes_are_in_quotes_after_a_change_of_names() -> None:
     )
 
 
-def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough(
+def test_large_fleet_is_tried_in_part_and_then_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(rehearsal, "LARGE", 20)
@@ -182,7 +182,7 @@ def test_of_a_large_fleet_a_part_is_tried_and_the_whole_where_that_is_not_enough
         rehearsal.playable(builtin.find("live-migration"), full)
 
 
-def test_a_large_fleet_is_cast_at_once_and_given_up_soon() -> None:
+def test_casting_of_a_large_fleet_succeeds_or_fails_quickly() -> None:
     text = fleets.fleet_text(3_000)
     played = next(casting.casts(builtin.find("rollout"), text))
     assert vms_of(played) == ["web_0", "web_1", "web_2"]

@@ -108,7 +108,7 @@ def test_client_that_keeps_running_passes_each_scenario(played: Scenario) -> Non
 
 
 @pytest.mark.parametrize("played", shipped())
-def test_a_client_that_asks_once_and_sleeps_fails_each_scenario(
+def test_client_that_polls_only_once_fails_each_scenario(
     played: Scenario,
 ) -> None:
     result = play(played, sleepers=None)
@@ -130,7 +130,7 @@ def test_scenario_without_client_requests_has_exactly_one_error(
 
 
 @pytest.mark.parametrize("played", shipped())
-def test_a_scenario_of_which_nothing_is_judged_neither_passes_nor_fails(
+def test_scenario_without_judged_expectations_is_skipped(
     played: Scenario,
 ) -> None:
     result = play(played, expected=Expected.NONE)
@@ -214,7 +214,7 @@ expect = { status = "Scheduled", within = "1s" }
         (Expected.NONE, [Outcome.SKIPPED] * 3),
     ],
 )
-def test_steps_are_judged_as_far_as_they_are_wanted(
+def test_steps_are_judged_as_the_expect_option_requires(
     expected: Expected, wanted: list[Outcome]
 ) -> None:
     """Expectations on the platform are judged, except with `none`."""

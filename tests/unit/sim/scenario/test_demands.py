@@ -59,7 +59,7 @@ def test_refused_approval_is_reported() -> None:
     assert told.endswith(f"and its last approval, at {MORNING}00:05.000Z, got 400")
 
 
-def test_the_approval_of_another_vm_that_the_event_names_is_enough() -> None:
+def test_approval_by_another_vm_of_the_event_is_enough() -> None:
     step = 'event = { type = "Reboot", vms = ["web_0", "web_1"], notice = "15m" }'
     fleet = "[fleet]\ntogether = true\n"
     outcome, told = one(
@@ -75,7 +75,7 @@ def test_approval_by_a_vm_that_the_event_omits_does_not_count() -> None:
     assert "approved by web_1, which it does not name; web_0 asked last" in told
 
 
-def test_an_operators_approval_is_not_the_clients() -> None:
+def test_operator_approval_does_not_count_for_the_client() -> None:
     more = '[[step]]\nafter = "2s"\napprove = "e1"\n'
     text = (
         f'[[client]]\nvm = "web_0"\napproves = true\n[[step]]\nreboot = "web_0"\n{more}'
@@ -96,7 +96,7 @@ def test_client_that_asks_too_late_could_not_approve() -> None:
     )
 
 
-def test_a_cancelled_event_is_approved_too_late() -> None:
+def test_approval_of_a_cancelled_event_is_too_late() -> None:
     text = (
         '[[client]]\nvm = "web_0"\napproves = true\n[[step]]\nreboot = "web_0"\n'
         '[[step]]\nafter = "1m"\ncancel = "e1"\n'
@@ -113,7 +113,7 @@ def test_approval_demand_without_a_waiting_event_fails() -> None:
     )
 
 
-def test_an_approval_that_is_withheld_counts_for_the_client() -> None:
+def test_withheld_approval_counts_for_the_client() -> None:
     text = (
         '[[client]]\nvm = "web_0"\napproves = true\n'
         '[[step]]\nwithhold = "web_0"\n[[step]]\nreboot = "web_0"\n'
@@ -137,7 +137,7 @@ def test_status_seen_by_a_client_is_reported_with_its_time() -> None:
     )
 
 
-def test_a_document_that_a_fault_spoiled_was_not_seen() -> None:
+def test_document_with_a_fault_does_not_count_as_seen() -> None:
     def spoiled(stage: SimServer) -> None:
         stage.journal.add(
             Seen(
@@ -179,7 +179,7 @@ def test_ignoring_unseen_events_of_others_is_not_judged() -> None:
     )
 
 
-def test_a_client_comes_back_within_its_time() -> None:
+def test_client_must_poll_again_within_its_time() -> None:
     # It is removed after 15 m of notice, 1 m of impact and 10 m of recovery.
     gone = (15 + 1 + 10) * 60
     assert one("comes_back = true", deeds={gone + 14: asks()}) == (
@@ -198,19 +198,19 @@ def test_a_client_comes_back_within_its_time() -> None:
     assert one('comes_back = "20s"', deeds={gone + 16: asks()})[0] is Outcome.PASSED
 
 
-def test_a_client_whose_vm_was_deleted_does_not_come_back() -> None:
+def test_client_of_a_deleted_vm_cannot_poll_again() -> None:
     outcome, told = one("comes_back = true", step='terminate = "web_0"')
     assert outcome is Outcome.FAILED
     assert told.endswith("and was deleted")
 
 
-def test_a_client_cannot_come_back_while_an_event_stands() -> None:
+def test_polling_does_not_count_as_return_while_an_event_is_shown() -> None:
     outcome, told = one("comes_back = true", step='fail = "h0"')
     assert outcome is Outcome.FAILED
     assert "is still shown to web_0" in told
 
 
-def test_an_optional_client_is_judged_from_its_first_question_on() -> None:
+def test_optional_client_is_judged_from_its_first_request() -> None:
     text = (
         '[[client]]\nvm = "web_0"\n'
         '[[client]]\nvm = "web_1"\noptional = true\napproves = true\n'
@@ -233,7 +233,7 @@ def test_an_optional_client_is_judged_from_its_first_question_on() -> None:
 @pytest.mark.parametrize(
     "demand", ["approves = true", "comes_back = true", 'sees = "Started"']
 )
-def test_an_optional_client_that_came_after_all_of_its_events_is_not_judged(
+def test_optional_client_that_polls_after_its_events_is_not_judged(
     demand: str,
 ) -> None:
     """It may start a moment after the first client, whose request started the scenario."""
@@ -256,7 +256,7 @@ def test_an_optional_client_that_came_after_all_of_its_events_is_not_judged(
     assert not named.passed, "no event of the scenario names web_1: its file is wrong"
 
 
-def test_a_client_that_must_ask_is_missed_beside_one_that_did() -> None:
+def test_missing_required_client_fails_although_another_polled() -> None:
     text = (
         '[[client]]\nvm = "web_0"\n[[client]]\nvm = "web_1"\n'
         '[[step]]\nreboot = "web_1"\n'
@@ -267,7 +267,7 @@ def test_a_client_that_must_ask_is_missed_beside_one_that_did() -> None:
     assert failure.sentence == "no client asked for the events of web_1"
 
 
-def test_all_other_vms_are_judged_if_they_ask() -> None:
+def test_other_vms_are_judged_if_they_poll() -> None:
     text = (
         f'[[client]]\nvm = "web_0"\n[[client]]\nvm = "{OTHERS}"\nignores_others = true\n'
         '[[step]]\nreboot = "web_0"\n'

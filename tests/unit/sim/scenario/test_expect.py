@@ -32,27 +32,25 @@ def test_expected_approval_is_reported_with_its_time() -> None:
         ),
     ],
 )
-def test_an_approval_that_did_not_come_is_a_failure(
-    expectation: str, told: str
-) -> None:
+def test_missing_approval_is_a_failure(expectation: str, told: str) -> None:
     assert one(expectation) == (False, told)
 
 
-def test_another_vms_approval_is_not_the_one_that_was_expected() -> None:
+def test_approval_by_another_vm_does_not_meet_the_expectation() -> None:
     assert one('approved_by = "web_1", within = "5m"', deeds={3: approve("web_0")}) == (
         False,
         "web_0 approved e1 after 3 s; expected web_1",
     )
 
 
-def test_a_cancelled_event_cannot_be_approved_any_more() -> None:
+def test_cancelled_event_can_no_longer_be_approved() -> None:
     assert one(
         'approved = true, within = "5m", event = "e1"',
         more='[[step]]\nafter = "1m"\ncancel = "e1"',
     ) == (False, "no client had approved e1 when it was cancelled, after 1 m")
 
 
-def test_an_approval_that_must_not_come() -> None:
+def test_absence_of_an_approval_can_be_expected() -> None:
     nobody = (True, "no client approved e1")
     assert one('not_approved = true, within = "30s"') == nobody
     assert one('not_approved = true, within = "20m"') == nobody
@@ -198,7 +196,7 @@ def test_cancelled_event_never_starts() -> None:
     )
 
 
-def test_a_vm_that_was_deleted_does_not_run_again() -> None:
+def test_deleted_vm_does_not_recover() -> None:
     step = 'event = { type = "Preempt", vms = "web_0", notice = "30s" }'
     assert one('recovered = true, within = "1h"', step=step) == (
         False,
@@ -224,7 +222,7 @@ def test_client_requests_are_found_in_the_journal(
     assert one(expectation, deeds=asks(*seconds), asked=()) == (passed, told)
 
 
-def test_an_answer_that_was_spoilt_was_not_seen() -> None:
+def test_response_with_an_error_does_not_count_as_a_poll() -> None:
     spoilt = asks(1, fault="500 x2")
     assert one('polled_by = "web_0", within = "5s"', deeds=spoilt, asked=())[0] is False
     late = asks(1, fault="delay 3s")
@@ -238,7 +236,7 @@ def test_deviations_are_reported() -> None:
     assert told.startswith("1 deviation from the protocol: web_0: `Metadata: true`")
 
 
-def test_the_request_with_which_a_scenario_begins_counts_for_its_steps() -> None:
+def test_request_that_starts_a_scenario_counts_for_its_first_step() -> None:
     step = '[[step]]\nexpect = { polled_by = "web_0", within = "20s" }\n'
     [asks_once] = asks(0).values()
     [first] = run(scenario(step), before=[asks_once], asked=())
@@ -249,7 +247,7 @@ def test_the_request_with_which_a_scenario_begins_counts_for_its_steps() -> None
         assert sentences(result)[0] == (False, "web_0 did not ask within 20 s")
 
 
-def test_a_deviation_in_the_request_that_begins_a_scenario_is_found() -> None:
+def test_deviation_in_the_request_that_starts_a_scenario_is_found() -> None:
     step = '[[step]]\nexpect = { no_deviation = true, within = "5s" }\n'
     [spoilt] = asks(0, deviations=["header"]).values()
     [result] = run(scenario(step), before=[spoilt])

@@ -42,7 +42,7 @@ def test_file_with_one_step_is_valid() -> None:
     assert scenario.settings == {}
 
 
-def test_times_are_from_the_start_or_after_the_step_before() -> None:
+def test_step_times_count_from_the_start_or_the_previous_step() -> None:
     first, second, third = steps(
         """
         [[step]]
@@ -60,7 +60,7 @@ def test_times_are_from_the_start_or_after_the_step_before() -> None:
     assert (third.at, third.after) == (None, 5 * SECOND)
 
 
-def test_orders_have_the_options_of_the_command_line() -> None:
+def test_requests_have_the_options_of_the_command_line() -> None:
     maintain, predict, evict, restore = acts(
         """
         [[step]]
@@ -98,7 +98,7 @@ def test_orders_have_the_options_of_the_command_line() -> None:
     assert restore == model.Order(verb="restore", targets=("h0",))
 
 
-def test_an_event_by_hand_may_be_a_table_or_stand_in_one_line() -> None:
+def test_custom_event_can_be_a_table_or_inline() -> None:
     first, second = acts(
         """
         [[step]]
@@ -124,7 +124,7 @@ def test_an_event_by_hand_may_be_a_table_or_stand_in_one_line() -> None:
     assert second.wanted.routine
 
 
-def test_later_steps_name_events_or_mean_the_latest() -> None:
+def test_later_steps_use_a_named_event_or_the_latest() -> None:
     found = steps(
         """
         [[step]]
@@ -159,7 +159,7 @@ def test_later_steps_name_events_or_mean_the_latest() -> None:
     assert found[5].may_be_refused
 
 
-def test_the_other_steps_and_expectations() -> None:
+def test_other_steps_and_expectations_are_parsed() -> None:
     found = acts(
         """
         [[step]]
@@ -216,7 +216,7 @@ def test_the_other_steps_and_expectations() -> None:
     ]
 
 
-def test_settings_have_the_names_of_the_service() -> None:
+def test_settings_use_the_names_of_the_service() -> None:
     scenario = read(
         """
         [settings]
@@ -240,7 +240,7 @@ def test_settings_have_the_names_of_the_service() -> None:
     }
 
 
-def test_aliases_may_bring_a_speed() -> None:
+def test_aliases_can_set_a_speed() -> None:
     scenario = read(
         """
         aliases = ["One", { name = "Two" }, { name = "Three", speed = 2.5 }]
@@ -266,7 +266,7 @@ host = "h9"
 """
 
 
-def test_a_fleet_may_stand_in_a_file_beside(tmp_path: Path) -> None:
+def test_fleet_can_be_in_a_separate_file(tmp_path: Path) -> None:
     (tmp_path / "fleet.toml").write_text(FLEET)
     (tmp_path / "mine.toml").write_text(
         '[fleet]\nfile = "fleet.toml"\n[[step]]\nreboot = "db_0"\n'

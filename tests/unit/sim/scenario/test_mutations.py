@@ -39,7 +39,7 @@ def mutated(chance: random.Random, lines: list[str], others: list[str]) -> list[
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_wrong_file_is_refused_with_a_line(seed: int) -> None:
+def test_invalid_file_is_refused_with_a_line(seed: int) -> None:
     chance = random.Random(seed)
     texts = [builtin.text(name).splitlines() for name in builtin.names()]
     others = [line for text in texts for line in text]

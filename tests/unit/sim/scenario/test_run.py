@@ -23,7 +23,7 @@ JUNIT = Path(__file__).with_name("junit.xml")
 _SAY = '[[step]]\nsay = "hello"\n'
 
 
-def test_steps_come_at_their_times_or_later() -> None:
+def test_steps_run_at_their_times_or_later() -> None:
     told: list[str] = []
     [result] = run(
         scenario(
@@ -180,7 +180,7 @@ def test_run_stops_waiting_for_operations_that_never_end() -> None:
     assert told[-1] == "the remaining operations take too long; not waiting any longer"
 
 
-def test_scenarios_at_once_begin_at_once() -> None:
+def test_parallel_scenarios_start_together() -> None:
     told: list[str] = []
     run(
         scenario('[[step]]\nat = "5m"\nsay = "5"\n[[step]]\nat = "9m"\nsay = "9"\n'),
@@ -190,7 +190,7 @@ def test_scenarios_at_once_begin_at_once() -> None:
     assert told == ["5", "7", "9"]
 
 
-def test_scenarios_at_once_share_their_time() -> None:
+def test_parallel_scenarios_share_one_clock() -> None:
     first = scenario(
         '[[step]]\nat = "5m"\nreboot = "web_0"\n'
         '[[step]]\nexpect = { status = "Started", within = "16m" }\n'
@@ -214,15 +214,13 @@ def test_scenarios_at_once_share_their_time() -> None:
         ("two-events", "Canceled Maintenance Dev Timing", "another speed"),
     ],
 )
-def test_scenarios_that_do_not_agree_are_refused(
-    first: str, other: str, what: str
-) -> None:
+def test_conflicting_scenarios_are_refused(first: str, other: str, what: str) -> None:
     with pytest.raises(RefusedError, match=what) as told:
         setup_for([builtin.find(first), builtin.find(other)])
     assert "Run them one after the other" in (told.value.hint or "")
 
 
-def test_of_what_takes_different_times_at_once_the_shorter_counts() -> None:
+def test_parallel_scenarios_use_the_shorter_duration() -> None:
     short, long = builtin.find("live-migration"), builtin.find("user-reboot")
     for scenarios in ([short, long], [long, short]):
         assert setup_for(scenarios).settings["timing.recovery"] == "4m55s"
@@ -242,7 +240,7 @@ def test_setup_has_the_requested_number_of_vms() -> None:
     assert setup_for([builtin.find("Spot Eviction")], usual_speed=60).speed == 2
 
 
-def test_speed_of_a_scenario_is_asked_for_or_named_or_in_its_file_or_usual() -> None:
+def test_speed_is_taken_from_option_name_file_or_default() -> None:
     own = scenario('aliases = [{ name = "Quick", speed = 9 }]\nspeed = 600\n' + _SAY)
     named = replace(own, name="quick", speed=9)
     assert setup_for([named], speed=5, usual_speed=60).speed == 5
@@ -262,12 +260,12 @@ def test_scenarios_with_different_speeds_need_an_explicit_speed() -> None:
     assert setup_for(both, speed=60, usual_speed=60).speed == 60
 
 
-def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+def test_unknown_name_is_refused_with_a_suggestion() -> None:
     with pytest.raises(RefusedError, match='did you mean "rollout"'):
         builtin.find("rolout")
 
 
-def test_the_same_runner_runs_on_the_machines_clock() -> None:
+def test_runner_works_on_the_system_clock() -> None:
     async def play() -> Result:
         wanted = scenario(
             """
@@ -296,7 +294,7 @@ def test_the_same_runner_runs_on_the_machines_clock() -> None:
     assert result.took >= 6 * SECOND
 
 
-def test_results_become_junit_xml(request: pytest.FixtureRequest) -> None:
+def test_results_are_written_as_junit_xml(request: pytest.FixtureRequest) -> None:
     results = [
         *run(
             scenario(
@@ -346,7 +344,7 @@ def test_results_become_junit_xml(request: pytest.FixtureRequest) -> None:
     assert report(results) == JUNIT.read_text(encoding="utf-8")
 
 
-def test_a_jump_brings_steps_nearer_and_a_pause_puts_them_off() -> None:
+def test_jump_advances_steps_and_pause_delays_them() -> None:
     async def play() -> None:
         clock = VirtualClock(START)
         stage = running_stage(setup_for([builtin.find("rollout")]), clock=clock)

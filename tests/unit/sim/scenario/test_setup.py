@@ -20,7 +20,7 @@ say = "hello"
 )
 
 
-def test_variable_of_a_setting_goes_before_the_scenario() -> None:
+def test_variable_of_a_setting_overrides_the_scenario() -> None:
     ground = PlayOptions(
         environ={
             "FOREWARN_TIMING_RECOVERY": "2m",
@@ -37,7 +37,7 @@ def test_variable_of_a_setting_goes_before_the_scenario() -> None:
     assert settings.store.url == "sqlite:///forewarn.db"
 
 
-def test_variable_counts_without_a_scenario_too() -> None:
+def test_variable_applies_without_a_scenario() -> None:
     ground = PlayOptions(environ={"FOREWARN_DRIVER_ATTEMPTS": "7"})
     assert ground.terms(()).setup.load().driver.attempts == 7
 
@@ -52,7 +52,7 @@ def test_invalid_variable_is_reported_by_name() -> None:
     )
 
 
-def test_command_begins_nothing_with_a_wrong_variable(
+def test_command_with_an_invalid_variable_does_not_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FOREWARN_TIMING_RECOVERY", "soon")

@@ -48,7 +48,7 @@ def exchange(body: bytes, *headers: tuple[str, str]) -> Exchange:
         (b'{"a":' + b"1" * 100_000 + b"}", "is not JSON"),
     ],
 )
-def test_body_without_an_object_is_reported(body: bytes, told: str) -> None:
+def test_body_that_is_not_an_object_is_refused(body: bytes, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         decode(body)
 
@@ -66,7 +66,7 @@ def test_body_without_an_object_is_reported(body: bytes, told: str) -> None:
         (b'{"a":1}\n', None),
     ],
 )
-def test_a_blank_counts_outside_of_strings(body: bytes, at: int | None) -> None:
+def test_blank_is_found_only_outside_strings(body: bytes, at: int | None) -> None:
     assert first_blank(body) == at
 
 
@@ -90,7 +90,7 @@ def test_date_header_sets_the_time_of_a_document() -> None:
         assert (undated.at, undated.is_dated) == (5, False)
 
 
-def test_not_before_is_read_in_other_forms_too() -> None:
+def test_not_before_is_read_in_other_formats() -> None:
     wanted = not_before(event(due=0))
     assert wanted is not None
     assert not_before(event(NotBefore="2030-03-17T17:46:40Z")) == wanted
@@ -109,7 +109,7 @@ DOCUMENTS = st.lists(EVENTS | VALUES, max_size=3)
 
 
 @given(st.lists(st.tuples(VALUES, DOCUMENTS), max_size=4))
-def test_no_rule_stumbles_over_a_document(shown: list[tuple[Any, Any]]) -> None:
+def test_no_document_makes_a_rule_raise(shown: list[tuple[Any, Any]]) -> None:
     """A document with members of any type gets a verdict and raises no error."""
     story = Story()
     for number, events in shown:

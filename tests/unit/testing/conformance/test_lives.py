@@ -31,7 +31,7 @@ def early(**options: Any) -> Story:
     return Story(**options).show(event())
 
 
-def test_a_start_that_others_may_have_approved_proves_nothing() -> None:
+def test_start_that_others_may_have_approved_is_not_evidence() -> None:
     shared: dict[str, Any] = {"Resources": ["vm_0", "vm_1"]}
     for story in (
         early(others_approve=True).show(event(status="Started")),
@@ -59,7 +59,7 @@ def test_extension_reports_whether_an_event_was_approved(
         assert "the endpoint reports it as not approved" in verdict.witness.complaint
 
 
-def test_two_clocks_may_differ() -> None:
+def test_clock_difference_is_tolerated() -> None:
     """The tolerance is ten seconds with a Date header, else a minute."""
     for is_dated, seconds, is_late in (
         (True, 9, True),
@@ -87,7 +87,7 @@ def test_missed_started_document_is_not_a_cancellation() -> None:
     assert broken(story) == []
 
 
-def test_one_cancellation_may_come_with_the_approval() -> None:
+def test_cancellation_at_approval_is_not_a_failure() -> None:
     """Cancelling a rollout can remove all its events; if others start, it proves nothing."""
     story = Story().show().show(event()).approve(1).show()
     assert broken(story) == []
@@ -99,24 +99,24 @@ def test_one_cancellation_may_come_with_the_approval() -> None:
     assert broken(story) == []
 
 
-def test_a_cancellation_long_after_the_approval_is_the_platforms() -> None:
+def test_cancellation_long_after_the_approval_is_not_a_failure() -> None:
     story = Story().show().show(event()).approve(1).wait(61).show()
     assert isinstance(judged(STARTED, story), NotTried)
 
 
-def test_a_failure_may_take_the_place_of_another() -> None:
+def test_failure_can_replace_another() -> None:
     one, other = event(1, "Started"), event(2, "Started")
     story = Story().show(one).show(other)
     assert broken(story) == []
 
 
-def test_a_removed_event_is_not_the_one_that_comes_long_after() -> None:
+def test_later_event_is_not_a_removed_one_with_a_new_id() -> None:
     story = Story().show(event(1, "Started", **FREEZE))
     story.show(event(2, "Started", **FREEZE), number=7)
     assert "an event keeps its id when it is Started" not in broken(story)
 
 
-def test_events_that_were_under_way_appear_within_five_minutes() -> None:
+def test_events_in_progress_can_appear_within_five_minutes() -> None:
     """They have the rest of their notice, or are Started (7.1)."""
     late = Story().show().show(event(1, due=60), event(2, "Started", **FREEZE))
     assert broken(late) == []
@@ -140,7 +140,7 @@ def test_incarnation_may_restart_after_a_day_without_requests() -> None:
     assert "the incarnation never falls" not in broken(story)
 
 
-def test_a_gap_in_the_numbers_may_hide_a_change_and_its_undoing() -> None:
+def test_incarnation_gap_with_equal_events_is_allowed() -> None:
     story = Story().show(event()).show(event(), number=3)
     assert broken(story) == []
 
@@ -179,7 +179,7 @@ def test_deleted_vm_gets_no_answer(kind: str) -> None:
     assert "each GET of the document is answered" not in broken(story)
 
 
-def test_a_hiccup_long_before_a_deletion_is_a_hiccup() -> None:
+def test_error_long_before_a_deletion_is_a_failure() -> None:
     story = Story().show(event(kind="Terminate"))
     story.bend = lambda _where, answer: replace(answer, status=500, body=b"")
     story.wait()
@@ -187,7 +187,7 @@ def test_a_hiccup_long_before_a_deletion_is_a_hiccup() -> None:
     assert "each GET of the document is answered" in broken(story)
 
 
-def test_a_line_break_at_the_end_is_remarked_and_breaks_nothing() -> None:
+def test_trailing_line_break_passes_with_a_remark() -> None:
     story = Story(bend=lambda _, answer: replace(answer, body=answer.body + b"\n"))
     verdict = judged("compact: no blanks outside strings", story.show(event()))
     assert isinstance(verdict, Passed)
@@ -202,7 +202,7 @@ def test_escapes_as_dotnet_writes_them_are_compact() -> None:
     assert broken(story) == []
 
 
-def test_users_request_waits_for_started_events_of_its_vm() -> None:
+def test_user_request_waits_for_started_events_of_its_vm() -> None:
     """It does not wait for events of other VMs."""
     order: dict[str, Any] = {"EventSource": "User"}
     under_way = event(2, "Started", "Freeze")
@@ -219,7 +219,7 @@ def test_users_request_waits_for_started_events_of_its_vm() -> None:
     assert isinstance(judged("an approval has an effect", story), Failed)
 
 
-def test_an_event_like_one_that_has_gone_unseen_is_another() -> None:
+def test_similar_event_after_missed_documents_is_a_new_one() -> None:
     """If documents were missed, one event may have ended and another begun."""
     story = Story().show(event(1, Description="x")).wait()
     story.show(event(2, "Started", Description="x"), number=5)

@@ -61,7 +61,7 @@ def only(value: dict[str, Any], clause: str = "1.10") -> dict[str, Any]:
     return each
 
 
-def test_a_pass_names_its_witnesses_and_the_report_has_their_bytes() -> None:
+def test_passed_check_lists_its_witnesses_and_their_bytes() -> None:
     value = document(found(witness(3, body=b'{"a":1}'), witness(9)))
     assert only(value) == {
         "clause": "1.10",
@@ -123,7 +123,7 @@ def test_bodies_are_truncated_with_their_length() -> None:
     assert base64.b64decode(answer["body_base64"]) == b"\xff\x00"
 
 
-def test_the_largest_report_has_a_bound() -> None:
+def test_report_size_is_bounded() -> None:
     """Every check has its maximum of witnesses, with two exchanges each."""
     checks, body = 80, b"\x00" * (1 << 20)
     findings = [
@@ -147,7 +147,7 @@ def test_the_largest_report_has_a_bound() -> None:
     assert len(json.dumps(value)) < 10_000_000
 
 
-def test_passed_means_seen() -> None:
+def test_result_without_documents_is_not_passed() -> None:
     assert found(witness(1)).passed
     assert not found(witness(1), witness(2, "no")).passed
     nothing = found(witness(1), watched=Watched(documents=0))

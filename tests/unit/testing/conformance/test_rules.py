@@ -12,7 +12,7 @@ from tests.support.shown_documents import Story
 RULE_BY_TITLE = {rule.title: rule for rule in RULES}
 
 
-def test_every_rule_has_its_stories() -> None:
+def test_each_rule_has_passing_and_failing_stories() -> None:
     assert set(KEPT) == set(BROKEN) == set(RULE_BY_TITLE)
     assert all(BROKEN.values())
 
@@ -38,7 +38,7 @@ def test_rule_passes_in_its_story(rule: Rule) -> None:
     ("title", "told", "part"),
     [(title, *each) for title, stories in BROKEN.items() for each in stories],
 )
-def test_rule_fails_in_its_broken_stories(title: str, told: Told, part: str) -> None:
+def test_rule_fails_in_its_failing_stories(title: str, told: Told, part: str) -> None:
     verdict = RULE_BY_TITLE[title].judge(told().seen)
     assert isinstance(verdict, Failed), verdict
     assert part in verdict.witness.complaint
@@ -63,7 +63,7 @@ WITHOUT_EVENTS = (
 )
 
 
-def test_an_empty_document_shows_nothing_of_events() -> None:
+def test_empty_document_passes_no_rule_about_events() -> None:
     seen = Story().show().wait().seen
     kept = [
         f"{rule.clause} {rule.title}"

@@ -19,7 +19,7 @@ GOOD = Witness(saw="a thing", exchanges=(EXCHANGE,))
 BAD = Witness(saw="a thing", exchanges=(EXCHANGE,), complaint="it is broken")
 
 
-def test_nothing_passes_without_a_witness() -> None:
+def test_passed_check_needs_a_good_witness() -> None:
     with pytest.raises(ValueError, match="needs a witness"):
         Passed(witnesses=(), count=0)
     with pytest.raises(ValueError, match="needs a witness"):
@@ -28,12 +28,12 @@ def test_nothing_passes_without_a_witness() -> None:
         Passed(witnesses=(GOOD, BAD), count=2)
 
 
-def test_a_witness_has_an_exchange() -> None:
+def test_witness_needs_an_exchange() -> None:
     with pytest.raises(ValueError, match="needs an exchange: a thing"):
         Witness(saw="a thing", exchanges=())
 
 
-def test_nothing_is_broken_without_a_complaint() -> None:
+def test_failed_check_needs_a_complaint() -> None:
     with pytest.raises(ValueError, match="needs a complaint"):
         Failed(witness=GOOD)
 
@@ -44,7 +44,7 @@ def test_untried_check_must_name_its_need() -> None:
     assert judge((), needs="an event") == NotTried(needs="an event")
 
 
-def test_one_complaint_decides_and_the_rest_is_not_asked_for() -> None:
+def test_first_complaint_decides_and_ends_the_search() -> None:
     asked: list[int] = []
 
     def witnesses() -> Iterator[Witness]:
@@ -62,7 +62,7 @@ def test_the_first_witnesses_are_kept_and_all_are_counted() -> None:
     assert verdict == Passed(witnesses=tuple(many[:WITNESSES_MAX]), count=100)
 
 
-def test_a_remark_is_kept_wherever_it_comes() -> None:
+def test_remark_of_any_witness_is_kept() -> None:
     remarkable = Witness(saw="z", exchanges=(EXCHANGE,), remark="it is odd")
     verdict = judge([*[GOOD] * 100, remarkable, GOOD], needs="x")
     assert isinstance(verdict, Passed)
