@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
+from forewarn.control import tokens
+from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, ActorKind
+from forewarn.store.port import Reader
 from forewarn.store.records import Token
 from forewarn.verbs.table import VERBS
 
@@ -184,6 +187,26 @@ def check(caller: Caller, demand: Demand) -> None:
             "this token is read-only",
             hint="Use a token that was created without --read-only.",
         )
+
+
+def judge(reader: Reader, caller: Caller, demand: Demand, *, now: Micros) -> None:
+    """Check the caller's token and rights again, in the transaction of the request.
+
+    Raises UnauthorizedError for a token of the store that is no longer valid or is not
+    this caller's, and ForbiddenError.
+    """
+    if caller.token_id:
+        token = reader.get(Token, caller.token_id)
+        if token is None or not tokens.is_good(reader, token, now=now):
+            raise unauthorized()
+        known = Caller.of_token(token)
+        if (known.name, known.tenant, known.may_write) != (
+            caller.name,
+            caller.tenant,
+            caller.may_write,
+        ):
+            raise unauthorized()
+    check(caller, demand)
 
 
 def unauthorized() -> UnauthorizedError:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from forewarn.admin import bodies
-from forewarn.admin.access import DEMANDS, Caller, Demand, check, unauthorized
+from forewarn.admin.access import DEMANDS, Caller, Demand, judge
 from forewarn.admin.errors import refused_report
 from forewarn.control import tenancy, tokens
 from forewarn.control.redaction import tenant_reader
@@ -52,7 +52,7 @@ class Decision:
     def __call__(self, work: Work) -> Result:
         """Execute the request in a transaction; raises the refusals of the verb."""
         rule = DECISIONS[self.name]
-        self._judge(work, rule)
+        judge(work.tx, self.caller, rule.demand, now=work.now)
         tenant = self.caller.tenant
         if tenant:
             work.called = aliases_of(work.tx, tenant).of
@@ -61,21 +61,6 @@ class Decision:
             return result
         # The idempotency key is stored with the real IDs; the tenant gets its aliases.
         return replace(result, value=tenancy.in_own_ids(work, tenant, result.value))
-
-    def _judge(self, work: Work, rule: "Rule") -> None:
-        """Raise UnauthorizedError or ForbiddenError for a caller without the right."""
-        if self.caller.token_id:
-            token = work.tx.get(Token, self.caller.token_id)
-            if token is None or not tokens.is_good(work.tx, token, now=work.now):
-                raise unauthorized()
-            known = Caller.of_token(token)
-            if (known.name, known.tenant, known.may_write) != (
-                self.caller.name,
-                self.caller.tenant,
-                self.caller.may_write,
-            ):
-                raise unauthorized()
-        check(self.caller, rule.demand)
 
     def message(self) -> dict[str, Any]:
         """Return the request as JSON values."""

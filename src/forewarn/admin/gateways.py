@@ -1,4 +1,5 @@
-"""The gateways that the routes use: one with the rights of its caller, and receivers'.
+"""The gateways of the routes: to the plane, with the rights of the caller, and to the
+receivers of webhooks.
 
 A tenant reads only through `control.redaction.tenant_reader`.
 """
@@ -6,17 +7,15 @@ A tenant reads only through `control.redaction.tenant_reader`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from forewarn.admin.access import Caller, Demand, check, unauthorized
-from forewarn.control import tokens
+from forewarn.admin.access import Caller, Demand, judge
 from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once
-from forewarn.control.transactions.work import Who, Work
+from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.store.port import Reader
-from forewarn.store.records import Token
 
 T = TypeVar("T")
 
@@ -77,9 +76,7 @@ class AuthorizedGateway:
         return await self._gateway.read(judged)
 
     def _judge(self, reader: Reader) -> None:
-        token = reader.get(Token, self._caller.token_id)
-        if token is None or not tokens.is_good(reader, token, now=self.now()):
-            raise unauthorized()
+        judge(reader, self._caller, Demand.TENANT_READS, now=self.now())
 
     def now(self) -> Micros:
         """Return the model time."""
@@ -94,12 +91,26 @@ class AuthorizedGateway:
         return await self._gateway.count_fleet(text)
 
     async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,  # noqa: ARG002 - the caller's rights are checked
     ) -> MergePlan:
         """Plan or apply a fleet file for an operator; raises ForbiddenError."""
-        check(self._caller, Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS)
-        await self.read(lambda _reader: None)
-        return await self._gateway.merge_fleet(text, who=who, once=once)
+        demand = Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS
+        await self._gateway.read(
+            lambda reader: judge(reader, self._caller, demand, now=self.now())
+        )
+        return await self._gateway.merge_fleet(
+            text, who=who, once=once, check=check_of(self._caller, demand)
+        )
+
+
+def check_of(caller: Caller, demand: Demand) -> Check:
+    """Return the check of a caller in the transaction of its request."""
+    return lambda work: judge(work.tx, caller, demand, now=work.now)
 
 
 def on_behalf_of(gateway: OperatorGateway, caller: Caller) -> CallerGateway:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from forewarn.control.requests.idempotency import Once
-from forewarn.control.transactions.work import Who, Work
+from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
@@ -54,11 +54,17 @@ class CallerGateway(Protocol):
         ...
 
     async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,
     ) -> MergePlan:
         """Apply a fleet file for `who`, and return the changes.
 
-        If `who` is None, only plan the changes. Raises FleetFileError, RefusedError,
+        If `who` is None, only plan the changes. Otherwise `check` is called in the
+        transaction, before the changes, and its error refuses them. Raises FleetFileError, RefusedError,
         BusyError, and RepeatedError for a repeated request; then nothing is changed.
         """
         ...

@@ -35,7 +35,7 @@ from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import SystemClock
 from forewarn.control.gateway import BusyError, CallerGateway, Health
 from forewarn.control.requests.idempotency import Once
-from forewarn.control.transactions.work import Who
+from forewarn.control.transactions.work import Check, Who
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.logs import logging_to
@@ -212,7 +212,12 @@ class ApiGateway(ReadingGateway):
         return await super().read(ask)
 
     async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,  # noqa: ARG002 - the service makes its own
     ) -> MergePlan:
         """Apply a fleet file in the service; without `who`, only plan it here."""
         if who is None:

@@ -21,7 +21,6 @@ from typing import Any
 from forewarn.admin.access import (
     DEMANDS,
     Caller,
-    check,
     unauthorized,
 )
 from forewarn.admin.decisions import (
@@ -29,9 +28,9 @@ from forewarn.admin.decisions import (
     once_of_message,
     read_message,
 )
+from forewarn.admin.gateways import check_of
 from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
-from forewarn.control import tokens as store_tokens
 from forewarn.control.gateway import BusyError, OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
@@ -49,8 +48,6 @@ from forewarn.service.api_channel import (
 )
 from forewarn.service.listening import StartError
 from forewarn.service.options import SOCKET_PREFIX, socket_path
-from forewarn.store.port import Reader
-from forewarn.store.records import Token
 
 logger = logging.getLogger("forewarn.service")
 
@@ -282,17 +279,6 @@ class ApiProcess(Api):
     ) -> Any:
         caller = caller_of_message(message.get("caller"))
         self._check_known(caller)
-        check(caller, DEMANDS["POST /v1/fleet/apply"])
-        if caller.token_id:
-            now = self._clock.now()
-
-            def is_operator(reader: Reader) -> bool:
-                token = reader.get(Token, caller.token_id)
-                is_good = token and store_tokens.is_good(reader, token, now=now)
-                return bool(token and is_good and not Caller.of_token(token).tenant)
-
-            if not await gateway.read(is_operator):
-                raise unauthorized()
         file = message.get("file")
         if not isinstance(file, dict):
             raise BadRequestError("the fleet file has no name")
@@ -306,6 +292,7 @@ class ApiProcess(Api):
             ),
             who=Who(actor=caller.actor, reason=_text(message, "reason")),
             once=once_of_message(message.get("once")),
+            check=check_of(caller, DEMANDS["POST /v1/fleet/apply"]),
         )
 
     def _check_known(self, caller: Caller) -> None:

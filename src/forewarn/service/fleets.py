@@ -14,6 +14,7 @@ second or two, and only if a VM was moved or deleted in those seconds.
 
 import asyncio
 import contextlib
+import functools
 import logging
 import pickle
 import subprocess
@@ -28,15 +29,15 @@ from collections.abc import (
     Sequence,
 )
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, fleet_conflicts
 from forewarn.control.requests.idempotency import Once
-from forewarn.control.transactions.work import Who
+from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet import merge
 from forewarn.fleet.errors import FleetFileError
-from forewarn.fleet.file import FleetText
+from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError, RefusedError
@@ -187,6 +188,10 @@ T = TypeVar("T")
 logger = logging.getLogger("forewarn.service")
 
 
+Apply: TypeAlias = Callable[[Work, WantedFleet | MergePlan], MergePlan]
+"""Applies a file, or a plan for it, in a transaction."""
+
+
 class FleetWrites(Listener):
     """Watches commits for writes that can invalidate plans (observed.Listener)."""
 
@@ -247,20 +252,33 @@ class Fleets:
             return await asyncio.to_thread(planning.count)
 
     async def merge(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,
     ) -> MergePlan:
-        """Apply a file for `who`; without `who`, only plan it."""
-        plan = await self._merge(text, who, once)
+        """Apply a file for `who`; without `who`, only plan it.
+
+        `check` is called in the transaction that applies it.
+        """
+        apply = functools.partial(
+            # Hash in a thread, since hashing releases the interpreter lock.
+            fleet_changes.apply,
+            digest="" if who is None else await asyncio.to_thread(text.digest),
+            once=once,
+            check=check,
+        )
+        plan = await self._merge(text, who, apply)
         if who is not None:
             self.refusal = ""
         return plan
 
-    async def _merge(
-        self, text: FleetText, who: Who | None, once: Once | None
-    ) -> MergePlan:
+    async def _merge(self, text: FleetText, who: Who | None, apply: Apply) -> MergePlan:
         is_small = _is_short(text) and self._count_vms() <= limits.PLANNED_HERE_VMS_MAX
         if self._planner is None or is_small:
-            return await self._merge_here(text, who, once)
+            return await self._merge_here(text, who, apply)
         async with self._planner.planning(text) as planning:
             if who is None:
                 merged = await asyncio.to_thread(planning.plan)
@@ -268,7 +286,7 @@ class Fleets:
                     lambda reader: fleet_conflicts.check(reader, merged)
                 )
                 return merged
-            return await self._merge_there(text, who, planning, once)
+            return await self._merge_there(text, who, planning, apply)
 
     def refused(self, name: str, error: ForewarnError) -> None:
         """Record that the file of the start was refused, so the stored fleet is used."""
@@ -284,7 +302,7 @@ class Fleets:
             self._planner.close()
 
     async def _merge_here(
-        self, text: FleetText, who: Who | None, once: Once | None
+        self, text: FleetText, who: Who | None, apply: Apply
     ) -> MergePlan:
         # Read in a thread, so that the event loop is not blocked.
         wanted = await asyncio.to_thread(text.read)
@@ -292,23 +310,16 @@ class Fleets:
             return await self._readings.read(
                 lambda reader: fleet_changes.preview(reader, wanted)
             )
-        digest = text.digest()
         assert self._runner is not None, "nothing can be applied here"
         return await self._runner.call(
             lambda plane, now: plane.order(
-                who,
-                lambda work: fleet_changes.apply(
-                    work, wanted, digest=digest, once=once
-                ),
-                now=now,
+                who, lambda work: apply(work, wanted), now=now
             )
         )
 
     async def _merge_there(
-        self, text: FleetText, who: Who, planning: Planning, once: Once | None
+        self, text: FleetText, who: Who, planning: Planning, apply: Apply
     ) -> MergePlan:
-        # Hash in a thread, since hashing releases the interpreter lock.
-        digest = await asyncio.to_thread(text.digest)
         with self._writes.planning() as stale:
             first = await asyncio.to_thread(planning.plan)
 
@@ -320,13 +331,7 @@ class Fleets:
                         text.name,
                     )
                     plan = planning.plan()
-                return plane.order(
-                    who,
-                    lambda work: fleet_changes.apply(
-                        work, plan, digest=digest, once=once
-                    ),
-                    now=now,
-                )
+                return plane.order(who, lambda work: apply(work, plan), now=now)
 
             assert self._runner is not None, "nothing can be applied here"
             return await self._runner.call(act)

@@ -10,7 +10,7 @@ from typing import TypeVar
 from forewarn.clock import Clock
 from forewarn.control.gateway import Health
 from forewarn.control.requests.idempotency import Once
-from forewarn.control.transactions.work import Who, Work
+from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.merge import MergePlan
@@ -128,10 +128,15 @@ class ThreadedOperatorGateway(ReadingGateway):
         return result
 
     async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,
     ) -> MergePlan:
         """Apply a fleet file for `who`; without `who`, only plan it."""
-        return await self.fleets.merge(text, who=who, once=once)
+        return await self.fleets.merge(text, who=who, once=once, check=check)
 
     async def health(self) -> Health:
         """Return the health of the service."""

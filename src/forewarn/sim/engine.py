@@ -18,7 +18,7 @@ from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
-from forewarn.control.transactions.work import Who, Work
+from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.drivers.port import Driver
 from forewarn.fleet.file import FleetText, read_fleet
 from forewarn.fleet.instance import InstanceFacts
@@ -295,7 +295,12 @@ class EngineOperatorGateway:
         return text.read().count()
 
     async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,
     ) -> MergePlan:
         """Apply a fleet file for `who`. If `who` is None, only plan it."""
         wanted, digest = text.read(), text.digest()
@@ -303,7 +308,9 @@ class EngineOperatorGateway:
             return await self.read(lambda reader: fleet_changes.preview(reader, wanted))
         return await self.order(
             who,
-            lambda work: fleet_changes.apply(work, wanted, digest=digest, once=once),
+            lambda work: fleet_changes.apply(
+                work, wanted, digest=digest, once=once, check=check
+            ),
         )
 
     def now(self) -> Micros:

@@ -11,7 +11,7 @@ from forewarn.control.requests import fleet_changes
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
-from forewarn.control.transactions.work import Who, Work
+from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.drivers.port import (
     Call,
     Observation,
@@ -199,14 +199,21 @@ class LocalGateway:
         return text.read().count()
 
     async def merge_fleet(
-        self, text: FleetText, *, who: Who | None, once: Once | None = None
+        self,
+        text: FleetText,
+        *,
+        who: Who | None,
+        once: Once | None = None,
+        check: Check | None = None,
     ) -> MergePlan:
         wanted, digest = text.read(), text.digest()
         if who is None:
             return await self.read(lambda reader: fleet_changes.preview(reader, wanted))
         return await self.order(
             who,
-            lambda work: fleet_changes.apply(work, wanted, digest=digest, once=once),
+            lambda work: fleet_changes.apply(
+                work, wanted, digest=digest, once=once, check=check
+            ),
         )
 
     def now(self) -> Micros:

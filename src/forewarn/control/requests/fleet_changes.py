@@ -22,7 +22,7 @@ from forewarn.control.execution import downtime, ending, leaving, view_assignmen
 from forewarn.control.redaction import ownership_history
 from forewarn.control.requests import fleet_conflicts, rollouts
 from forewarn.control.requests.idempotency import Once, first_time
-from forewarn.control.transactions.work import Work
+from forewarn.control.transactions.work import Check, Work
 from forewarn.fleet import merge
 from forewarn.fleet.errors import Kind
 from forewarn.fleet.file import FleetText, WantedFleet
@@ -110,13 +110,18 @@ def apply(
     *,
     digest: str = "",
     once: Once | None = None,
+    check: Check | None = None,
 ) -> MergePlan:
     """Apply the file, or a plan for it; return the changes.
 
-    `digest` is the digest of the file's text, which is stored. An older plan is valid
-    if `concerns_plans` was false for every write since it was made. If this raises
+    `check` is called first. `digest` is the digest of the file's text, which is
+    stored. An older plan is valid if `concerns_plans` was false for every write since
+    it was made. If this raises
     FleetFileError, RefusedError or RepeatedError, nothing is changed.
     """
+
+    if check is not None:
+        check(work)
 
     def decide(work: Work) -> MergePlan:
         merged = wanted if isinstance(wanted, MergePlan) else plan(work.tx, wanted)

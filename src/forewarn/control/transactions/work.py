@@ -9,7 +9,7 @@ incarnation once (clause 2.10). It collects the side effects after the commit in
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from forewarn.control.rules import waits
 from forewarn.control.rules.capacities import Capacities
@@ -441,6 +441,10 @@ class Work:
             event = need(self.tx, Event, event_id)
             marks = views.with_marks(event.shown_in, shown.values())
             self.tx.replace(event, changed(event, shown_in=marks))
+
+
+Check: TypeAlias = Callable[[Work], None]
+"""Checks in a transaction whether its request is still admitted; raises ForewarnError."""
 
 
 def subjects_of(operation: Operation) -> tuple[str, ...]:
