@@ -95,7 +95,7 @@ def test_channel_answers_a_sequence_of_messages() -> None:
         ({"do": "event", "vms": "web_0", "type": "Reboot", "source": "User"}, "Reboot"),
     ],
 )
-def test_each_request_creates_its_event(
+def test_request_creates_its_event(
     talk: Talk, order: dict[str, Any], event_type: str
 ) -> None:
     talk.done("world", clock="virtual")
@@ -276,9 +276,7 @@ def test_operator_api_url_is_returned(talk: Talk) -> None:
         ),
     ],
 )
-def test_error_is_returned_as_a_value(
-    talk: Talk, line: str, kind: str, error: str
-) -> None:
+def test_error_is_a_value(talk: Talk, line: str, kind: str, error: str) -> None:
     talk.done("world", clock="virtual")
     answer = channel.answer(talk.worlds, line)
     assert (answer["ok"], answer["kind"]) == (False, kind)

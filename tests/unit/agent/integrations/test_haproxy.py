@@ -80,7 +80,7 @@ def test_overlapping_events_drain_once(proxy: FakeHaproxy, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("flag", [0x01, 0x02, 0x08, 0x10, 0x20])
-def test_server_out_of_rotation_before_stays_out(
+def test_server_already_out_stays_out(
     proxy: FakeHaproxy, tmp_path: Path, flag: int
 ) -> None:
     proxy.servers["api/web_1"].admin = flag
@@ -115,9 +115,7 @@ def test_sessions_of_servers_already_out_of_rotation_are_waited_for(
     assert proxy.orders() == []
 
 
-def test_maintenance_set_by_others_in_the_meantime_is_kept(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_maintenance_set_by_others_is_kept(proxy: FakeHaproxy, tmp_path: Path) -> None:
     made = worker(proxy, tmp_path)
     prepare(made)
     proxy.servers["app/web_1"].admin = 0x01
@@ -134,9 +132,7 @@ def test_a_few_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> None:
     assert prepare(made) == "app/web_1, api/web_1 drained; 3 sessions left"
 
 
-def test_remaining_sessions_fail_the_preparation(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_remaining_sessions_fail_prepare(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     proxy.servers["api/web_1"].sessions = [1]
     made = worker(proxy, tmp_path, wait=20_000)
@@ -152,9 +148,7 @@ def test_remaining_sessions_fail_the_preparation(
     assert admins(proxy) == DRAINED
 
 
-def test_wait_never_exceeds_the_remaining_time(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_wait_ends_at_the_deadline(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     made = worker(proxy, tmp_path, wait=3_600_000_000, sessions_left="leave")
     made.prepare(job_of(), context(3))
@@ -166,9 +160,7 @@ def test_remaining_sessions_may_be_left(proxy: FakeHaproxy, tmp_path: Path) -> N
     assert prepare(made) == "app/web_1, api/web_1 drained; 2 sessions left"
 
 
-def test_remaining_sessions_may_be_shut_down(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_sessions_are_shut_down_if_set(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [2]
     made = worker(proxy, tmp_path, wait=20_000, sessions_left="shutdown")
     assert prepare(made) == "app/web_1, api/web_1 drained; 0 sessions left"
@@ -205,9 +197,7 @@ def test_maintenance_state_follows_the_drain_if_configured(
     assert admins(proxy) == {**READY, "api/web_1": 0x08}
 
 
-def test_proxy_lost_before_maintenance_is_retried(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_lost_proxy_is_retried(proxy: FakeHaproxy, tmp_path: Path) -> None:
     made = worker(proxy, tmp_path, maint=True, servers=("app/web_1",))
     # It answers seven times: two looks of three questions, and the order between.
     proxy.answers = [*untouched(7), ""]
@@ -215,9 +205,7 @@ def test_proxy_lost_before_maintenance_is_retried(
     assert admins(proxy)["app/web_1"] == 0x01
 
 
-def test_servers_are_drained_again_after_a_reload(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_servers_drain_again_after_reload(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.servers["app/web_1"].sessions = [1]
     done = threading.Event()
 
@@ -348,9 +336,7 @@ def test_proxy_that_refuses_does_not_block_the_other_one(
         assert recover(made) == "app/web_1 ready"
 
 
-def test_server_that_does_not_drain_is_reported(
-    proxy: FakeHaproxy, tmp_path: Path
-) -> None:
+def test_undrained_server_is_reported(proxy: FakeHaproxy, tmp_path: Path) -> None:
     proxy.is_obeying = False
     with pytest.raises(TimeUpError, match="app/web_1 is not drained yet"):
         prepare(worker(proxy, tmp_path), looks=3)

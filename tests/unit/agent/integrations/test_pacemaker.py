@@ -222,9 +222,7 @@ def test_no_quorum_policy_ignore_allows_the_preparation(story: Story) -> None:
         {"attributes": {"standby": {"value": "on", "lifetime": "forever"}}},
     ],
 )
-def test_preparation_fails_without_another_usable_node(
-    story: Story, other: dict[str, Any]
-) -> None:
+def test_prepare_fails_without_other_node(story: Story, other: dict[str, Any]) -> None:
     story.cluster.resource("db")
     story.cluster.resource("ip")
     story.cluster.node("n2", **other)
@@ -375,7 +373,7 @@ class _Leaving:
 @pytest.mark.parametrize(
     ("strategy", "value"), [("migrate-on-red", "red"), ("custom", "-1000000")]
 )
-def test_health_mode_moves_resources_by_the_health_attribute(
+def test_health_attribute_moves_resources(
     story: Story, strategy: str, value: str
 ) -> None:
     story.cluster.set(options={"node-health-strategy": strategy})
