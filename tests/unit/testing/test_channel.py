@@ -292,7 +292,7 @@ def test_error_is_a_value(talk: Talk, line: str, kind: str, error: str) -> None:
         ("\ud800.toml", "is not a valid file name"),
     ],
 )
-def test_invalid_file_error_is_returned_as_a_value(
+def test_file_error_is_a_value(
     talk: Talk, tmp_path: Path, key: str, name: str, error: str
 ) -> None:
     (tmp_path / "latin.toml").write_bytes(b"\xff\xfe")

@@ -295,7 +295,7 @@ def test_number_of_named_resources_is_limited(story: Story) -> None:
     )
 
 
-def test_resources_that_the_cluster_does_not_move_are_reported_at_once(
+def test_resources_that_do_not_move_are_reported_at_once(
     story: Story,
 ) -> None:
     story.cluster.resource("db", managed=False)
