@@ -31,7 +31,7 @@ from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hub import Hubs
-from forewarn.admin.throttle import Pace, ReadPace, RefusalLog, Throttle
+from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.gateway import OperatorGateway
@@ -114,8 +114,10 @@ def create_app(
     )
     app.state.receivers = receivers
     app.state.names_in_file = tokens.names if tokens else frozenset()
-    error_responses.install(app)
-    _guard(app, tokens, (clock or SystemClock()).monotonic, answered)
+    monotonic = (clock or SystemClock()).monotonic
+    refused = RefusalLog(monotonic)
+    error_responses.install(app, refused)
+    _guard(app, tokens, monotonic, refused, answered)
     v1 = APIRouter(prefix="/v1")
     for each in _PARTS:
         v1.include_router(each.router)
@@ -141,16 +143,14 @@ def _guard(
     app: FastAPI,
     tokens: Tokens | None,
     monotonic: Callable[[], float],
+    refused: RefusalLog,
     answered: Counter[str] | None,
 ) -> None:
     """Add the middleware; the last one that is added runs first."""
-    refused = RefusalLog(monotonic)
-    app.add_middleware(
-        Head, pace=Pace(monotonic), reads=ReadPace(monotonic), refused=refused
-    )
-    app.add_middleware(error_responses.LastResort)
+    app.add_middleware(Head, paces=Paces(monotonic), refused=refused)
     throttle = Throttle(monotonic)
     app.add_middleware(Gate, tokens=tokens, throttle=throttle, refused=refused)
+    app.add_middleware(error_responses.LastResort)
     app.add_middleware(Unread)
     if answered is not None:
         app.add_middleware(metrics.Responses, counts=answered)

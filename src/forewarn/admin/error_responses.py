@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forewarn.admin import limits, wording
+from forewarn.admin.access import CALLER, Caller
 from forewarn.admin.answers import SafeJsonResponse
 from forewarn.admin.errors import (
     ForbiddenError,
@@ -25,6 +26,7 @@ from forewarn.admin.errors import (
     UnauthorizedError,
     refused_report,
 )
+from forewarn.admin.throttle import RefusalLog
 from forewarn.control.requests.idempotency import KeyReusedError
 from forewarn.control.transactions.parts import NothingTakenError
 from forewarn.fleet.errors import FleetFileError
@@ -156,17 +158,19 @@ def of_http(request: Request, error: HTTPException) -> JSONResponse:
     return answer
 
 
-def install(app: FastAPI) -> None:
-    """Install the handlers that convert errors."""
+def install(app: FastAPI, refused: RefusalLog) -> None:
+    """Install the handlers that convert errors; those for rights are logged too."""
+
+    def of_forewarn(request: Request, error: ForewarnError) -> JSONResponse:
+        if isinstance(error, ForbiddenError):
+            caller: Caller = request.scope[CALLER]
+            refused.note(error.message, peer=caller.peer, who=caller.name)
+        return of_error(error)
+
     handlers: dict[type[Exception], Callable[[Request, Any], JSONResponse]] = {
-        ForewarnError: lambda _request, error: of_error(error),
+        ForewarnError: of_forewarn,
         RequestValidationError: lambda _request, error: of_validation(error),
         HTTPException: of_http,
-        TimeoutError: lambda _request, _error: problem(
-            Kind.UNAVAILABLE,
-            "the service did not respond in time; the request may have taken effect",
-            hint="Check `forewarn operations` before you retry.",
-        ),
     }
     for kind, handler in handlers.items():
         app.add_exception_handler(kind, handler)

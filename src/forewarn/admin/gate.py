@@ -48,6 +48,9 @@ logger = logging.getLogger("forewarn.admin")
 OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
 """Paths that need no token."""
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+"""Characters that no name in a path has."""
+
 
 class Gate:
     """Middleware that adds the caller to a request, or refuses it."""
@@ -80,6 +83,13 @@ class Gate:
             await self._app(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
+        if _CONTROL.search(scope["path"]):
+            # The router would ignore a newline at the end, but the table of rights not.
+            return problem(
+                Kind.NOT_FOUND,
+                "there is no route with control characters in its path",
+                hint="See /docs for all routes.",
+            )
         headers = Headers(scope=scope)
         peer: UnixPeer | None = scope.get(UNIX_PEER)
         needs_nothing = self._tokens is None and peer is None

@@ -18,7 +18,7 @@ from forewarn.admin import limits
 from forewarn.admin.access import CALLER, NOBODY, Caller, Demand, check, demand_of
 from forewarn.admin.error_responses import of_error, problem
 from forewarn.admin.errors import ForbiddenError, Kind
-from forewarn.admin.throttle import Pace, RefusalLog
+from forewarn.admin.throttle import Paces, RefusalLog
 from forewarn.protocol.errors import ForewarnError
 
 PATIENCE = "forewarn.patience"
@@ -44,13 +44,10 @@ class Head:
     """Middleware that refuses requests by their head, and limits the bodies of the
     others."""
 
-    def __init__(
-        self, app: ASGIApp, *, pace: Pace, reads: Pace, refused: RefusalLog
-    ) -> None:
-        """Wrap `app`; `pace` counts the POSTs of tenants, `reads` their GETs."""
+    def __init__(self, app: ASGIApp, *, paces: Paces, refused: RefusalLog) -> None:
+        """Wrap `app`, and enforce `paces`."""
         self._app = app
-        self._pace = pace
-        self._reads = reads
+        self._paces = paces
         self._refused = refused
         self._large_turn = asyncio.Semaphore(1)
 
@@ -91,19 +88,24 @@ class Head:
     def _admit(self, caller: Caller, demand: Demand | None) -> None:
         """Raise ForbiddenError or TooManyError if the head is sufficient to refuse.
 
-        A refused request counts against the rate too.
+        A refused request counts too, but only against its token: a token without a
+        right cannot keep the tenant's other tokens from using theirs. A route without a
+        demand counts like a refused one, whatever the router finds.
         """
+        if not caller.tenant:
+            if demand is not None:
+                check(caller, demand)
+            return
         if demand is None:
-            # The router answers 404 or 405 without reading the body.
+            self._paces.refused.take(caller.token_id)
             return
         try:
             check(caller, demand)
         except ForbiddenError:
-            if caller.tenant:
-                self._pace.take(caller.tenant)
+            self._paces.refused.take(caller.token_id)
             raise
-        if caller.tenant:
-            (self._pace if demand.writes else self._reads).take(caller.tenant)
+        pace = self._paces.writes if demand.writes else self._paces.reads
+        pace.take(caller.tenant)
 
     def _refusal(self, allowed: Allowance, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")

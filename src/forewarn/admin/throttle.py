@@ -10,7 +10,8 @@ number of sources is limited, since a client can have many addresses.
 
 The records of a request stay in the store for the retention time, so a caller without a
 limit could fill the disk. A tenant that continues after a refusal is charged for that
-too, up to a limit, and the response has the time to wait. Operators have no limit.
+too, up to a limit, and the response has the time to wait. Requests that a token has no
+right to send count only against this token. Operators have no limit.
 """
 
 import hashlib
@@ -137,6 +138,7 @@ class Pace:
     """The buckets of all tenants; each begins full."""
 
     what = "requests"
+    sender = "tenant"
     hint = "One request can name many VMs."
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -149,25 +151,25 @@ class Pace:
         """Return the burst, and the rate per second."""
         return limits.TENANT_ORDERS_AT_ONCE, limits.TENANT_ORDERS_PER_SECOND
 
-    def take(self, tenant: str) -> None:
-        """Count a request; raises TooManyError if the bucket is empty.
+    def take(self, key: str) -> None:
+        """Count a request of a sender; raises TooManyError if its bucket is empty.
 
         A refused request counts as well, up to a limit.
         """
         at_once, per_second = self.bounds()
         interval = 1 / per_second
         now = self._monotonic()
-        full_at = max(now, self._full_at.get(tenant, now))
+        full_at = max(now, self._full_at.get(key, now))
         # Seconds until full at which one token is left.
         longest = (at_once - 1 + _SHORT) * interval
         wait = full_at - now - longest
         if wait > 0:
             most = now + longest + limits.TENANT_REFUSED_MAX * interval
             full_at = max(full_at, min(full_at + interval, most))
-            self._full_at[tenant] = full_at
+            self._full_at[key] = full_at
             wait = full_at - now - longest
             raise TooManyError(
-                f"too many {self.what} from tenant {tenant}",
+                f"too many {self.what} from {self.sender} {key}",
                 hint=f"Send at most {per_second:g} a second after a burst of {at_once}. "
                 f"{self.hint}",
                 retry_seconds=math.ceil(wait),
@@ -178,7 +180,7 @@ class Pace:
                 for name, instant in self._full_at.items()
                 if instant > now
             }
-        self._full_at[tenant] = full_at + interval
+        self._full_at[key] = full_at + interval
 
 
 class ReadPace(Pace):
@@ -190,3 +192,24 @@ class ReadPace(Pace):
     def bounds(self) -> tuple[int, float]:
         """Return the burst, and the rate per second."""
         return limits.TENANT_READS_AT_ONCE, limits.TENANT_READS_PER_SECOND
+
+
+class RefusedPace(Pace):
+    """The rate limit for a tenant token's requests to routes that it may not use."""
+
+    what = "refused requests"
+    sender = "token"
+    hint = "See /docs for all routes, and use a token that has the right."
+
+
+class Paces:
+    """The rate limits of tenants."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """Use `monotonic` as the time in seconds."""
+        self.writes = Pace(monotonic)
+        """By tenant: POSTs that the token may send."""
+        self.reads = ReadPace(monotonic)
+        """By tenant: GETs that the token may send."""
+        self.refused = RefusedPace(monotonic)
+        """By token: all other requests."""

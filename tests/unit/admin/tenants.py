@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
@@ -71,7 +71,8 @@ SECRETS = ("hidden", "203.0.113.9", "HIDDEN")
 class Shared:
     """A service with two tenants on shared hosts."""
 
-    def __init__(self) -> None:
+    def __init__(self, extra: Sequence[APIRouter] = ()) -> None:
+        """Serve them, with the routes of `extra`."""
         self.gateway = LocalGateway(FLEET)
         self._tokens = Counter[str]()
         self.app: FastAPI = create_app(
@@ -80,6 +81,7 @@ class Shared:
             version="1",
             collect=no_readings,
             receivers=Receivers(),
+            extra=extra,
         )
         self.client = TestClient(self.app, base_url="http://127.0.0.1:8200")
 

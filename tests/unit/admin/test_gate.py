@@ -256,9 +256,7 @@ class BusyError(ForewarnError):
     """Like the routes of the service, which this package does not import."""
 
 
-@pytest.mark.parametrize(
-    "error", [StoreError("the disk is full"), BusyError("later"), TimeoutError()]
-)
+@pytest.mark.parametrize("error", [StoreError("the disk is full"), BusyError("later")])
 def test_temporary_failure_is_answered_with_retry_after(
     client: TestClient, gateway: LocalGateway, error: Exception
 ) -> None:
@@ -267,6 +265,26 @@ def test_temporary_failure_is_answered_with_retry_after(
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["kind"] == "unavailable"
+
+
+def test_error_while_the_token_is_checked_is_an_internal_error(
+    guarded: TestClient, gateway: LocalGateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    gateway.broken = ValueError("inside")
+    with caplog.at_level(logging.ERROR):
+        answer = guarded.get(
+            "/v1/operations", headers=bearer("fw_0123456789_" + "0" * 64)
+        )
+    assert (answer.status_code, answer.json()["kind"]) == (500, "internal")
+    assert "inside" not in answer.text
+    assert [record.name for record in caplog.records] == ["forewarn.admin"]
+
+
+def test_path_with_control_characters_has_no_route(guarded: TestClient) -> None:
+    for path in ("/v1/operations%0A", "/v1/operations/x%0A", "/metrics%0A", "/%00"):
+        for headers in ({}, bearer("s3cret-of-24-characters-x7")):
+            answer = guarded.get(path, headers=headers)
+            assert (answer.status_code, answer.json()["kind"]) == (404, "not-found")
 
 
 def test_internal_error_is_logged_once_and_not_disclosed(

@@ -1,11 +1,14 @@
 """Checks of a request's head, before its body is read."""
 
+import logging
 import threading
 from collections.abc import Iterator
 from typing import Any
 
 import anyio
 import pytest
+from fastapi import APIRouter
+from starlette.responses import Response
 from starlette.types import Message
 
 from forewarn.admin import limits
@@ -121,6 +124,54 @@ def test_refused_tenant_requests_count_against_its_rate_limit(
     assert statuses == [403, 403, 403, 429, 429]
     # What it may read, it may read.
     assert shared.ask(token, "GET", "/v1/events").status_code == 200
+
+
+def test_refused_requests_of_one_token_do_not_slow_down_another(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 3)
+    reading, writing = shared.token(read_only=True), shared.token()
+    body = {"vms": ["web_0"]}
+    for path in ("/v1/reboot", "/v1/nowhere"):
+        for _ in range(5):
+            shared.ask(reading, "POST", path, json=body)
+    answer = shared.ask(reading, "POST", "/v1/reboot", json=body)
+    assert answer.status_code == 429
+    assert "too many refused requests from token tk-" in answer.json()["error"]
+    assert shared.ask(writing, "POST", "/v1/reboot", json=body).status_code == 201
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_requests_to_unknown_routes_are_rate_limited(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 3)
+    token = shared.token()
+    codes = [
+        shared.ask(token, method, "/v1/nowhere", json={}).status_code for _ in range(4)
+    ]
+    assert codes == [404] * 3 + [429]
+    # An operator has no limit.
+    for _ in range(5):
+        assert shared.client.request(method, "/v1/nowhere", json={}).status_code == 404
+
+
+def test_refusal_of_an_additional_route_is_logged_and_rate_limited(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "TENANT_ORDERS_AT_ONCE", 2)
+    router = APIRouter()
+
+    @router.get("/more")
+    async def more() -> Response:
+        raise AssertionError("only for operators")
+
+    shared = Shared(extra=[router])
+    token = shared.token()
+    with caplog.at_level(logging.WARNING, "forewarn.admin"):
+        codes = [shared.ask(token, "GET", "/v1/more").status_code for _ in range(3)]
+    assert codes == [403, 403, 429]
+    assert "this request needs an operator token" in caplog.text
 
 
 @pytest.mark.parametrize(
