@@ -122,19 +122,25 @@ class FileJournal:
             self._tidy()
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; raises DriverError if it still has an unwritten line."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def _append(self, line: bytes) -> None:
         try:
             self._file.write(line)
             self._file.flush()
         except OSError as error:
-            raise DriverError(
-                f"the simulated hypervisor's journal {self._path} cannot be written: "
-                f"{error.strerror}"
-            ) from error
+            raise self._unwritable(error) from error
         self._lines_left -= 1
+
+    def _unwritable(self, error: OSError) -> DriverError:
+        return DriverError(
+            f"the simulated hypervisor's journal {self._path} cannot be written: "
+            f"{error.strerror}"
+        )
 
     def _tidy(self) -> None:
         """Rewrite the file if more than half of its lines are out of date."""

@@ -2,7 +2,7 @@
 
 It reads the store's file itself and sends requests that change something to the service
 as values. It has its own limits, so that an attack on the API costs the VMs' endpoint no
-time, memory or open files. It ends when the service ends, even if that is killed.
+time, memory or open files. `api_start` begins it.
 """
 
 import asyncio
@@ -13,10 +13,8 @@ import json
 import logging
 import os
 import resource
-import signal
 import socket
 import sys
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -330,24 +328,9 @@ def _confine() -> None:
         Path("/proc/self/oom_score_adj").write_text(str(limits.API_OOM_SCORE), "ascii")
 
 
-def _end_with_the_service() -> None:
-    """Exit when standard input ends: the service holds the other end of the pipe.
-
-    The service keeps its end open until this process has exited, so end of file means
-    that the service was killed. A thread waits for it, since the event loop may hang.
-    It exits at once, because the next service needs the listen address.
-    """
-    os.read(0, 1)
-    os._exit(1)
-
-
 def main() -> None:
-    """Serve; the arguments are the descriptors of two sockets: listener and channel."""
-    # The service stops this process; signals to the process group are for the service.
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
+    """Serve, as `api_start` describes."""
     _confine()
-    threading.Thread(target=_end_with_the_service, daemon=True).start()
     listener, end = (socket.socket(fileno=int(each)) for each in sys.argv[1:3])
     listener.setblocking(False)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

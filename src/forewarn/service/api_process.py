@@ -51,7 +51,7 @@ from forewarn.service.options import SOCKET_PREFIX, socket_path
 
 logger = logging.getLogger("forewarn.service")
 
-_BEGIN = "from forewarn.service.api_child import main; main()"
+_BEGIN = "from forewarn.service.api_start import main; main()"
 """The program text. With `-m`, classes of the module would not match pickled ones."""
 
 
@@ -131,10 +131,12 @@ class ApiProcess(Api):
         pause = limits.API_RESTART_SECONDS_MIN
         while True:
             began = self._clock.monotonic()
-            status = await self._run()
+            code = await self._run()
+            status = f"signal {-code}" if code < 0 else f"status {code}"
             if self._is_stopping:
                 return
-            if not self._ready.done():
+            # A process that was killed, for example without free memory, starts again.
+            if not self._ready.done() and code >= 0:
                 self._ready.set_exception(
                     StartError(
                         f"the process of the operator API ended at its start ({status})",
@@ -162,8 +164,8 @@ class ApiProcess(Api):
                     )
                     await asyncio.sleep(pause)
 
-    async def _run(self) -> str:
-        """Answer one process until it ends; return its exit status as text."""
+    async def _run(self) -> int:
+        """Answer one process until it ends; return its exit status, as Popen does."""
         assert self._end is not None
         channel = self._channel = await Channel.over(self._end)
         self._answered_at = self._clock.monotonic()
@@ -186,8 +188,8 @@ class ApiProcess(Api):
         await asyncio.wait(under_way)
         return await self._reap()
 
-    async def _reap(self) -> str:
-        """Wait for the process or kill it; return its exit status as text."""
+    async def _reap(self) -> int:
+        """Wait for the process or kill it; return its exit status."""
         process, self._process = self._process, None
         assert process is not None
         assert process.stdin is not None
@@ -199,10 +201,9 @@ class ApiProcess(Api):
             return process.wait()
 
         try:
-            code = await asyncio.to_thread(wait)
+            return await asyncio.to_thread(wait)
         finally:
             process.stdin.close()
-        return f"signal {-code}" if code < 0 else f"status {code}"
 
     async def _receive(self, channel: Channel) -> None:
         while True:

@@ -135,8 +135,16 @@ async def _serve(
             _end_now(number)
         signaled.set_result(number)
 
+    def hang_up() -> None:
+        if not signaled.done():
+            signaled.set_result(signal.SIGHUP)
+
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop, number)
+    # Under nohup, the service outlives its terminal.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # A terminal that is closed sends the signal twice: the second one is ignored.
+        loop.add_signal_handler(signal.SIGHUP, hang_up)
     await service.start(fleet=fleet)
     # The objects of the fleet live as long as the service. Without `freeze`, each full
     # collection would stop a service with 100,000 VMs for a second.

@@ -11,7 +11,7 @@ import pytest
 from forewarn.drivers import journal as journals
 from forewarn.drivers import simulated
 from forewarn.drivers.journal import FileJournal
-from forewarn.drivers.port import Call, CallVm
+from forewarn.drivers.port import Call, CallVm, DriverError
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.operations import Action
@@ -153,3 +153,12 @@ def test_kill_loses_no_written_note(path: Path, acknowledged: int) -> None:
     assert numbers == list(range(numbers[0], numbers[-1] + 1))
     assert len(numbers) == min(5, numbers[-1] + 1)
     notes.close()
+
+
+def test_full_disk_is_reported_by_write_and_by_close(path: Path) -> None:
+    notes = FileJournal(path)
+    notes._file.close()
+    notes._file = Path("/dev/full").open("wb")  # noqa: SIM115 - closed below
+    for act in (lambda: notes.write("call:1", {"number": 1}), notes.close):
+        with pytest.raises(DriverError, match="cannot be written: No space left"):
+            act()
