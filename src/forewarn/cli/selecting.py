@@ -6,6 +6,7 @@ from typing import Any, cast
 from forewarn.cli import files
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import SELECTORS, Call, CommandError, Exit
+from forewarn.problems import listed
 from forewarn.verbs.model import Entry, Kind
 
 KEYS = tuple(option.key for option in SELECTORS)
@@ -22,11 +23,22 @@ def names_of_file(call: Call) -> frozenset[str] | None:
 
 
 def lines_of_file(call: Call) -> list[str]:
-    """Return the names in the file of `--file`, in its order."""
+    """Return the names in the file of `--file`, in its order.
+
+    Raises CommandError for a file without names: an empty file must not select
+    everything, or silently nothing.
+    """
     if not (file := call.text("file")):
         return []
-    text, _ = files.read_text(file)
-    return [name for line in text.splitlines() if (name := line.strip())]
+    text, shown = files.read_text(file)
+    names = [name for line in text.splitlines() if (name := line.strip())]
+    if not names:
+        raise CommandError(
+            Exit.USAGE,
+            f"{shown} has no names",
+            hint="Write one name on each line.",
+        )
+    return names
 
 
 def concerns(each: Json, names: frozenset[str] | None) -> bool:
@@ -46,14 +58,26 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def targets(call: Call, client: Client, entry: Entry) -> list[str]:
-    """Return the targets of a request: typed, from a file, and selected."""
+    """Return the targets of a request: typed and from a file, or selected.
+
+    Raises CommandError for names together with selectors. A selector narrows a list of
+    names in some programs and adds to it in others, and a mistake would be announced.
+    """
     names = [*call.texts(entry.targets.key), *lines_of_file(call)]
-    if asked := selectors(call):
-        found = _selected(call, client, entry, asked)
-        if not found:
-            said = " ".join(f"--{key} {value}" for key, value in asked.items())
-            raise CommandError(Exit.REFUSED, f"nothing to {entry.name} matches {said}")
-        names += [name for name in found if name not in set(names)]
+    asked = selectors(call)
+    if names and asked:
+        raise CommandError(
+            Exit.USAGE,
+            f"{entry.name} takes names or selectors, not both: {listed(names)} and "
+            f"{_typed(asked)}",
+            hint="Leave out the selectors, or the names and --file.",
+        )
+    if asked:
+        names = _selected(call, client, entry, asked)
+        if not names:
+            raise CommandError(
+                Exit.REFUSED, f"nothing to {entry.name} matches {_typed(asked)}"
+            )
     if not names:
         what = entry.targets.kind.value
         raise CommandError(
@@ -62,6 +86,11 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
             hint=f"Give at least one {what}, a selector such as --scope, or --file.",
         )
     return names
+
+
+def _typed(asked: Mapping[str, str]) -> str:
+    """Return selectors as they are typed."""
+    return " ".join(f"--{key} {value}" for key, value in asked.items())
 
 
 def _selected(

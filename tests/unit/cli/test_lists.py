@@ -15,6 +15,7 @@ from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.texts import printable
+from forewarn.verbs.table import VERBS
 from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.cli.conftest import Ended, Served
 
@@ -145,7 +146,6 @@ def zoned(service: Served) -> Served:
         (["redeploy", "--zone", "2", "--scope", "web"], ["web_1"]),
         (["redeploy", "--tag", "role=web"], ["web_0"]),
         (["upgrade-os", "--scope", "db"], ["db_0", "db_1"]),
-        (["redeploy", "db_0", "--tag", "role=web"], ["db_0", "web_0"]),
         (["maintain", "--zone", "2", "--impact", "freeze"], ["h2"]),
         (["maintain", "--scope", "web", "--impact", "freeze"], ["h1", "h2"]),
         (["maintain", "--host", "h1", "--impact", "freeze"], ["h1"]),
@@ -161,6 +161,25 @@ def test_selectors_name_the_targets_of_a_request(
     assert ended.status == 0, ended.err
     operations = json.loads(ended.out)["operations"]
     assert sorted(each["target"] for each in operations) == targets
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, entry in VERBS.items() if entry.targets.is_list]
+)
+def test_names_together_with_selectors_are_refused(
+    zoned: Served, forewarn: Run, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "names.txt"
+    file.write_text("h1\n")
+    needed = ["--impact", "freeze"] if name == "maintain" else []
+    for words in (["h1"], ["--file", str(file)]):
+        ended = forewarn(name, *words, *needed, "--zone", "2")
+        assert (ended.status, ended.out) == (2, "")
+        assert (
+            f"{name} takes names or selectors, not both: h1 and --zone 2" in ended.err
+        )
+        assert "hint: Leave out the selectors" in ended.err
+    assert json.loads(forewarn("operations", "--json").out) == []
 
 
 def test_restore_cancel_and_approve_accept_selectors(

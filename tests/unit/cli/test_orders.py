@@ -309,15 +309,23 @@ def test_names_are_also_read_from_a_file(
 
 
 def test_request_without_a_name_is_a_usage_error(
+    service: Served, forewarn: Run
+) -> None:
+    ended = forewarn("reboot")
+    assert ended.status == 2
+    assert "needs a name or a selector" in ended.err
+    assert "--file" in ended.err
+
+
+def test_file_without_names_is_a_usage_error(
     service: Served, forewarn: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "names.txt"
     file.write_text("\n", encoding="utf-8")
-    for words in (["reboot"], ["fail", "--file", str(file)]):
-        ended = forewarn(*words)
-        assert ended.status == 2
-        assert "needs a name or a selector" in ended.err
-        assert "--file" in ended.err
+    for words in (["fail"], ["operations"], ["fleet", "show"], ["history"]):
+        ended = forewarn(*words, "--file", str(file))
+        assert (ended.status, ended.out) == (2, "")
+        assert f"{file} has no names" in ended.err
 
 
 def test_request_runs_for_the_valid_names(service: Served, forewarn: Run) -> None:
