@@ -16,7 +16,9 @@ from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.lists import Filters, Name, Paged, check_names
 from forewarn.admin.selection import Lookups
 from forewarn.control.gateway import CallerGateway
-from forewarn.protocol.errors import ForewarnError
+from forewarn.control.transactions.work import need
+from forewarn.fleet.model import Tenant
+from forewarn.protocol.errors import ForewarnError, NotFoundError
 from forewarn.reporting import attention, explanations, sums
 from forewarn.reporting.attention import ProblemKind, Surroundings
 from forewarn.store.port import Reader
@@ -106,7 +108,7 @@ async def problems(
     return answer(await gateway.read(ask))
 
 
-@router.get("/waits", responses=documented(shapes.WaitPage, 400))
+@router.get("/waits", responses=documented(shapes.WaitPage, 400, 404))
 async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Response:
     """List the tenants whose approval is missing, the longest wait first."""
 
@@ -117,6 +119,8 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
             for wait in sums.waits(reader, events)
             if query.tenant in {"", wait.tenant}
         ]
+        if query.tenant and not found:
+            need(reader, Tenant, query.tenant)
         page, after = _page(
             found, lambda each: each.key, after=query.after, limit=query.limit
         )
@@ -130,7 +134,7 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
     return answer(await gateway.read(ask))
 
 
-@router.get("/capacity", responses=documented(shapes.CapacityPage, 400))
+@router.get("/capacity", responses=documented(shapes.CapacityPage, 400, 404))
 async def list_capacity(
     query: Annotated[CapacityQuery, Query()], gateway: Desk
 ) -> Response:
@@ -139,13 +143,18 @@ async def list_capacity(
     def ask(reader: Reader) -> dict[str, Any]:
         rooms, is_whole = sums.rooms(reader)
         found = [zone for zone in sums.zones(rooms) if query.zone in {None, zone.zone}]
+        if query.zone and not found:
+            raise NotFoundError(
+                f"there is no zone {query.zone!r}",
+                hint="Run `forewarn capacity` to list zones.",
+            )
         # The name of a zone can be empty, and an empty cursor means the beginning.
         page, after = _page(
             found, lambda each: f"={each.zone}", after=query.after, limit=query.limit
         )
         return {
             "zones": [zone.report() for zone in page],
-            "next_hosts": sums.next_hosts(reader, now=gateway.now()),
+            "next_hosts": sums.next_hosts(reader, zone=query.zone, now=gateway.now()),
             "complete": is_whole,
             "next": after,
         }

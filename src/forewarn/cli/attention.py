@@ -7,7 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
-from forewarn.cli.selecting import concerns, names_of_file, selectors
+from forewarn.cli.selecting import check_names, named, names_of_file, selectors
 from forewarn.cli.watching import watch
 
 _WAIT_COLUMNS = (
@@ -27,13 +27,13 @@ _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
 def problems(call: Call) -> int:
     """List the problems; the status is 1 if there are any."""
     asked, names = selectors(call, "vm", "rollout"), names_of_file(call)
-    kind = call.given("kind")
+    kind, client = call.given("kind"), Client.of(call)
     if call.flag("watch"):
+        check_names(call, client, names)
         state = {"state": kind["kind"]} if kind else {}
         return watch(call, PROBLEMS, {**asked, **state}, names)
-    told = Client.of(call).whole("problems", {**asked, **kind}, "problems")
-    found = [each for each in told["problems"] if concerns(each, names)]
-    told["problems"] = found
+    told = client.whole("problems", {**asked, **kind}, "problems")
+    told["problems"] = found = named(call, client, told["problems"], names)
     output.listed(
         call, told, PROBLEMS.empty, PROBLEMS.columns, map(_problem_row, found)
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from forewarn.cli import files, output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
-from forewarn.cli.selecting import names_of_file, selectors
+from forewarn.cli.selecting import check_names, names_of_file, selectors
 from forewarn.cli.tables import count, counts
 
 _SECTIONS = ("tenants", "scopes", "hosts", "vms")
@@ -42,7 +42,10 @@ def export(call: Call) -> int:
 def show(call: Call) -> int:
     """Print the current fleet."""
     names = names_of_file(call)
-    told = Client.of(call).whole("fleet", selectors(call), *_SECTIONS)
+    client = Client.of(call)
+    told = client.whole("fleet", selectors(call), *_SECTIONS)
+    in_fleet = {each["name"] for section in _SECTIONS for each in told[section]}
+    check_names(call, client, names - in_fleet if names else None)
     fleet = {
         section: [each for each in told[section] if _is_named(each, names)]
         for section in _SECTIONS

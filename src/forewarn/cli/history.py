@@ -7,7 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.client import PAGE, Client, Json
 from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import approved, first_line, total
-from forewarn.cli.selecting import KEYS, concerns, names_of_file
+from forewarn.cli.selecting import KEYS, named, names_of_file
 from forewarn.cli.times import with_offset
 from forewarn.instants import SECOND, describe_duration
 
@@ -64,10 +64,11 @@ def history(call: Call) -> int:
     if call.flag("summary"):
         return _summary(call)
     names = names_of_file(call)
-    every = Client.of(call).every(
+    client = Client.of(call)
+    every = client.every(
         "history", "entries", _asked(call, (*_TRAIL_KEYS, *_PERIOD_KEYS))
     )
-    found = [each for each in every if concerns(each, names)]
+    found = named(call, client, every, names)
     rows = (
         (
             each["at"],
@@ -120,12 +121,13 @@ def _summary(call: Call) -> int:
                 hint="Use --vm, --operation, --rollout or a selector such as --host with --summary.",
             )
     names = names_of_file(call)
-    every = Client.of(call).every(
+    client = Client.of(call)
+    every = client.every(
         "history/operations",
         "operations",
         _asked(call, (*_SUMMARY_KEYS, *_PERIOD_KEYS)),
     )
-    found = [each for each in every if concerns(each, names)]
+    found = named(call, client, every, names)
     found.sort(key=lambda each: (each["created"], each["operation"]))
     if call.flag("json"):
         output.document(found)

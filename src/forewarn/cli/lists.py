@@ -1,12 +1,13 @@
 """`operations`, `events` and `rollout`: tables for people, JSON for programs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import EVENTS, OPERATIONS, ROLLOUTS, Listing
-from forewarn.cli.selecting import concerns, names_of_file, selectors
+from forewarn.cli.selecting import check_names, named, names_of_file, selectors
 from forewarn.cli.watching import watch
 
 _ENDED_STATES = frozenset({"done", "cancelled", "failed", "removed"})
@@ -30,10 +31,28 @@ def rollouts(call: Call) -> int:
 def _list(call: Call, listing: Listing) -> int:
     names = names_of_file(call)
     if call.flag("watch"):
+        check_names(call, Client.of(call), names)
         return watch(call, listing, filters(call), names)
-    every = Client.of(call).every(listing.path, listing.path, filters(call, ended=True))
-    found = listing.sorted(each for each in every if concerns(each, names))
-    return show(call, listing, found)
+    client = Client.of(call)
+    every = client.every(listing.path, listing.path, filters(call, ended=True))
+    about = _about_rollout(client) if listing is ROLLOUTS else _itself
+    found = named(call, client, every, names, about=about)
+    return show(call, listing, listing.sorted(found))
+
+
+def _itself(each: Json) -> Json:
+    return each
+
+
+def _about_rollout(client: Client) -> Callable[[Json], Any]:
+    """Return a function that adds the operations of a rollout, since only these name its
+    hosts and VMs."""
+
+    def about(each: Json) -> Any:
+        asked = {"rollout": each["rollout"], "all": "true"}
+        return [each, *client.every("operations", "operations", asked)]
+
+    return about
 
 
 def rollout(call: Call) -> int:

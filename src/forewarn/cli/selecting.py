@@ -1,13 +1,15 @@
 """Selectors on the command line: filters of lists, and targets of requests."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 from forewarn.cli import files
-from forewarn.cli.client import Client, Json
+from forewarn.cli.client import PAGE, Client, Json, part
 from forewarn.cli.command_table import SELECTORS, Call, CommandError, Exit
 from forewarn.problems import listed
 from forewarn.verbs.model import Entry, Kind
+
+T = TypeVar("T")
 
 KEYS = tuple(option.key for option in SELECTORS)
 
@@ -39,6 +41,43 @@ def lines_of_file(call: Call) -> list[str]:
             hint="Write one name on each line.",
         )
     return names
+
+
+def named(
+    call: Call,
+    client: Client,
+    found: Iterable[T],
+    names: frozenset[str] | None,
+    *,
+    about: Callable[[T], Any] = lambda each: each,
+) -> list[T]:
+    """Return the objects of a list that have one of the names; None: all objects.
+
+    `about` returns JSON with the names of an object. Raises CommandError if a name is in
+    no object and does not exist: a selector with this name is refused too.
+    """
+    if names is None:
+        return list(found)
+    told = [(each, frozenset(_texts(about(each)))) for each in found]
+    check_names(call, client, names.difference(*(texts for _, texts in told)))
+    return [each for each, texts in told if not names.isdisjoint(texts)]
+
+
+def check_names(call: Call, client: Client, names: frozenset[str] | None) -> None:
+    """Raise CommandError for the first name of the file that does not exist."""
+    if not names:
+        return
+    sections = ("tenants", "scopes", "hosts", "vms")
+    fleet = client.whole("fleet", {"limit": PAGE}, *sections)
+    in_fleet = {each["name"] for section in sections for each in fleet[section]}
+    # The others can be IDs, or names of VMs that were deleted.
+    for name in sorted(names - in_fleet):
+        try:
+            client.get(f"explain/{part(name)}")
+        except CommandError as error:
+            if error.status is Exit.REFUSED:
+                error.message = f"{call.text('file')}: {error.message}"
+            raise
 
 
 def concerns(each: Json, names: frozenset[str] | None) -> bool:

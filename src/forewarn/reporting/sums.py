@@ -173,16 +173,29 @@ def rooms(reader: Reader) -> tuple[list[Capacity], bool]:
     return found[:HOSTS_MAX], len(found) <= HOSTS_MAX
 
 
-def next_hosts(reader: Reader, *, now: Micros) -> list[Json]:
-    """Return the needs of the next host of each rollout, as JSON."""
+def next_hosts(reader: Reader, *, zone: str | None = None, now: Micros) -> list[Json]:
+    """Return the needs of the next host of each rollout, as JSON.
+
+    With `zone`, leave out the rollouts whose next host is in another zone.
+    """
     planned = every(reader, kinds.OPERATIONS_IN_STATE, OperationState.PLANNED.value)
     first: dict[str, Operation] = {}
     for operation in islice(planned, PLANNED_MAX):
         first.setdefault(operation.request, operation)
+    in_zone = (
+        operation
+        for operation in first.values()
+        if zone in {None, _zone_of(reader, operation.host)}
+    )
     return [
-        _need(reader, operation, now=now)
-        for operation in islice(first.values(), ROLLOUTS_MAX)
+        _need(reader, operation, now=now) for operation in islice(in_zone, ROLLOUTS_MAX)
     ]
+
+
+def _zone_of(reader: Reader, host: str) -> str:
+    """Return the zone of a host; empty if it has none or was removed."""
+    room = reader.get(Capacity, host)
+    return room.zone if room else ""
 
 
 def _need(reader: Reader, operation: Operation, *, now: Micros) -> Json:
@@ -190,12 +203,11 @@ def _need(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     moves = operation.action in MOVING_ACTIONS
     waiting = rolling.waiting_host(reader, operation, vms)
     lacking = [each for each in waiting.obstacles if isinstance(each, NoCapacity)]
-    room = reader.get(Capacity, operation.host)
     return {
         "rollout": operation.request,
         "operation": operation.operation_id,
         "host": operation.host,
-        "zone": room.zone if room else "",
+        "zone": _zone_of(reader, operation.host),
         "vms": len(vms),
         "needs": len(vms) if moves else 0,
         "fits": not lacking,

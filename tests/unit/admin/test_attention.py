@@ -207,10 +207,20 @@ def test_capacity_reports_slots_and_needs_of_the_next_host(
         post(client, "fail", names=[host])
     (need,) = get(client, "capacity")["next_hosts"]
     assert need["fits"] is False
+    assert get(client, "capacity", zone="a")["next_hosts"] == [need]
+    assert get(client, "capacity", zone="b")["next_hosts"] == []
     assert {each["kind"] for each in need["blockers"]} == {"no capacity"}
     assert [each["zone"] for each in get(client, "capacity", zone="b")["zones"]] == [
         "b"
     ]
+
+
+def test_unknown_names_in_waits_and_capacity_are_refused(client: TestClient) -> None:
+    assert get(client, "waits", tenant="shop")["waits"] == []
+    error = get(client, "waits", 404, tenant="nope")["error"]
+    assert error == "there is no tenant 'nope'"
+    error = get(client, "capacity", 404, zone="nope")["error"]
+    assert error == "there is no zone 'nope'"
 
 
 def test_actionable_blockers_come_first(

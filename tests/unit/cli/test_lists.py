@@ -231,6 +231,59 @@ def test_lists_accept_all_selectors(
     assert json.loads(forewarn("rollout", "list", "--json", "--zone", "3").out) == []
 
 
+LISTS_WITH_NAMES = (
+    ["operations"],
+    ["events"],
+    ["rollout", "list"],
+    ["problems"],
+    ["fleet", "show"],
+    ["history"],
+    ["history", "--summary"],
+    ["operations", "--watch"],
+    ["problems", "--watch"],
+)
+
+
+@pytest.mark.parametrize("words", LISTS_WITH_NAMES)
+def test_unknown_name_in_a_file_is_refused(
+    service: Served, forewarn: Run, tmp_path: Path, words: list[str]
+) -> None:
+    forewarn("maintain", "h1", "h2", "--impact", "freeze")
+    file = tmp_path / "names.txt"
+    file.write_text("h1\nnope\n")
+    ended = forewarn(*words, "--file", str(file))
+    assert (ended.status, ended.out) == (4, "")
+    assert f"{file}: there is no operation" in ended.err
+    assert "'nope'" in ended.err
+
+
+@pytest.mark.parametrize("words", LISTS_WITH_NAMES[:-2])
+def test_names_in_a_file_can_be_of_any_kind(
+    service: Served, forewarn: Run, tmp_path: Path, words: list[str]
+) -> None:
+    forewarn("reboot", "same")
+    (reboot,) = json.loads(forewarn("operations", "--json").out)
+    file = tmp_path / "names.txt"
+    file.write_text(f"h1\nweb_1\nshop\ndb\nsame\n{reboot['operation']}\n")
+    ended = forewarn(*words, "--file", str(file))
+    assert (ended.status, ended.err) == (0, "")
+
+
+def test_rollouts_are_filtered_by_the_names_in_a_file(
+    service: Served, forewarn: Run, tmp_path: Path
+) -> None:
+    made = json.loads(
+        forewarn("maintain", "h1", "h2", "--impact", "freeze", "--json").out
+    )
+    file = tmp_path / "names.txt"
+    for name, found in (("h2", 1), (made["rollout"], 1), ("db_0", 1), ("same", 0)):
+        file.write_text(name)
+        ended = forewarn("rollout", "list", "--file", str(file), "--json")
+        rollouts = json.loads(ended.out)
+        assert len(rollouts) == found, name
+        assert all(set(each) >= {"rollout", "states"} for each in rollouts)
+
+
 def test_waits_and_capacity_are_printed_as_tables(
     service: Served, forewarn: Run
 ) -> None:
