@@ -128,7 +128,7 @@ def commands(block: Block) -> Iterator[list[str]]:
         lexer.whitespace_split = True
         words: list[str] = []
         for word in [*lexer, ";"]:
-            if not set(word) <= set("();<>|&"):
+            if not word or not set(word) <= set("();<>|&"):
                 words.append(word)
                 continue
             # Settings may stand before a command, and a path may lead to it.

@@ -48,7 +48,7 @@ class Reader:
         self.pool = folder / "run" / "ready"
         self.pool.parent.mkdir()
         self.pool.touch()
-        self.saved = folder / "checkpoint.json"
+        self.saved = folder / "job" / "checkpoint.json"
         listen = f"127.0.0.1:{free_port()}"
         self.words = [
             *("--config", "agent.toml", "--endpoint", endpoint),
@@ -98,7 +98,7 @@ def test_example_works_from_check_to_recovery(place: Ground, tmp_path: Path) -> 
     reader = Reader(folder, place.world.url("web_0"), settings)
     checked = reader.forewarn("check")
     assert checked.returncode == 0, checked.stdout
-    assert "ok   handler checkpoint: works" in checked.stdout
+    assert "ok   handler checkpoint: no problem found" in checked.stdout
     assert "ok   name: web_0, by the endpoint" in checked.stdout
 
     agent = reader.started()

@@ -38,7 +38,7 @@ def test_containers_are_stopped_before_the_approval_and_started_after_the_event(
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
     agent = place.agent(settings=integration_settings(program)).wait_ready()
     checked = agent.command("check")
-    assert "ok   handler containers: works" in checked.stdout
+    assert "ok   handler containers: no problem found" in checked.stdout
 
     event = place.event()
     place.wait_approved(event, "web_0")

@@ -10,7 +10,7 @@ from tests.support.recipes import integration_settings
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-IS_WELL = "ok   handler rotation: works"
+IS_WELL = "ok   handler rotation: no problem found"
 
 
 def test_server_is_drained_during_the_event(place: Ground) -> None:

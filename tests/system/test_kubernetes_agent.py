@@ -41,7 +41,7 @@ def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
         "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
     )
     agent = place.agent(settings=settings).wait_ready()
-    assert "ok   handler node: works" in agent.command("check").stdout
+    assert "ok   handler node: no problem found" in agent.command("check").stdout
 
     event = place.event()
     eventually(lambda: fake.asked("POST", "eviction"), bool, what="an eviction")

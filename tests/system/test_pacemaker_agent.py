@@ -19,7 +19,7 @@ def test_node_is_emptied_approved_and_readmitted(
     monkeypatch.setenv("PATH", cluster.environment["PATH"])
     agent = place.agent(settings=integration_settings("pacemaker")).wait_ready()
     checked = agent.command("check")
-    assert "ok   handler cluster: works" in checked.stdout, checked.stdout
+    assert "ok   handler cluster: no problem found" in checked.stdout, checked.stdout
 
     event = place.event()
     place.wait_approved(event, "web_0")

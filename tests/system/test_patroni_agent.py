@@ -26,7 +26,7 @@ def test_leader_role_moves_away_and_stays(
     ):
         settings = integration_settings("patroni", url=patroni.url)
         agent = place.agent(settings=settings).wait_ready()
-        assert "ok   handler lead: works" in agent.command("check").stdout
+        assert "ok   handler lead: no problem found" in agent.command("check").stdout
         event = place.event()
         place.wait_approved(event, "web_0")
         agent.wait_stage(event, Stage.FINISHED)

@@ -20,7 +20,7 @@ def test_a_node_is_drained_approved_and_resumed(
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     agent = place.agent(settings=integration_settings("slurm")).wait_ready()
     checked = agent.command("check")
-    assert "ok   handler node: works" in checked.stdout, checked.stdout
+    assert "ok   handler node: no problem found" in checked.stdout, checked.stdout
 
     event = place.event()
     place.wait_approved(event, "web_0")

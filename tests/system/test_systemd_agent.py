@@ -27,7 +27,7 @@ def test_units_are_stopped_before_the_approval_and_started_after_the_event(
     with ground(loop, tmp_path, fleet=fleets.fleet_text(2), python=python) as place:
         agent = place.agent(settings=integration_settings("systemd")).wait_ready()
         checked = agent.command("check")
-        assert "ok   handler units: works" in checked.stdout
+        assert "ok   handler units: no problem found" in checked.stdout
 
         event = place.event()
         place.wait_approved(event, "web_0")

@@ -10,6 +10,7 @@ STATE = Path(os.environ.get("CHECKPOINT", "/var/lib/job/checkpoint.json"))
 
 def save(event: dict[str, Any]) -> None:
     """Save the state; any exception withholds the approval."""
+    STATE.parent.mkdir(parents=True, exist_ok=True)
     written = STATE.with_suffix(".new")
     with written.open("w") as file:
         json.dump({"for": event["EventId"], "step": 42}, file)

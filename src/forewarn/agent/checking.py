@@ -89,7 +89,7 @@ def findings(
         for fault in faults:
             yield _bad(what, fault)
         if not faults:
-            yield _good(what, "works")
+            yield _good(what, "no problem found")
     if settings.lock.kind:
         yield _lock(settings, look_at_lock)
     if settings.gate.url:

@@ -22,7 +22,7 @@ from forewarn.agent.journal import sqlite
 from forewarn.agent.journal.port import JournalError
 from forewarn.agent.observability import status as telling
 from forewarn.agent.order import USUAL_FILE, Order
-from forewarn.agent.settings import describe
+from forewarn.agent.settings import AgentSettingsError, describe, load_settings
 from forewarn.agent.settings_model import Settings
 from forewarn.agent.wire.answers import HttpError
 from forewarn.clock import SystemClock
@@ -248,6 +248,8 @@ def install(order: Order, *, write: bool = False) -> int:
     # Without --config, the agent reads the default file if it exists.
     command = (*order.program, "--config", config) if order.config else order.program
     missing = config if order.config and not os.path.exists(config) else ""
+    if warning := _why_unprepared(config, is_named=bool(order.config)):
+        order.tell(f"forewarn: warning: {warning}")
     if not os.path.isdir("/run/systemd/system") and not write:
         has_openrc = os.path.exists("/sbin/openrc-run")
         if sys.platform != "linux" or has_openrc:
@@ -280,3 +282,22 @@ def install(order: Order, *, write: bool = False) -> int:
     for line in installing.SYSTEMD_NEXT:
         order.say(f"  {line}")
     return 0
+
+
+def _why_unprepared(file: str, *, is_named: bool) -> str:
+    """Return why an agent with this settings file would prepare nothing; empty: it
+    prepares, or it approves nothing.
+
+    The environment of this command does not count, since the unit does not have it.
+    """
+    if not os.path.exists(file):
+        effect = "does not start" if is_named else installing.UNPREPARED
+        return f"{told(file)} does not exist: the agent {effect}"
+    try:
+        settings = load_settings(file=file, environ={}, flags={})
+    except AgentSettingsError as error:
+        return f"the agent does not start: {told(error.message)}"
+    is_passive = settings.watch.observe or settings.watch.dry_run
+    if settings.handlers or is_passive:
+        return ""
+    return f"{told(file)} has no handler: the agent {installing.UNPREPARED}"

@@ -67,6 +67,9 @@ SYSTEMD_NEXT = (
     "systemctl status forewarn-agent",
 )
 
+UNPREPARED = "prepares nothing and approves by its default rules"
+"""The behavior of an agent without handlers."""
+
 
 def unit(command: Sequence[str], *, missing: str = "") -> str:
     """Return systemd's unit; `command` starts the agent, with absolute paths.

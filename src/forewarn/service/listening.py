@@ -25,6 +25,7 @@ from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import open_files
 from forewarn.service.options import SOCKET_PREFIX, socket_path
+from forewarn.settings.forms import flag_of
 
 ADMIN_BACKLOG = 128
 """Maximum pending connections of operators in the kernel: operators are few, and their
@@ -73,7 +74,9 @@ def refused(key: str, listen: str) -> Generator[None]:
         raise StartError(
             f"cannot listen at {listen}: {error.strerror or error}",
             hint=open_files.hint(
-                error, f"Stop the program that listens there, or change {key}."
+                error,
+                "Stop the program that listens there, or choose another address with "
+                f"{flag_of(key)} (setting {key}).",
             ),
         ) from error
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from forewarn.agent import __main__ as front
-from forewarn.agent import installing
 from forewarn.agent.core.model import Consent, Memory
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.agent.observability.server import Reply, Server
@@ -392,50 +391,6 @@ def test_running_agent_reports_that_it_only_observes(
     status, _, err = agent("approve", "E1", "--listen", address)
     assert status == 1
     assert "the agent observes only" in err
-
-
-def test_the_unit_starts_this_agent(agent: Say, tmp_path: Path) -> None:
-    if not Path("/run/systemd/system").is_dir():
-        unit = installing.unit(["/opt/a b", "--config", "/etc/%.toml"])
-        assert "ExecStart='/opt/a b' --config /etc/%%.toml\n" in unit
-    status, out, _ = agent("install")
-    assert status == 0
-    for line in ("Type=notify", "WatchdogSec=60s", "KillMode=process"):
-        assert line in out.splitlines()
-    assert "does not exist yet" not in out
-    assert f"--config {tmp_path}/agent.toml" in out
-
-
-def test_unit_for_a_missing_settings_file_has_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It may be written on another machine, or before the file; not without a word."""
-    monkeypatch.setattr(installing, "UNIT_FILE", f"{tmp_path}/agent.service")
-    missing = f"{tmp_path}/none.toml"
-    words = ("install", "--config", missing)
-    assert front.main([*words, "--write"]) == 0
-    said = capsys.readouterr().out
-    assert f"  write {missing}: without it the agent does not start\n" in said
-    unit = (tmp_path / "agent.service").read_text()
-    assert unit.startswith(
-        f"# {missing} does not exist yet, and without it the agent does not start.\n"
-    )
-    assert f"--config {missing}\n" in unit
-
-
-@pytest.mark.parametrize(
-    ("platform", "openrc", "word"),
-    [
-        ("darwin", False, "launchctl"),
-        ("win32", False, "Task Scheduler"),
-        ("linux", True, "rc-update"),
-        ("linux", False, "supervisor"),
-    ],
-)
-def test_other_systems_get_instructions(platform: str, openrc: bool, word: str) -> None:
-    told = installing.advice(platform, ["/opt/x", "--config", "y"], has_openrc=openrc)
-    assert word in told
-    assert "/opt/x" in told
 
 
 def test_help_describes_every_command(capsys: pytest.CaptureFixture[str]) -> None:

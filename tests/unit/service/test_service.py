@@ -398,8 +398,12 @@ async def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'forewarn.db'}"
     async with running(service_of()) as other:
         host, port = other.admin_address
-        with pytest.raises(StartError, match="cannot listen at"):
+        with pytest.raises(StartError, match="cannot listen at") as told:
             await service_of(store__url=url, admin__listen=f"{host}:{port}").start()
+        assert told.value.hint == (
+            "Stop the program that listens there, or choose another address with "
+            "--admin-listen (setting admin.listen)."
+        )
     async with running(service_of(store__url=url)) as service:
         assert service.health().ready
 

@@ -478,9 +478,7 @@ def test_unknown_node_is_an_error(story: Story) -> None:
         ('mode = "health"\nhealth_attribute = "ill"', "must start with #health"),
     ],
 )
-def test_invalid_attribute_setting_is_rejected(
-    story: Story, settings: str, fault: str
-) -> None:
+def test_invalid_attribute_is_rejected(story: Story, settings: str, fault: str) -> None:
     with pytest.raises(AgentSettingsError, match=fault):
         story.handler(settings)
 
