@@ -56,7 +56,7 @@ async def admit_operators(request: Request) -> None:
 async def gateway_of(request: Request) -> CallerGateway:
     """Return the gateway of the application, with the rights of the caller."""
     gateway = cast("OperatorGateway", request.app.state.gateway)
-    return gateway_for(gateway, caller_of(request))
+    return gateway_for(gateway, caller_of(request), is_gone=request.is_disconnected)
 
 
 async def actor_of(request: Request) -> protocol_actors.Actor:

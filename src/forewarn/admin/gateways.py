@@ -4,7 +4,7 @@ receivers of webhooks.
 A tenant reads only through `control.redaction.tenant_reader`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from forewarn.admin.access import Caller, Demand, judge
@@ -18,6 +18,9 @@ from forewarn.instants import Micros
 from forewarn.store.port import Reader
 
 T = TypeVar("T")
+
+IsGone = Callable[[], Awaitable[bool]]
+"""Returns whether the client of a request has left."""
 
 
 class WebhookGateway(Protocol):
@@ -36,8 +39,10 @@ class WebhookGateway(Protocol):
 class RemoteGateway(OperatorGateway, Protocol):
     """An operator gateway in another process than the plane."""
 
-    def on_behalf_of(self, caller: Caller) -> CallerGateway:
-        """Return the gateway for the requests of `caller`."""
+    def on_behalf_of(
+        self, caller: Caller, *, is_gone: IsGone | None = None
+    ) -> CallerGateway:
+        """Return the gateway for `caller`, or for one request of it with `is_gone`."""
         ...
 
 
@@ -113,13 +118,18 @@ def check_of(caller: Caller, demand: Demand) -> Check:
     return lambda work: judge(work.tx, caller, demand, now=work.now)
 
 
-def on_behalf_of(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
+def on_behalf_of(
+    gateway: OperatorGateway, caller: Caller, *, is_gone: IsGone | None = None
+) -> CallerGateway:
     """Return a gateway for `caller` that reads everything."""
-    is_remote = isinstance(gateway, RemoteGateway)
-    return gateway.on_behalf_of(caller) if is_remote else gateway
+    if not isinstance(gateway, RemoteGateway):
+        return gateway
+    return gateway.on_behalf_of(caller, is_gone=is_gone)
 
 
-def gateway_for(gateway: OperatorGateway, caller: Caller) -> CallerGateway:
-    """Return the gateway with the rights of the caller."""
-    asking = on_behalf_of(gateway, caller)
+def gateway_for(
+    gateway: OperatorGateway, caller: Caller, *, is_gone: IsGone | None = None
+) -> CallerGateway:
+    """Return the gateway with the rights of the caller, for a request with `is_gone`."""
+    asking = on_behalf_of(gateway, caller, is_gone=is_gone)
     return AuthorizedGateway(asking, caller) if caller.token_id else asking

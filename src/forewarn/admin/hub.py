@@ -348,9 +348,10 @@ class Hub:
 
     def _latest_entry(self, reader: Reader) -> str:
         """Return the key after which new entries of the history are found."""
-        since = self._gateway.now() if self._tenant else 0
-        keys = self._shown(reader).audit_keys(since, _NEVER)
-        return "" if keys is None else keys[1] or keys[0]
+        if self._tenant:
+            return tenant_reader.cursor_at(self._gateway.now())
+        keys = reader.audit_keys(0, _NEVER)
+        return "" if keys is None else keys[1]
 
     def _new_entries(self, reader: Reader) -> list[AuditEntry]:
         found = reader.select(kinds.ALL_AUDIT, after=self._after, limit=PAGE_ROWS)

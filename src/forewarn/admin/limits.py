@@ -45,6 +45,10 @@ PAGE_OBJECTS_MAX = 1_000
 SCAN_ROWS_MAX = 10_000
 """Maximum rows that one response searches: a rare match can be on a later page."""
 
+TENANT_SCAN_READS_MAX = 4_000
+"""Rows that one response of a tenant reads from the store before its search ends, also
+those that only decide what the tenant sees: a quarter of a second."""
+
 WATCHERS_MAX = 100
 """Maximum streams of operators: people and their dashboards, not a fleet of VMs. The
 streams of tenants do not count, so that no tenant can exclude operators."""
@@ -75,8 +79,8 @@ TENANT_READS_AT_ONCE = 300
 """Maximum burst of a tenant's GETs: a script that reads each VM."""
 
 TENANT_READS_PER_SECOND = 20.0
-"""Maximum rate of a tenant's GETs per second. Each takes some milliseconds, so one
-tenant cannot use more than a tenth of a processor."""
+"""Maximum rate of a tenant's GETs per second. Most take some milliseconds, a tenth of a
+processor. Long ones run one at a time (`service.limits.TENANT_READERS`)."""
 
 FAILURES_AT_ONCE = 20
 """Maximum burst of invalid tokens from one source: a script with an old token, a few

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from forewarn.admin import limits
+from forewarn.control.redaction import tenant_reader
 from forewarn.fleet.model import Host, Scope, Vm
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
@@ -215,6 +216,7 @@ def scan(
     `limit` objects, even none, and still have a next page.
     """
     found: list[R] = []
+    began = tenant_reader.rows_read(reader)
     for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
         rows = reader.select(query, value, after=after, limit=PAGE_ROWS)
         for row in rows:
@@ -227,6 +229,8 @@ def scan(
                 return found, after
         if len(rows) < PAGE_ROWS:
             return found, ""
+        if tenant_reader.rows_read(reader) - began >= limits.TENANT_SCAN_READS_MAX:
+            break
     return found, after
 
 

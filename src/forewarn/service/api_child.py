@@ -28,6 +28,7 @@ from forewarn import __version__
 from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision
+from forewarn.admin.gateways import IsGone
 from forewarn.admin.meters import Reading
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import SystemClock
@@ -193,10 +194,13 @@ class ApiGateway(ReadingGateway):
 
     service: Service
     caller: Caller = NOBODY
+    is_gone: IsGone | None = None
 
-    def on_behalf_of(self, caller: Caller) -> CallerGateway:
-        """Return the gateway for the requests of `caller`."""
-        return replace(self, caller=caller)
+    def on_behalf_of(
+        self, caller: Caller, *, is_gone: IsGone | None = None
+    ) -> CallerGateway:
+        """Return the gateway for `caller`, or for one request of it with `is_gone`."""
+        return replace(self, caller=caller, is_gone=is_gone)
 
     async def order(self, who: Who, decide: Any) -> Any:
         """Execute a request in the service; raises its error there, and BusyError."""
@@ -205,9 +209,12 @@ class ApiGateway(ReadingGateway):
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
         """Read from a consistent view of the store's file; a tenant's reads queue."""
-        if self.caller.tenant:
-            return await self.readings.read_for(self.caller.tenant, ask)
-        return await super().read(ask)
+        tenant = self.caller.tenant
+        if not tenant:
+            return await super().read(ask)
+        if self.is_gone is None:
+            return await self.readings.read_for(tenant, ask)
+        return await self.readings.read_for_request(tenant, ask, is_gone=self.is_gone)
 
     async def merge_fleet(
         self,

@@ -68,6 +68,11 @@ TENANT_READERS = 2
 """Maximum number of these threads that all tenants together can use: one page of a long
 history takes half a second, and a tenant can request many pages."""
 
+TENANT_READS_WAITING_MAX = 32
+"""Maximum requests of one tenant whose reads wait or run: each takes at most half a
+second, so the last one is served after a quarter of a minute. A client that sends one
+request after the other has one."""
+
 CHANGES_KEPT = 256
 """Maximum changes queued for one watcher; after more, it must read everything again."""
 

@@ -2,20 +2,22 @@
 
 Each tenant has one running read at a time, and all tenants together use only some of the
 threads. So a thread is always free for operators, and no tenant waits for the long
-list of another tenant.
+list of another tenant. A tenant's read does not start if its client has left, and only
+some of them wait at once.
 
 The watchers of operations follow changes: each has a bounded queue, filled in commit
 order.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from itertools import chain
 from typing import TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
+from forewarn.admin.errors import TooManyError
 from forewarn.service import limits
 from forewarn.store.port import Reader, Store
 from forewarn.store.snapshot import SnapshotStore
@@ -32,6 +34,8 @@ class Readings:
         self._threads = threads
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
         """The lock of each tenant, kept while a read of the tenant runs or waits."""
+        self._asked: Counter[str] = Counter()
+        """Number of reads of each tenant that wait or run, for requests."""
         self._for_tenants = asyncio.Semaphore(limits.TENANT_READERS)
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
@@ -45,6 +49,41 @@ class Readings:
         turn = self._turns.setdefault(tenant, asyncio.Lock())
         async with turn, self._for_tenants:
             return await self.read(ask)
+
+    async def read_for_request(
+        self,
+        tenant: str,
+        ask: Callable[[Reader], T],
+        *,
+        is_gone: Callable[[], Awaitable[bool]],
+    ) -> T:
+        """Return the result of `read_for`; raises TooManyError if many reads wait.
+
+        It also raises TooManyError, without a read, if `is_gone` finds that the client
+        has left.
+        """
+        if self._asked[tenant] >= limits.TENANT_READS_WAITING_MAX:
+            raise TooManyError(
+                f"{limits.TENANT_READS_WAITING_MAX} requests of tenant {tenant} wait "
+                "already, which is the maximum",
+                hint="Wait for their responses before you send more requests.",
+                retry_seconds=limits.ADMIN_RETRY_SECONDS,
+            )
+        self._asked[tenant] += 1
+        try:
+            # This call makes the server look for the client's end, which the second
+            # call then finds.
+            await is_gone()
+            turn = self._turns.setdefault(tenant, asyncio.Lock())
+            async with turn, self._for_tenants:
+                if await is_gone():
+                    raise TooManyError(
+                        "the client has left", retry_seconds=limits.ADMIN_RETRY_SECONDS
+                    )
+                return await self.read(ask)
+        finally:
+            self._asked[tenant] -= 1
+            self._asked += Counter()
 
 
 class Watchers:

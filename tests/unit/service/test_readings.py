@@ -7,6 +7,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
+import pytest
+
+from forewarn.admin.errors import TooManyError
 from forewarn.service import limits
 from forewarn.service.readings import Readings
 from forewarn.store.port import Reader
@@ -62,3 +65,63 @@ async def test_operators_do_not_wait_for_tenants() -> None:
     assert set(store.most.values()) == {1}, "one question of each at a time"
     assert store.most_of_all == limits.TENANT_READERS
     assert not readings._turns, "idle tenants are forgotten"
+
+
+async def stays() -> bool:
+    return False
+
+
+@in_loop
+async def test_read_of_a_client_that_has_left_does_not_start() -> None:
+    store = Slow()
+    has_left = False
+    started: list[str] = []
+
+    async def is_gone() -> bool:
+        return has_left
+
+    with ThreadPoolExecutor(limits.READERS) as threads:
+        readings = Readings(store=cast("Any", store), threads=threads)
+        running = asyncio.create_task(
+            readings.read_for_request("shop", store.question("shop"), is_gone=stays)
+        )
+        await until(lambda: store.under_way["shop"] == 1)
+        waiting = asyncio.create_task(
+            readings.read_for_request(
+                "shop", lambda _reader: started.append("left"), is_gone=is_gone
+            )
+        )
+        await asyncio.sleep(0)
+        has_left = True
+        store.gate.set()
+        assert await running == "shop"
+        with pytest.raises(TooManyError):
+            await waiting
+    assert not started
+
+
+@in_loop
+async def test_requests_of_a_tenant_beyond_the_maximum_are_refused_at_once() -> None:
+    store = Slow()
+    with ThreadPoolExecutor(limits.READERS) as threads:
+        readings = Readings(store=cast("Any", store), threads=threads)
+        asking: list[asyncio.Task[Any]] = [
+            asyncio.create_task(
+                readings.read_for_request("shop", store.question("shop"), is_gone=stays)
+            )
+            for _ in range(limits.TENANT_READS_WAITING_MAX)
+        ]
+        await until(lambda: store.under_way["shop"] == 1)
+        with pytest.raises(TooManyError) as refused:
+            await readings.read_for_request(
+                "shop", lambda _reader: "late", is_gone=stays
+            )
+        assert refused.value.retry_seconds == limits.ADMIN_RETRY_SECONDS
+        # Neither another tenant nor the tenant's own streams are refused.
+        store.gate.set()
+        assert await readings.read_for_request(
+            "bank", lambda _reader: "bank", is_gone=stays
+        )
+        assert await readings.read_for("shop", lambda _reader: "stream")
+        await asyncio.gather(*asking)
+    assert not readings._asked

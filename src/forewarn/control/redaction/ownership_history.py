@@ -38,6 +38,8 @@ class Past:
         self._reader = reader
         self._tenant = tenant
         self._tenures: dict[str, list[tuple[Micros, str]]] = {}
+        self._owners: dict[str, str] = {}
+        """The current tenant of each scope; empty: the scope was removed."""
         self._lives: dict[str, list[Span]] = {}
 
     @cached_property
@@ -58,8 +60,14 @@ class Past:
         for until, tenant in self._tenures[scope]:
             if at < until:
                 return tenant == self._tenant
-        now = self._reader.get(Scope, scope)
-        return now is not None and now.tenant == self._tenant
+        return self.owner_of(scope) == self._tenant
+
+    def owner_of(self, scope: str) -> str:
+        """Return the current tenant of a scope; empty if the scope was removed."""
+        if scope not in self._owners:
+            now = self._reader.get(Scope, scope)
+            self._owners[scope] = now.tenant if now is not None else ""
+        return self._owners[scope]
 
     def had_vm(self, vm: str) -> bool:
         """Return whether a VM of this name belongs or belonged to the tenant."""

@@ -47,6 +47,10 @@ _SHARED: Mapping[str, type[kinds.Record]] = {
 }
 """Kinds of subjects that a tenant sees if it sees the record."""
 
+_DECIDING = ("tenant:", "scope:", "vm:", "event:")
+"""Kinds of subjects that show an entry to their tenant, those first that need the
+fewest reads."""
+
 INSTANT_DIGITS = 17
 """Digits at the start of the ID of a history entry: its time, for sorting."""
 
@@ -60,9 +64,11 @@ class TenantFilter:
         self.tenant = tenant
         self.past = ownership_history.Past(reader, tenant)
         self.aliases = aliases_of(reader, tenant)
-        self._tenants: dict[str, str] = {}
         self._cuts: dict[str, Any] = {}
         """Filtered operations and requests, by ID."""
+        self._owned: dict[str, bool] = {}
+        """Whether a shared subject concerns the tenant. Most entries of the history
+        name the same few operations, requests and events."""
         self._see: dict[type, Callable[[Any], Any]] = {
             Tenant: self._tenant,
             Scope: self._scope,
@@ -102,10 +108,7 @@ class TenantFilter:
 
     def is_own_scope(self, name: str) -> bool:
         """Return whether a scope belongs to the tenant now."""
-        if name not in self._tenants:
-            scope = self._reader.get(Scope, name)
-            self._tenants[name] = scope.tenant if scope else ""
-        return self._tenants[name] == self.tenant
+        return self.past.owner_of(name) == self.tenant
 
     def _is_own_vm(self, name: str) -> bool:
         vm = self._reader.get(Vm, name)
@@ -126,12 +129,26 @@ class TenantFilter:
             case "tenant":
                 return name == self.tenant
             case _:
-                shared = _SHARED.get(kind)
-                return shared is not None and self._has(shared, name)
+                if subject not in self._owned:
+                    self._owned[subject] = self._owns(kind, name)
+                return self._owned[subject]
 
-    def _has(self, kind: type[kinds.Record], key: str) -> bool:
-        record = self._reader.get(kind, key)
+    def _owns(self, kind: str, key: str) -> bool:
+        """Return whether a shared subject concerns the tenant."""
+        shared = _SHARED.get(kind)
+        record = None if shared is None else self._reader.get(shared, key)
+        if isinstance(record, Request):
+            return self._owns_request(record)
         return record is not None and self.of(record) is not None
+
+    def _owns_request(self, request: Request) -> bool:
+        """Return whether a request concerns the tenant: its first operation decides."""
+        return request.actor.is_of(self.tenant) or any(
+            self.of(each) is not None
+            for each in every(
+                self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
+            )
+        )
 
     # Records
 
@@ -191,6 +208,8 @@ class TenantFilter:
     def _cut(self, operation: Operation) -> Operation | None:
         events = list(every(self._reader, kinds.EVENTS_OF_OPERATION, operation.key))
         own = [event for event in events if event.tenant == self.tenant]
+        for event in events:
+            self._owned[f"event:{event.event_id}"] = event.tenant == self.tenant
         # The events know the owner of a past operation; the scope can have a new owner.
         told = {event.scope: event.tenant for event in events}
         scopes = tuple(
@@ -218,6 +237,7 @@ class TenantFilter:
         )
         if not own and not moves:
             return None
+        self._owned[f"request:{operation.request}"] = True
         vms = {move.vm for move in moves} | named
         by = operation.cancelled_by
         is_ours = by is not None and by.is_of(self.tenant)
@@ -287,17 +307,21 @@ class TenantFilter:
 
     def _line(self, entry: AuditEntry) -> AuditEntry | None:
         is_ours = entry.actor.is_of(self.tenant)
+        is_held = entry.kind is AuditKind.OPERATION_HELD
+        if is_held and f"tenant:{self.tenant}" not in entry.subjects:
+            # None of the reasons that the tenant may see has changed.
+            return None
+        # An entry about shared objects only can be a step of another tenant.
+        if not is_ours and not any(
+            self.is_own_subject(each, entry.at)
+            for kind in _DECIDING
+            for each in entry.subjects
+            if each.startswith(kind)
+        ):
+            return None
         subjects = tuple(
             each for each in entry.subjects if self.is_own_subject(each, entry.at)
         )
-        about = {each.partition(":")[0] for each in subjects}
-        # An entry about shared objects only can be a step of another tenant.
-        if not about & {"vm", "scope", "tenant", "event"} and not is_ours:
-            return None
-        is_held = entry.kind is AuditKind.OPERATION_HELD
-        if is_held and f"tenant:{self.tenant}" not in subjects:
-            # None of the reasons that the tenant may see has changed.
-            return None
         at = cut_to_second(entry.at)
         digest = self.aliases.of_entry(entry.entry_id)
         return replace(

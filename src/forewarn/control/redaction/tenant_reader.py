@@ -81,15 +81,78 @@ def real_id(reader: Reader, name: str) -> str:
     return name
 
 
+def rows_read(reader: Reader) -> int:
+    """Return how many rows a tenant reader has read, also those that it does not show.
+
+    0 for another reader, which shows each row that it reads.
+    """
+    return reader.rows_read if isinstance(reader, TenantReader) else 0
+
+
+def cursor_at(at: Micros) -> str:
+    """Return the cursor of a tenant after which the entries since a time follow."""
+    return f"{at:0{INSTANT_DIGITS}d}"
+
+
+class _Metered:
+    """A reader that counts the rows that it returns."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.rows = 0
+
+    def get(self, kind: type[R], key: str) -> R | None:
+        self.rows += 1
+        return self._reader.get(kind, key)
+
+    def select(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        after: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        found = self._reader.select(query, value, after=after, limit=limit)
+        self.rows += 1 + len(found)
+        return found
+
+    def ranked(
+        self,
+        ranking: Ranking[R],
+        value: str,
+        *,
+        limit: int = PAGE_ROWS,
+        lowest: bool = False,
+    ) -> list[R]:
+        found = self._reader.ranked(ranking, value, limit=limit, lowest=lowest)
+        self.rows += 1 + len(found)
+        return found
+
+    def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
+        return self._reader.due(over, until, limit=limit)
+
+    def earliest(self, over: Range[R]) -> Micros | None:
+        return self._reader.earliest(over)
+
+    def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
+        return self._reader.audit_keys(first, end)
+
+
 class TenantReader:
     """A store reader for one tenant, for one read."""
 
     def __init__(self, reader: Reader, tenant: str) -> None:
         """Show the part of `reader` that `tenant` may see."""
-        self._reader = reader
+        self._reader = _Metered(reader)
         self.tenant = tenant
-        self._share = TenantFilter(reader, tenant)
+        self._share = TenantFilter(self._reader, tenant)
         self._parts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+
+    @property
+    def rows_read(self) -> int:
+        """Return how many rows were read, also those that the tenant does not see."""
+        return self._reader.rows
 
     # The port
 
@@ -132,9 +195,27 @@ class TenantReader:
         del over
 
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
-        """Return bounds in the form of the IDs that a tenant sees."""
-        del end
-        return f"{first:0{INSTANT_DIGITS}d}", ""
+        """Return bounds in the form of the IDs that a tenant sees, cut to the second.
+
+        The second bound is empty if the clock was set back: then an entry of the period
+        can follow one after it.
+        """
+        last = min(cut_to_second(end - 1) + SECOND, END_OF_TIME)
+        exact = self._reader.audit_keys(cut_to_second(first), last)
+        if exact is None:
+            return None
+        return cursor_at(first), cursor_at(last) if self._is_last(
+            exact[1], last
+        ) else ""
+
+    def _is_last(self, key: str, at: Micros) -> bool:
+        """Return whether all entries since a time follow the entry with this key."""
+        later = self._reader.audit_keys(at, END_OF_TIME)
+        if later is None:
+            return True
+        # The bound sorts before the first of them; few other keys are between the two.
+        rows = self._rows(kinds.ALL_AUDIT, "", later[0], MERGED_ROWS)
+        return next(row.key for row in rows if row.at >= at) > key
 
     def ranked(
         self,
