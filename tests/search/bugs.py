@@ -11,6 +11,7 @@ from forewarn.protocol.blockers import (
     Blocker,
     FaultDomainDown,
     MigrationUnderWay,
+    SharedHost,
     VmBusy,
 )
 from forewarn.protocol.operations import Action
@@ -93,6 +94,12 @@ class TwoMigrations(_Unguarded):
             # Both of them are in one fault domain, which the guard lets pass.
             return super().blocked(vms, ops, down, slot)
         return Model.blocked(self, vms, ops, down, slot)
+
+
+class Together(_Unguarded):
+    """Maintenance of a host takes down all fault domains that a hypervisor put there."""
+
+    unseen = SharedHost
 
 
 class TwoHands(_Unguarded):
@@ -279,6 +286,7 @@ PLANTED = (
     _planted(FailureHeld, worlds.CRASHES, "S12"),
     _planted(SilenceHolds, worlds.CRASHES, "L3"),
     _planted(TwoMigrations, NEIGHBOURS, "S1b"),
+    _planted(Together, worlds.PUT_TOGETHER, "S1"),
     _planted(TwoHands, worlds.CRASHES, "S11"),
     _planted(CalledTwice, worlds.CRASHES, "S11"),
     _planted(DestinationStays, worlds.MIGRATIONS, "S10"),

@@ -145,7 +145,8 @@ class Search:
         try:
             with _untraced():
                 self._explore()
-                self._all_end()
+                if not self.model.setting.needs_operator:
+                    self._all_end()
         except _FoundError as error:
             report.found = error.found
         report.seconds = clock.monotonic() - begun

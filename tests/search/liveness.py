@@ -3,10 +3,10 @@
 L1, that everything ends, is a property of the whole graph; `explore` has it.
 """
 
-from forewarn.protocol.operations import MOVING_ACTIONS
+from forewarn.protocol.operations import MOVING_ACTIONS, TargetKind
 from tests.search.invariants import BrokenError, unsteady
 from tests.search.model import Model
-from tests.search.state import ANNOUNCED, READY, Op, State, bits
+from tests.search.state import ANNOUNCED, GONE, READY, Op, State, bits
 from tests.search.steps import Step
 
 
@@ -63,7 +63,26 @@ class Liveness:
 
     def _is_clear(self, state: State, slot: int, op: Op) -> bool:
         """Tell whether every VM of its scopes is steady, and its hosts are up."""
+        if self._takes_domains_together(state, slot, op):
+            return False
         members = 0
         for scope in bits(self.model.scopes(op.vms)):
             members |= self.model.members[scope]
         return not any(True for _ in unsteady(state, slot, members))
+
+    def _takes_domains_together(self, state: State, slot: int, op: Op) -> bool:
+        """Tell whether maintenance would affect two fault domains on its host (6.3)."""
+        here = self.model.slots[slot]
+        if not here.routine or here.kind is not TargetKind.HOST:
+            return False
+        return any(
+            len(
+                {
+                    self.model.domain_of[vm]
+                    for vm in bits(self.model.members[scope])
+                    if state.vms[vm].how != GONE and state.vms[vm].host == here.target
+                }
+            )
+            > 1
+            for scope in bits(self.model.scopes(op.vms))
+        )

@@ -87,6 +87,8 @@ class Setting:
     clock_step: int = 0
     """Ticks by which the wall clock is set forward, and back again, while the service
     runs and while it is down; 0: never."""
+    needs_operator: bool = False
+    """Whether operations may wait until an operator acts, so that L1 does not hold."""
     hosts_fail: tuple[int, ...] = ()
     vms_fail: tuple[int, ...] = ()
     orders: tuple[int, ...] = ()

@@ -162,6 +162,26 @@ CLOCKS = ordered(
     reboot(0),
 )
 
+PUT_TOGETHER = ordered(
+    Setting(
+        name="a host where a hypervisor put two fault domains",
+        scopes=PAIR,
+        vms=(
+            VmPlan(name="v0", host=0, scope=0, fault_domain=0),
+            VmPlan(name="v1", host=0, scope=0, fault_domain=1),
+            VmPlan(name="v2", host=1, scope=1, fault_domain=0),
+        ),
+        listening=3,
+        driver_fails=True,
+        needs_operator=True,
+        hosts_fail=(1,),
+    ),
+    freeze(0),
+    freeze(0, impact=Action.LIVE_MIGRATE),
+    freeze(1),
+)
+"""Only a live migration may start there. It separates the fault domains."""
+
 WORLDS = (
     CRASHES,
     FAILURES,
@@ -172,6 +192,10 @@ WORLDS = (
     LATE_HOLDS,
     CLOCKS,
 )
+
+SEARCHED = (*WORLDS, PUT_TOGETHER)
+"""All worlds whose states are searched. The service refuses the maintenance that begins
+the last one, so that only the others are compared with the service."""
 
 BIG = ordered(
     replace(

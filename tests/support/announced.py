@@ -1,10 +1,12 @@
-"""What a rollout may announce beside what is under way in its scopes."""
+"""What fault domains allow: which maintenance may start, and what a rollout announces."""
 
 from forewarn.fleet.model import VmState
 from forewarn.protocol.operations import (
     STARTED_STATES,
     WAITING_STATES,
+    Action,
     OperationState,
+    TargetKind,
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from tests.support.moments import Moment
@@ -41,3 +43,23 @@ def _domains_in_use(moment: Moment, scope: str, *, besides: str) -> set[int]:
         for vm in moment.members(scope)
         if vm.state is VmState.DOWN or set(vm.started) - {besides}
     }
+
+
+def s1c_no_domains_together(moment: Moment) -> None:
+    """6.3: no maintenance of a host that has two fault domains of a scope starts.
+
+    All VMs on the host count, even those that came after the announcement.
+    """
+    for operation in moment.started():
+        if (
+            not operation.routine
+            or operation.target_kind is not TargetKind.HOST
+            or operation.action is Action.LIVE_MIGRATE
+        ):
+            continue
+        there: dict[str, set[int]] = {}
+        for vm in moment.mirror.live_vms:
+            if vm.host == operation.host:
+                there.setdefault(vm.scope, set()).add(vm.fault_domain)
+        for scope, domains in there.items():
+            assert len(domains) == 1, (operation, scope, domains)

@@ -215,6 +215,30 @@ class MigrationUnderWay(Blocker, kind="migration"):
 
 
 @frozen_dataclass
+class DomainMember:
+    """A VM of one fault domain."""
+
+    vm: str
+    fault_domain: int
+
+
+@frozen_dataclass
+class SharedHost(Blocker, kind="shared host"):
+    """A host has VMs of several fault domains of a scope (6.3).
+
+    Its maintenance would affect them together. forewarn places no VM so; a hypervisor or
+    an operator's program did.
+    """
+
+    host: str
+    scope: str
+    vms: tuple[DomainMember, ...]
+    """One VM of each fault domain, at most `NAMED_MAX`."""
+    more: int = 0
+    """Number of fault domains that are not named."""
+
+
+@frozen_dataclass
 class VmBusy(Blocker, kind="vm busy"):
     """The driver works on one of the VMs for another operation."""
 
@@ -358,6 +382,7 @@ AnyBlocker = Union[
     BatchWaits,
     FaultDomainDown,
     MigrationUnderWay,
+    SharedHost,
     VmBusy,
     VmDown,
     NoCapacity,
@@ -388,13 +413,21 @@ class HinderedError(RefusedError):
 
 GUARD_KINDS = frozenset(
     kind.kind
-    for kind in (FaultDomainDown, MigrationUnderWay, VmBusy, VmDown, NoCapacity, More)
+    for kind in (
+        FaultDomainDown,
+        MigrationUnderWay,
+        SharedHost,
+        VmBusy,
+        VmDown,
+        NoCapacity,
+        More,
+    )
 )
 """Kinds that can hold a Ready operation and be stored with it."""
 
 
 TURN_KINDS = frozenset(
-    kind.kind for kind in (ScopeInUse, ScopeReserved, HostInUse, NoCapacity)
+    kind.kind for kind in (ScopeInUse, ScopeReserved, SharedHost, HostInUse, NoCapacity)
 )
 """Kinds that can keep a Planned host waiting and be stored with it."""
 

@@ -22,6 +22,7 @@ from forewarn.protocol.blockers import (
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
+    SharedHost,
     StillDown,
     VmBusy,
     VmDown,
@@ -156,6 +157,9 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
             return Waiting(
                 what=Wait.OWN_GUARD if mine else Wait.GUARD,
             )
+        case SharedHost():
+            # The VM does not learn that another VM of its scope is on its host.
+            return Waiting(what=Wait.GUARD)
         case NoCapacity():
             return Waiting(what=Wait.ROOM)
         case VmBusy() | DriverRetry():

@@ -170,6 +170,11 @@ _ENTRIES = (
                 "them can be",
                 sentences=("none of these … hosts can be emptied: …",),
             ),
+            Refusal(
+                when="a single host has two fault domains of a scope, and the impact is "
+                "not live-migrate",
+                sentences=("host … cannot be maintained this way",),
+            ),
             _HOST_DOWN,
             _HOST_IN_USE,
             _EXPECTS_VM,

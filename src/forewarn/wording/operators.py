@@ -32,6 +32,7 @@ from forewarn.protocol.blockers import (
     OutcomeUnknown,
     ScopeInUse,
     ScopeReserved,
+    SharedHost,
     StillDown,
     Trouble,
     Unfit,
@@ -91,18 +92,8 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
                 f"{blocker.target} (scope {blocker.scope}), which was requested together "
                 "with this one"
             )
-        case FaultDomainDown():
-            named = [_cause(each) for each in blocker.causes]
-            named += [f"{blocker.more} more"] if blocker.more else []
-            return (
-                f"scope {blocker.scope} has fault domain {blocker.fault_domain} down "
-                f"because {' and '.join(named)}"
-            )
-        case MigrationUnderWay():
-            return (
-                f"scope {blocker.scope} has a live migration under way "
-                f"({blocker.operation}), and only one at a time is allowed"
-            )
+        case FaultDomainDown() | MigrationUnderWay() | SharedHost():
+            return _guard(blocker)
         case VmBusy():
             return f"VM {blocker.vm} is busy: operation {blocker.operation} is running on it"
         case VmDown():
@@ -126,6 +117,34 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
 def reasons(blockers: Iterable[AnyBlocker]) -> list[str]:
     """Return the reasons in their order."""
     return [reason(each) for each in blockers]
+
+
+def _guard(blocker: FaultDomainDown | MigrationUnderWay | SharedHost) -> str:
+    match blocker:
+        case FaultDomainDown():
+            named = [_cause(each) for each in blocker.causes]
+            named += [f"{blocker.more} more"] if blocker.more else []
+            return (
+                f"scope {blocker.scope} has fault domain {blocker.fault_domain} down "
+                f"because {' and '.join(named)}"
+            )
+        case MigrationUnderWay():
+            return (
+                f"scope {blocker.scope} has a live migration under way "
+                f"({blocker.operation}), and only one at a time is allowed"
+            )
+        case SharedHost():
+            return shared_host(blocker)
+
+
+def shared_host(found: SharedHost) -> str:
+    """Return that a host has several fault domains of a scope, with a VM of each."""
+    domains = [f"{each.fault_domain} (VM {each.vm})" for each in found.vms]
+    domains += [f"{found.more} more"] if found.more else []
+    return (
+        f"host {found.host} has fault domains {' and '.join(domains)} of scope "
+        f"{found.scope}, and maintenance of the host would affect them together"
+    )
 
 
 def _under_way(

@@ -74,6 +74,21 @@ SENTENCES = [
         ),
     ),
     (
+        blockers.SharedHost(
+            host="h1",
+            scope="web",
+            vms=(
+                blockers.DomainMember(vm="a", fault_domain=0),
+                blockers.DomainMember(vm="b", fault_domain=3),
+            ),
+            more=2,
+        ),
+        (
+            "host h1 has fault domains 0 (VM a) and 3 (VM b) and 2 more of scope web, and "
+            "maintenance of the host would affect them together"
+        ),
+    ),
+    (
         blockers.VmBusy(vm="a", operation="op-1"),
         "VM a is busy: operation op-1 is running on it",
     ),

@@ -58,6 +58,14 @@ SAID: list[tuple[AnyBlocker, str]] = [
         "the platform holds it for now",
     ),
     (
+        blockers.SharedHost(
+            host="h1",
+            scope="web",
+            vms=(blockers.DomainMember(vm="web_0", fault_domain=0),),
+        ),
+        "the platform holds it for now",
+    ),
+    (
         blockers.VmBusy(vm="web_0", operation="op-1"),
         "VM web_0 is busy: operation op-1 is running on it",
     ),

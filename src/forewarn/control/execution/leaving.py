@@ -86,6 +86,8 @@ def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
             )
     work.free([vm.scope], [vm.name])
     work.free_room(host.name)
+    # A rollout can wait for the host that it left.
+    work.free_host(old_host)
     if vm.moving_to not in {"", host.name}:
         # The VM moved to another host than the one that reserved capacity for it.
         work.free_host(vm.moving_to)
@@ -132,7 +134,7 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
     )
     view_assignment.drop_empty_views(work, vm.scope)
     work.free([vm.scope])
-    work.free_room()
+    work.free_room(vm.host)
 
 
 def leave_all(work: Work, vm: Vm, *, besides: str = "", note: AnyNote) -> None:

@@ -335,6 +335,9 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
         ),
     )
     work.free({current.scope, stored.scope}, [stored.name])
+    if current.fault_domain != stored.fault_domain or current.scope != stored.scope:
+        # A rollout can wait until the host has one fault domain of each scope.
+        work.free_host(stored.host)
     if (current.scope, current.tenant) != (stored.scope, stored.tenant):
         downtime.change_scope(work, stored)
     _seat(work, stored, after)
@@ -358,6 +361,7 @@ def _remove_vm(work: Work, before: Vm) -> None:
     work.forget_guest(before.name)
     downtime.vanish(work, before.name)
     work.free([before.scope])
+    work.free_host(before.host)
     current = _current(work, Vm, before.name)
     work.rooms.change_vm(current, None)
     work.tx.remove(current)

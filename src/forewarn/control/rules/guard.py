@@ -6,15 +6,18 @@ caller holds the safety rows of all affected scopes, in the transaction that mak
 Started durable. Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from forewarn.fleet.model import Vm
 from forewarn.protocol.blockers import (
     NAMED_MAX,
     AnyBlocker,
     Cause,
+    DomainMember,
     FaultDomainDown,
     MigrationUnderWay,
+    SharedHost,
 )
 from forewarn.protocol.operations import Action, Operation
 
@@ -57,6 +60,38 @@ def guard(
                 for migration in sorted(migrations)
             ]
     return tuple(blockers)
+
+
+def shared_hosts(operation: Operation, vms: Iterable[Vm]) -> tuple[SharedHost, ...]:
+    """Return the scopes of which the operation would take down several fault domains.
+
+    `vms` are its VMs. A live migration is not held: its VMs move one after the other, and
+    it separates the fault domains.
+    """
+    if not operation.routine or operation.action is Action.LIVE_MIGRATE:
+        return ()
+    return shares(operation.host, vms)
+
+
+def shares(host: str, vms: Iterable[Vm]) -> tuple[SharedHost, ...]:
+    """Return the scopes of which a host with these VMs has several fault domains."""
+    members: dict[str, dict[int, str]] = {}
+    for vm in vms:
+        domains = members.setdefault(vm.scope, {})
+        domains[vm.fault_domain] = min(domains.get(vm.fault_domain, vm.name), vm.name)
+    return tuple(
+        SharedHost(
+            host=host,
+            scope=scope,
+            vms=tuple(
+                DomainMember(vm=domains[each], fault_domain=each)
+                for each in sorted(domains)[:NAMED_MAX]
+            ),
+            more=max(0, len(domains) - NAMED_MAX),
+        )
+        for scope, domains in sorted(members.items())
+        if len(domains) > 1
+    )
 
 
 def _others(operation: Operation, unsteady: Sequence[Unsteady]) -> list[Unsteady]:

@@ -7,7 +7,7 @@ for the decision. This module only reads.
 from collections.abc import Iterable, Mapping, Sequence
 
 from forewarn.control.rules import consent, destinations, rolling
-from forewarn.control.rules.guard import Unsteady, guard
+from forewarn.control.rules.guard import Unsteady, guard, shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import (
@@ -31,6 +31,7 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
     Request,
+    TargetKind,
     Verb,
 )
 from forewarn.store import kinds
@@ -121,7 +122,10 @@ def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...
         return ()
     vms = [vm for name in operation.vms if (vm := reader.get(Vm, name)) is not None]
     own = _domains_of(vms)
-    blockers = guard(
+    blockers: tuple[AnyBlocker, ...] = shared_hosts(
+        operation, _affected(reader, operation, vms)
+    )
+    blockers += guard(
         operation,
         own=own,
         unsteady=_unsteady(reader, operation, own) if operation.routine else {},
@@ -130,6 +134,17 @@ def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...
     if operation.action in MOVING_ACTIONS:
         blockers += destinations.find_places(reader, operation).blockers
     return blockers
+
+
+def _affected(reader: Reader, operation: Operation, vms: list[Vm]) -> Iterable[Vm]:
+    """Return the VMs that the operation affects.
+
+    A VM that came to a host after the announcement is not in the operation, but the
+    maintenance of the host affects it.
+    """
+    if operation.target_kind is not TargetKind.HOST:
+        return vms
+    return every(reader, kinds.VMS_ON_HOST, operation.host)
 
 
 def own_domains(reader: Reader, operation: Operation) -> dict[str, frozenset[int]]:

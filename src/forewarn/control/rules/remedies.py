@@ -19,6 +19,7 @@ from forewarn.protocol.blockers import (
     NoticeRuns,
     OutcomeUnknown,
     ScopeInUse,
+    SharedHost,
     StillDown,
     VmDown,
 )
@@ -43,7 +44,7 @@ _ORDER = tuple(Remedy)
 def remedy_of(blocker: AnyBlocker) -> Remedy:
     """Return the party that can resolve the blocker."""
     match blocker:
-        case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity():
+        case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity() | SharedHost():
             return Remedy.OPERATOR
         case FaultDomainDown():
             # A cause without an operation is a VM that went down outside of operations.

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.control.rules import destinations, waits
+from forewarn.control.rules.guard import shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.blockers import (
     AnyBlocker,
@@ -20,6 +21,7 @@ from forewarn.protocol.blockers import (
     NotItsTurn,
     ScopeInUse,
     ScopeReserved,
+    SharedHost,
 )
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
@@ -41,7 +43,8 @@ class Waiting:
     domains: Mapping[str, frozenset[int]]
     """Fault domains of the VMs on it, by scope."""
     obstacles: tuple[AnyBlocker, ...] = ()
-    """Blockers other than scopes: the host is in use, or its VMs have no destination."""
+    """Blockers other than scopes: the host is in use, it has two fault domains of a scope,
+    or its VMs have no destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +126,7 @@ def waiting_host(reader: Reader, operation: Operation, vms: Sequence[Vm]) -> Wai
     domains: dict[str, frozenset[int]] = {}
     for vm in vms:
         domains[vm.scope] = domains.get(vm.scope, frozenset()) | {vm.fault_domain}
-    obstacles = _at_the_host(reader, operation)
+    obstacles = _at_the_host(reader, operation) or shared_hosts(operation, vms)
     if not obstacles and operation.action in MOVING_ACTIONS:
         obstacles = destinations.find_places(
             reader, replace(operation, moves=tuple(Move(vm=vm.name) for vm in vms))
@@ -177,7 +180,7 @@ def names_for(
     match blocker:
         case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
             names = waits.TURNS.names(scope, waiting.domains[scope])
-        case HostInUse(host=host):
+        case HostInUse(host=host) | SharedHost(host=host):
             names = (waits.for_host(host),)
         case _:
             names = (waits.TURN_ROOM,)

@@ -12,6 +12,7 @@ from forewarn.protocol.blockers import (
     AnyBlocker,
     FaultDomainDown,
     MigrationUnderWay,
+    SharedHost,
     VmBusy,
     VmDown,
 )
@@ -81,6 +82,9 @@ def names_for(
             return STARTS.names(scope, own[scope])
         case MigrationUnderWay(scope=scope):
             return (for_migration(scope),)
+        case SharedHost(vms=vms):
+            # A VM that leaves the host may free the operation.
+            return tuple(for_vm(each.vm) for each in vms)
         case VmBusy(vm=vm) | VmDown(vm=vm):
             return (for_vm(vm),)
         case _:

@@ -12,6 +12,7 @@ from typing import TypeVar
 from forewarn.control.requests import admission, rollouts
 from forewarn.control.requests.admission import MAINTENANCE, Change, Draft
 from forewarn.control.rules import destinations
+from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.rules.remedies import way_out
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import (
@@ -313,6 +314,7 @@ def maintain(
         is_timed=wishes.not_before is not None,
     )
     if is_single:
+        _check_domains_apart(draft)
         admission.admit(work, request, [draft])
         return request
     if action in MOVING_ACTIONS:
@@ -321,6 +323,21 @@ def maintain(
     rollouts.plan(work, request, hosts, pattern)
     rollouts.go_on(work, request.request_id)
     return request
+
+
+def _check_domains_apart(draft: admission.Draft) -> None:
+    """Refuse maintenance that would affect two fault domains of a scope together (6.3).
+
+    It could not start after its notice. A host of a longer list waits unannounced instead.
+    """
+    if blockers := shared_hosts(draft.operation, draft.vms):
+        host = draft.operation.host
+        raise HinderedError(
+            f"host {host} cannot be maintained this way",
+            because=blockers,
+            hint=f"Run `forewarn maintain {host} --impact live-migrate`, which moves its "
+            "VMs one after the other, or redeploy one of the VMs.",
+        )
 
 
 def predict_failure(

@@ -1,0 +1,149 @@
+"""A hypervisor put a VM on a host of another fault domain of its scope."""
+
+import pytest
+
+from forewarn.control.execution import leaving
+from forewarn.control.execution.calls import current_moves
+from forewarn.control.requests import failures, verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR
+from forewarn.protocol.blockers import DomainMember, HinderedError, SharedHost
+from forewarn.protocol.operations import (
+    STARTED_STATES,
+    Action,
+    Operation,
+    OperationState,
+)
+from forewarn.store.memory import MemoryStore
+from forewarn.wording.operators import refusal
+from tests.support.worlds import World
+
+FLEET = """
+scope = [{ name = "web", tenant = "shop", kind = "availability-set" }]
+tenant = [{ name = "shop" }]
+host = [{ name = "h1" }, { name = "h2" }, { name = "h3" }]
+vm = [
+  { name = "web_0", host = "h1", scope = "web", fault_domain = 0 },
+  { name = "web_1", host = "h2", scope = "web", fault_domain = 1 },
+]
+"""
+SHARED = SharedHost(
+    host="h2",
+    scope="web",
+    vms=(
+        DomainMember(vm="web_0", fault_domain=0),
+        DomainMember(vm="web_1", fault_domain=1),
+    ),
+)
+AT_ONCE = sorted(
+    {Action.FREEZE, Action.REBOOT, Action.REDEPLOY}, key=lambda each: each.value
+)
+
+
+@pytest.fixture
+def world() -> World:
+    store = MemoryStore()
+    return World(store=lambda: store, driver=SimulatedDriver(), fleet=FLEET)
+
+
+def move(world: World, vm: str, host: str) -> None:
+    """Move a VM as an observation does, which no rule can refuse."""
+    world.order(lambda work: leaving.move_vm(work, work.vm(vm), work.host(host)))
+
+
+def maintain(world: World, action: Action, *hosts: str) -> None:
+    world.order(lambda work: verbs.maintain(work, list(hosts), action, OrderOptions()))
+
+
+def of_host(world: World, host: str) -> Operation:
+    [found] = [each for each in world.operations() if each.target == host]
+    return found
+
+
+@pytest.mark.clause("6.3")
+@pytest.mark.parametrize("action", AT_ONCE)
+def test_maintenance_of_a_host_with_two_fault_domains_is_refused(
+    world: World, action: Action
+) -> None:
+    move(world, "web_0", "h2")
+    with pytest.raises(HinderedError) as caught:
+        maintain(world, action, "h2")
+    assert refusal(caught.value) == (
+        "host h2 cannot be maintained this way; host h2 has fault domains 0 (VM web_0) and "
+        "1 (VM web_1) of scope web, and maintenance of the host would affect them together"
+    )
+    assert caught.value.because == (SHARED,)
+    assert world.operations() == []
+
+
+@pytest.mark.clause("6.3")
+@pytest.mark.parametrize("action", AT_ONCE)
+def test_vm_that_arrives_after_the_announcement_holds_the_maintenance(
+    world: World, action: Action
+) -> None:
+    maintain(world, action, "h2")
+    move(world, "web_0", "h2")
+    world.advance("16m")
+    held = of_host(world, "h2")
+    assert held.state is OperationState.READY
+    assert held.held_by == (SHARED,)
+    move(world, "web_0", "h1")
+    world.settle()
+    assert of_host(world, "h2").state is OperationState.IMPACTING
+
+
+@pytest.mark.clause("6.3")
+@pytest.mark.parametrize("action", AT_ONCE)
+def test_rollout_announces_a_host_after_its_fault_domains_are_apart(
+    world: World, action: Action
+) -> None:
+    move(world, "web_0", "h2")
+    maintain(world, action, "h2", "h1")
+    world.settle()
+    waiting = of_host(world, "h2")
+    assert waiting.state is OperationState.PLANNED
+    assert waiting.held_by == (SHARED,)
+    assert world.live_events() == []
+    assert of_host(world, "h1").state is not OperationState.PLANNED
+    world.advance("20m")
+    move(world, "web_0", "h1")
+    world.settle()
+    assert of_host(world, "h2").state is OperationState.ANNOUNCED
+
+
+@pytest.mark.clause("6.3")
+def test_live_migration_separates_the_fault_domains_one_vm_after_the_other(
+    world: World,
+) -> None:
+    move(world, "web_0", "h2")
+    maintain(world, Action.LIVE_MIGRATE, "h2")
+    running: set[frozenset[str]] = set()
+    for _ in range(240):
+        world.advance("10s")
+        current = of_host(world, "h2")
+        if current.state is OperationState.IMPACTING:
+            running.add(frozenset(each.vm for each in current_moves(current)))
+    assert running <= {frozenset({"web_0"}), frozenset({"web_1"})}
+    assert of_host(world, "h2").state is OperationState.DONE
+    hosts = {world.stored_vm(each).host for each in ("web_0", "web_1")}
+    assert hosts == {"h1", "h3"}
+
+
+@pytest.mark.clause("6.3", "5.4")
+def test_predicted_failure_moves_the_fault_domains_in_turn(world: World) -> None:
+    move(world, "web_0", "h2")
+    world.order(lambda work: verbs.predict_failure(work, ["h2"], HOUR, OrderOptions()))
+    for _ in range(300):
+        world.advance("30s")
+        started = [each for each in world.operations() if each.state in STARTED_STATES]
+        assert len(started) <= 1
+    assert {each.state for each in world.operations()} == {OperationState.DONE}
+
+
+@pytest.mark.clause("5.5")
+def test_failure_of_a_host_with_two_fault_domains_is_announced(world: World) -> None:
+    move(world, "web_0", "h2")
+    world.order(lambda work: failures.fail_host(work, "h2"))
+    [event] = world.live_events()
+    assert [each.vm for each in event.resources] == ["web_0", "web_1"]
