@@ -9,6 +9,7 @@ that does not read, pipelined requests, and connections per source and in total.
 import asyncio
 import contextlib
 import logging
+import re
 import socket
 import ssl
 from collections import deque
@@ -21,56 +22,21 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 
 from forewarn.admin.access import UNIX_PEER, UnixPeer
-from forewarn.admin.error_responses import problem
-from forewarn.admin.errors import Kind
 from forewarn.admin.head import PATIENCE
+from forewarn.admin.throttle import source_of
 from forewarn.metadata import limits as metadata_limits
-from forewarn.metadata.identity import normal_address
-from forewarn.service import limits, listening
+from forewarn.service import admin_refusals as refusals
+from forewarn.service import listening
 from forewarn.service.admin_door import Door
 from forewarn.service.tls import Certificate
 
 logger = logging.getLogger("forewarn.admin")
 
-TIMED_OUT = 408
-HEAD_TOO_LARGE = 431
+_VERSIONS = frozenset({"1.0", "1.1"})
+"""The versions that can be sent on a connection without an upgrade."""
 
 
-def _refusal(status: int, phrase: str, kind: Kind, error: str, hint: str) -> bytes:
-    """Return a complete response, built once, so that rejecting is cheap."""
-    body = bytes(problem(kind, error, hint=hint).body)
-    is_busy = kind is Kind.UNAVAILABLE
-    lines = (
-        f"HTTP/1.1 {status} {phrase}",
-        "content-type: application/json",
-        f"content-length: {len(body)}",
-        "connection: close",
-        *((f"retry-after: {limits.ADMIN_RETRY_SECONDS}",) if is_busy else ()),
-    )
-    return "\r\n".join((*lines, "", "")).encode("ascii") + body
-
-
-_MALFORMED = _refusal(
-    400, "Bad Request", Kind.BAD_REQUEST, "the data is not an HTTP request", ""
-)
-_LARGE_HEAD = _refusal(
-    HEAD_TOO_LARGE,
-    "Request Header Fields Too Large",
-    Kind.BAD_REQUEST,
-    f"the head of a request can have at most {metadata_limits.HEAD_BYTES_MAX} bytes and "
-    f"{metadata_limits.HEADERS_MAX} headers",
-    "",
-)
-_LATE = _refusal(
-    TIMED_OUT, "Request Timeout", Kind.BAD_REQUEST, "the request arrived too slowly", ""
-)
-_CROWDED = _refusal(
-    503,
-    "Service Unavailable",
-    Kind.UNAVAILABLE,
-    "too many connections are open",
-    "Close unused connections, or try again later.",
-)
+_AUTHORITY_END = re.compile(rb"[/?#]")
 
 
 def _unix_peer(transport: asyncio.Transport) -> UnixPeer | None:
@@ -139,7 +105,7 @@ class BoundedHttp(HttpToolsProtocol):
         peer = transport.get_extra_info("peername")
         is_ip = isinstance(peer, tuple)
         self._unix_peer = None if is_ip else _unix_peer(transport)
-        self._source = normal_address(str(cast("Any", peer)[0])) if is_ip else ""
+        self._source = source_of(str(cast("Any", peer)[0])) if is_ip else ""
         if self._unix_peer is not None:
             # Count each user of the machine as a separate source.
             self._source = self._unix_peer.name
@@ -151,7 +117,7 @@ class BoundedHttp(HttpToolsProtocol):
                 # No response can be sent, since the handshake itself is rejected.
                 transport.abort()
                 return
-            transport.write(_CROWDED)
+            transport.write(refusals.CROWDED)
             self._linger()
             return
         self._is_admitted = True
@@ -295,17 +261,17 @@ class BoundedHttp(HttpToolsProtocol):
             cast("httptools.HttpRequestParser", self.parser).feed_data(data)
         except httptools.HttpParserUpgrade:
             # No other protocol is supported.
-            self._refuse(_MALFORMED)
+            self._refuse(refusals.MALFORMED)
             return
         except httptools.HttpParserError:
-            self._refuse(self._refusal or _MALFORMED)
+            self._refuse(self._refusal or refusals.MALFORMED)
             return
         if self.is_ending:
             return
         if self._in_head and was_in_head:
             self._head_bytes += len(data)
             if self._head_bytes > metadata_limits.HEAD_BYTES_MAX:
-                self._refuse(_LARGE_HEAD)
+                self._refuse(refusals.LARGE_HEAD)
                 return
         self._watch()
 
@@ -350,19 +316,42 @@ class BoundedHttp(HttpToolsProtocol):
             self._head_counted > metadata_limits.HEAD_BYTES_MAX
             or self._headers_count > metadata_limits.HEADERS_MAX
         ):
-            self._refusal = _LARGE_HEAD
+            self._refusal = refusals.LARGE_HEAD
             raise _RefusedError
 
     def on_headers_complete(self) -> None:
         """Start the request, which can get its response before the body has arrived."""
         if len(self.pipeline) >= metadata_limits.PIPELINE_MAX:
-            self._refusal = _CROWDED
+            self._refusal = refusals.CROWDED
             raise _RefusedError
-        self._in_head, self._in_body, self._has_cycle = False, True, True
+        parser = cast("httptools.HttpRequestParser", self.parser)
+        if parser.get_http_version() not in _VERSIONS:
+            self._refusal = refusals.VERSION
+            raise _RefusedError
+        self._set_host()
         super().on_headers_complete()
+        self._in_head, self._in_body, self._has_cycle = False, True, True
         soft = cast("Any", _SoftTransport(self, self.transport))
         self.cycle.transport = soft
         self._cycles.append(self.cycle)
+
+    def _set_host(self) -> None:
+        """Refuse two Host headers, and replace one by the authority of the target.
+
+        RFC 9112, section 3.2: the authority counts if both are present. An absolute
+        target can have no path.
+        """
+        if sum(name == b"host" for name, _ in self.headers) > 1:
+            self._refusal = refusals.TWO_HOSTS
+            raise _RefusedError
+        scheme, _, rest = self.url.partition(b"://")
+        if scheme.isalpha():
+            authority = _AUTHORITY_END.split(rest, maxsplit=1)[0]
+            path = rest[len(authority) :]
+            self.url = path if path.startswith(b"/") else b"/" + path
+            others = [each for each in self.headers if each[0] != b"host"]
+            # The list is a part of the scope already.
+            self.headers[:] = [(b"host", authority), *others]
 
     def on_message_complete(self) -> None:
         """Record that the request is complete."""
@@ -479,7 +468,7 @@ class BoundedHttp(HttpToolsProtocol):
             # The service, not the client, delays the rest of the body.
             self._arm("body", self.door.bounds.body_seconds)
         else:
-            self._refuse(_LATE)
+            self._refuse(refusals.LATE)
 
 
 class _RefusedError(Exception):

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncGenerator
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from forewarn.metadata import limits as metadata_limits
 from forewarn.metadata.limits import Limits
@@ -43,8 +43,10 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextlib.asynccontextmanager
-async def serving(bounds: Limits = QUICK) -> AsyncGenerator[AdminServer]:
-    server = AdminServer(app, grace_seconds=1, bounds=bounds)
+async def serving(
+    bounds: Limits = QUICK, served: ASGIApp = app
+) -> AsyncGenerator[AdminServer]:
+    server = AdminServer(served, grace_seconds=1, bounds=bounds)
     await server.start("127.0.0.1:0")
     try:
         yield server
@@ -242,9 +244,48 @@ async def test_invalid_http_is_refused_without_a_log_line(
             b"\x16\x03\x01\x02\x00",
             b"hello\r\n\r\n",
             b"GET / HTTP/9\r\n\r\n",
+            b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
         ):
             assert b"400" in await (await Client.of(server)).said(data)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("version", ["0.9", "2.0"])
+@in_loop
+async def test_other_http_versions_are_refused(version: str) -> None:
+    async with serving() as server:
+        asked = f"GET / HTTP/{version}\r\nHost: x\r\n\r\n".encode()
+        assert (await (await Client.of(server)).said(asked)).startswith(b"HTTP/1.1 505")
+
+
+@in_loop
+async def test_two_host_headers_are_refused() -> None:
+    async with serving() as server:
+        asked = b"GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n"
+        text = await (await Client.of(server)).said(asked)
+        assert text.startswith(b"HTTP/1.1 400")
+        assert b"more than one Host header" in text
+
+
+@pytest.mark.parametrize("host", ["Host: 127.0.0.1\r\n", ""])
+@pytest.mark.parametrize(
+    "target", ["http://evil.example:80/x", "http://evil.example:80?x"]
+)
+@in_loop
+async def test_authority_of_the_target_replaces_the_host(
+    target: str, host: str
+) -> None:
+    seen: list[tuple[bytes, bytes]] = []
+
+    async def noting(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend(scope["headers"])
+        await app(scope, receive, send)
+
+    async with serving(served=noting) as server:
+        client = await Client.of(server)
+        asked = f"GET {target} HTTP/1.1\r\n{host}Connection: close\r\n\r\n"
+        assert b"200" in await client.said(asked.encode())
+    assert seen == [(b"host", b"evil.example:80"), (b"connection", b"close")]
 
 
 @in_loop
