@@ -1,7 +1,7 @@
 """Callers, and the rights that each route needs.
 
-`DEMANDS` is the complete table. A route without an entry is only for operators with write
-access, and a test fails until the route has one.
+`DEMANDS` has all routes of this package: a test fails for a route without an entry.
+`context` has the rights for other routes.
 """
 
 import enum
@@ -141,6 +141,13 @@ DEMANDS: dict[str, Demand] = {
 }
 """The right that each route needs, by method and path."""
 
+PAGES = frozenset({"/", "/docs", "/openapi.json"})
+"""Paths that need no token, with a limit for each source."""
+
+OPEN_PATHS = PAGES | {"/healthz", "/readyz"}
+"""Paths that need no token. Health has no limit: the probes of a load balancer come from
+the address that its clients have."""
+
 TOPIC_DEMANDS: Mapping[str, Demand] = {
     "hosts": Demand.OPERATOR_READS,
     "operations": Demand.TENANT_READS,
@@ -161,8 +168,11 @@ _PATTERNS = {
 def demand_of(method: str, path: str) -> Demand | None:
     """Return the right that a request needs, or None for an unknown route.
 
-    Routes that another program adds (`admit_operators`) are not in the table.
+    Routes that another program adds (`admit_operators`) are not in the table. A tenant's
+    token at a path that needs none counts as one that reads.
     """
+    if method == "GET" and path in OPEN_PATHS:
+        return Demand.TENANT_READS
     asked = f"{method} {path}"
     found = DEMANDS.get(asked)
     if found is not None or not path.startswith("/v1/"):

@@ -48,9 +48,9 @@ def content_of(model: type[BaseModel]) -> dict[str, Any]:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def add_schemas(document: dict[str, Any]) -> None:
-    """Add the models of all responses that /openapi.json names."""
-    schemas = document["components"]["schemas"]
+def with_schemas(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a description with the models of all responses that it names."""
+    schemas = dict(document["components"]["schemas"])
     paths = json.dumps(document["paths"])
     named: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         (model, "serialization")
@@ -59,7 +59,8 @@ def add_schemas(document: dict[str, Any]) -> None:
     ]
     _, found = models_json_schema(named, ref_template=_SCHEMAS + "{model}")
     schemas.update(found.get("$defs", {}))
-    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    components = {**document["components"], "schemas": dict(sorted(schemas.items()))}
+    return {**document, "components": components}
 
 
 ANY_ERROR: Documented = {
@@ -93,14 +94,40 @@ class SafeJsonResponse(JSONResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, or 304 if the caller has it already."""
         if scope.get("method") == "GET" and self.status_code == HTTPStatus.OK:
-            tag = f'"{hashlib.sha256(self.body).hexdigest()[:ETAG_DIGITS]}"'
-            headers = {"ETag": tag}
+            tag = _tag_of(self.body)
             if tag in _known_tags(scope):
-                same = Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
-                await same(scope, receive, send)
+                await _same(tag)(scope, receive, send)
                 return
-            self.headers.update(headers)
+            self.headers["ETag"] = tag
         await super().__call__(scope, receive, send)
+
+
+class FixedResponse:
+    """A response that is always the same: rendered once, with an ETag.
+
+    Anybody can request it, so a request must cost no more than a refusal. All
+    connections share its bytes.
+    """
+
+    def __init__(self, response: Response) -> None:
+        """Answer with `response`, whose status is 200."""
+        tag = _tag_of(response.body)
+        response.headers["ETag"] = tag
+        self._tag = tag
+        self._response = response
+        self._same = _same(tag)
+
+    def to(self, scope: Scope) -> Response:
+        """Return the response, or 304 if the caller has it already."""
+        return self._same if self._tag in _known_tags(scope) else self._response
+
+
+def _tag_of(body: bytes | memoryview) -> str:
+    return f'"{hashlib.sha256(body).hexdigest()[:ETAG_DIGITS]}"'
+
+
+def _same(tag: str) -> Response:
+    return Response(status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": tag})
 
 
 def _known_tags(scope: Scope) -> set[str]:

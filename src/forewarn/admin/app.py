@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from importlib import resources
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.security import HTTPBearer
 from fastapi.telemetry import TelemetryConfig
-from starlette.responses import HTMLResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from forewarn.admin import (
     attention,
@@ -26,7 +27,7 @@ from forewarn.admin import (
     watch,
     webhooks,
 )
-from forewarn.admin.answers import add_schemas
+from forewarn.admin.answers import FixedResponse, with_schemas
 from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.head import Head, Unread
@@ -65,11 +66,14 @@ _PARTS = (orders, lists, attention, history, fleet, watch, credentials)
 class _Described(FastAPI):
     """An application that adds the schemas of responses to /openapi.json."""
 
+    _described: dict[str, Any] | None = None
+
     def openapi(self) -> dict[str, Any]:
         """Return the description of the API, created once."""
-        if self.openapi_schema is None:
-            add_schemas(super().openapi())
-        return super().openapi()
+        if self._described is None:
+            # Stored when it is complete, so that the next request repeats a failure.
+            self._described = with_schemas(super().openapi())
+        return self._described
 
 
 def create_app(
@@ -98,6 +102,8 @@ def create_app(
         title=title,
         version=version,
         description=_ABOUT,
+        # `_Fixed` has this route.
+        openapi_url=None,
         # The framework's pages load scripts from other servers.
         docs_url=None,
         redoc_url=None,
@@ -134,8 +140,10 @@ def create_app(
     if collect is not None:
         admitted = Depends(context.admission(""))
         app.include_router(metrics.router(collect), dependencies=[admitted, bearer])
-    app.add_api_route("/", page, include_in_schema=False)
-    app.add_api_route("/docs", page, include_in_schema=False)
+    fixed = _Fixed(app)
+    app.add_route("/", fixed.page, include_in_schema=False)
+    app.add_route("/docs", fixed.page, include_in_schema=False)
+    app.add_route("/openapi.json", fixed.description, include_in_schema=False)
     return app
 
 
@@ -156,7 +164,26 @@ def _guard(
         app.add_middleware(metrics.Responses, counts=answered)
 
 
-async def page() -> Response:
-    """Return the page that explains this API, from /openapi.json."""
-    text = resources.files(__package__ or "").joinpath("page.html").read_text("utf-8")
-    return HTMLResponse(text, headers={"Content-Security-Policy": _PAGE_POLICY})
+class _Fixed:
+    """The responses that are the same for everybody, each created on first use."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self._app = app
+
+    async def page(self, request: Request) -> Response:
+        """Return the page that explains this API, from /openapi.json."""
+        return self._page.to(request.scope)
+
+    async def description(self, request: Request) -> Response:
+        """Return /openapi.json."""
+        return self._description.to(request.scope)
+
+    @cached_property
+    def _page(self) -> FixedResponse:
+        file = resources.files(__package__ or "").joinpath("page.html")
+        headers = {"Content-Security-Policy": _PAGE_POLICY}
+        return FixedResponse(HTMLResponse(file.read_text("utf-8"), headers=headers))
+
+    @cached_property
+    def _description(self) -> FixedResponse:
+        return FixedResponse(JSONResponse(self._app.openapi()))

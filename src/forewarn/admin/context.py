@@ -1,6 +1,6 @@
 """Dependencies of each route: its admission, the gateway and the caller.
 
-The functions are asynchronous so that the framework does not use another thread for
+The dependencies are asynchronous so that the framework does not use another thread for
 each request.
 """
 
@@ -30,9 +30,9 @@ def caller_of(request: Request) -> Caller:
 def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
     """Return the dependency that admits requests to the routes of a router.
 
-    `head.Head` checks the same from the path. This checks the matched route, so a route
-    without an entry in the table is closed, however its path is written. `prefix` is
-    the router's prefix, which its routes do not contain.
+    `head.Head` checks the same from the path. This checks the matched route, however
+    its path is written. A route without an entry in the table is only for operators
+    with write access. `prefix` is the router's prefix, which its routes do not contain.
     """
 
     async def admit(request: Request) -> None:

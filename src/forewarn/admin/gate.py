@@ -25,6 +25,8 @@ from forewarn.admin import limits
 from forewarn.admin.access import (
     CALLER,
     NOBODY,
+    OPEN_PATHS,
+    PAGES,
     UNIX_PEER,
     Caller,
     UnixPeer,
@@ -44,9 +46,6 @@ from forewarn.store.records import Token
 
 logger = logging.getLogger("forewarn.admin")
 
-
-OPEN_PATHS = frozenset({"/", "/docs", "/healthz", "/readyz", "/openapi.json"})
-"""Paths that need no token."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 """Characters that no name in a path has."""
@@ -70,6 +69,10 @@ class Gate:
         self._tokens = tokens
         self._uses: dict[str, asyncio.Task[None]] = {}
         """The tasks that store the last use of a token, by its ID."""
+        self._anonymous_turn = asyncio.Lock()
+        """Held by one request without a token at a time, for one step of the loop."""
+        self._doubtful_turn = asyncio.Lock()
+        """Held while an unknown token of an exhausted source is checked."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -113,6 +116,8 @@ class Gate:
             )
         try:
             caller = await self._caller(scope, headers)
+            if caller is NOBODY and scope["path"] in PAGES:
+                self._throttle.read_page(source_of(peer_of(scope)))
             scope[CALLER] = replace(caller, peer=peer_of(scope))
         except ForewarnError as error:
             if isinstance(error, UnauthorizedError | TooManyError):
@@ -139,29 +144,43 @@ class Gate:
                 return _of_peer(peer, is_open=is_open)
             if self._tokens is None:
                 return Caller(name=NAMELESS, is_authenticated=False)
+            await self._wait_for_turn()
             if is_open:
                 return NOBODY
             raise unauthorized()
         text, source = _bearer(headers), source_of(peer_of(scope))
-        self._throttle.check(source, text)
+        gateway = cast("OperatorGateway", scope["app"].state.gateway)
+        if self._throttle.is_known(text) or not self._throttle.is_exhausted(source):
+            caller = await self._identify(gateway, text)
+        else:
+            # Invalid tokens must not keep the readers of the store busy.
+            async with self._doubtful_turn:
+                caller = await self._identify(gateway, text)
+        if caller is not None:
+            self._throttle.succeeded(text)
+            return caller
+        self._throttle.failed(source, text)
+        if is_open:
+            return NOBODY
+        raise unauthorized()
+
+    async def _identify(self, gateway: OperatorGateway, text: str) -> Caller | None:
+        """Return the holder of a token; None: it is invalid."""
         if tokens.looks_like_one(text):
-            gateway = cast("OperatorGateway", scope["app"].state.gateway)
             now = gateway.now()
             token = await gateway.read(
                 lambda reader: tokens.judge(reader, text, now=now)
             )
             if token is not None and not self._is_anothers(token):
                 self._note_use(gateway, token, now=now)
-                self._throttle.succeeded(text)
                 return Caller.of_token(token)
         name = self._tokens.name_of(text) if self._tokens else None
-        if name is not None:
-            self._throttle.succeeded(text)
-            return Caller(name=name)
-        self._throttle.failed(source, text)
-        if is_open:
-            return NOBODY
-        raise unauthorized()
+        return None if name is None else Caller(name=name)
+
+    async def _wait_for_turn(self) -> None:
+        """Let the event loop serve others before each request without a token."""
+        async with self._anonymous_turn:
+            await asyncio.sleep(0)
 
     def _note_use(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
         """Store the use of a token, if an hour has passed since the last stored use.

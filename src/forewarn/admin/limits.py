@@ -87,8 +87,16 @@ FAILURES_AT_ONCE = 20
 times."""
 
 FAILURE_SECONDS = 5.0
-"""Seconds between two invalid tokens of one source that are checked, after the
-burst."""
+"""Seconds between two invalid tokens of one source that get 401 instead of 429, after
+the burst."""
+
+PAGES_AT_ONCE = 60
+"""Maximum burst of requests for the page and its description from one source, without a
+token: a page load has two."""
+
+PAGE_SECONDS = 0.2
+"""Seconds between two of these requests, after the burst. The description has 140 KB, so
+one source gets at most 0.7 MB a second."""
 
 SOURCES_MAX = 10_000
 """Maximum sources whose failures are remembered, some 200 bytes each; the oldest are

@@ -1,12 +1,12 @@
 """Limits of rates: failed authentication by source, and requests by tenant.
 
-A token that was valid before is always checked, so no source can lock out a known
-caller, even behind the same proxy. Invalid tokens of a source use up its bucket. Then
-the source gets 429 without a read of the store.
+Every token is checked, so no source can lock out a valid token, even behind the same
+proxy. Invalid tokens of a source use up its bucket. Then its invalid tokens get 429, and
+its tokens are checked one after the other, except those that were valid before.
 
 Each bucket is stored as the time at which it will be full again, as in
-`metadata.ratelimit`. `Throttle` charges only a failure, even if the bucket is empty. The
-number of sources is limited, since a client can have many addresses.
+`metadata.ratelimit`. The number of sources is limited, since a client can have many
+addresses.
 
 The records of a request stay in the store for the retention time, so a caller without a
 limit could fill the disk. A tenant that continues after a refusal is charged for that
@@ -28,62 +28,96 @@ logger = logging.getLogger("forewarn.admin")
 
 
 def source_of(peer: str) -> str:
-    """Return the key by which failures are counted: an IPv4 address, or an IPv6
-    network.
+    """Return the key by which connections and failures are counted: an IPv4 address, or
+    an IPv6 network.
 
-    The owner of one IPv6 address usually has the whole /64.
+    The owner of one IPv6 address usually has the whole /64. Of a loopback address, only
+    this machine is the owner.
     """
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:
         # The process at a Unix socket: `pid 7, uid 1000`.
         return peer.rpartition(", ")[2]
-    if isinstance(address, ipaddress.IPv4Address):
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
         return str(address)
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return str(ipaddress.ip_network((address, 64), strict=False))
 
 
-class Throttle:
-    """Counts failed authentications by source, and remembers valid tokens."""
+class _Sources:
+    """The buckets of sources; each begins full."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        """Use `monotonic` as the time in seconds."""
+    def __init__(
+        self, monotonic: Callable[[], float], *, at_once: int, seconds: float
+    ) -> None:
+        """Allow a burst of `at_once`, then one each `seconds`."""
         self._monotonic = monotonic
+        self._seconds = seconds
+        self._longest = (at_once - 1) * seconds
+        """Seconds until full at which one is left."""
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        """The time at which each source's bucket will be full again; the oldest failure
-        first."""
-        self._known: OrderedDict[bytes, None] = OrderedDict()
-        """Digests of valid tokens."""
+        """The time at which each bucket will be full again; the oldest charge first."""
 
-    def check(self, source: str, token: str) -> None:
-        """Raise TooManyError for a source with too many failures.
-
-        A token that was valid before passes.
-        """
-        if _digest(token) in self._known:
-            return
+    def wait_of(self, source: str) -> int:
+        """Return the seconds until a source has one left; 0 if it has one now."""
         now = self._monotonic()
         used = self._full_at.get(source, now) - now
-        # Seconds until full at which one attempt is left.
-        longest = (limits.FAILURES_AT_ONCE - 1) * limits.FAILURE_SECONDS
-        if used > longest:
-            raise TooManyError(
-                "too many invalid tokens from this address",
-                hint=f"Wait, and send a valid token: one attempt in "
-                f"{limits.FAILURE_SECONDS:g} seconds is checked.",
-                retry_seconds=max(1, math.ceil(used - longest)),
-            )
+        return max(0, math.ceil(used - self._longest))
 
-    def failed(self, source: str, token: str) -> None:
-        """Count an invalid token."""
-        self._known.pop(_digest(token), None)
+    def charge(self, source: str) -> None:
+        """Take one of a source, even if it has none left."""
         now = self._monotonic()
-        full_at = max(now, self._full_at.pop(source, now)) + limits.FAILURE_SECONDS
+        full_at = max(now, self._full_at.pop(source, now)) + self._seconds
         self._full_at[source] = full_at
         while len(self._full_at) > limits.SOURCES_MAX:
             self._full_at.popitem(last=False)
+
+
+class Throttle:
+    """Counts failed authentications and requests without a token by source, and
+    remembers valid tokens."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        """Use `monotonic` as the time in seconds."""
+        self._failures = _Sources(
+            monotonic, at_once=limits.FAILURES_AT_ONCE, seconds=limits.FAILURE_SECONDS
+        )
+        self._pages = _Sources(
+            monotonic, at_once=limits.PAGES_AT_ONCE, seconds=limits.PAGE_SECONDS
+        )
+        self._known: OrderedDict[bytes, None] = OrderedDict()
+        """Digests of valid tokens."""
+
+    def is_known(self, token: str) -> bool:
+        """Return whether a token was valid before."""
+        return _digest(token) in self._known
+
+    def is_exhausted(self, source: str) -> bool:
+        """Return whether a source has sent too many invalid tokens."""
+        return self._failures.wait_of(source) > 0
+
+    def failed(self, source: str, token: str) -> None:
+        """Count an invalid token; raises TooManyError for a source with too many."""
+        self._known.pop(_digest(token), None)
+        if wait := self._failures.wait_of(source):
+            raise TooManyError(
+                "too many invalid tokens from this address",
+                hint="Send a valid token, or wait.",
+                retry_seconds=wait,
+            )
+        self._failures.charge(source)
+
+    def read_page(self, source: str) -> None:
+        """Count a request without a token for a page; raises TooManyError."""
+        if wait := self._pages.wait_of(source):
+            raise TooManyError(
+                "too many requests without a token from this address",
+                hint="Send a valid token, or wait.",
+                retry_seconds=wait,
+            )
+        self._pages.charge(source)
 
     def succeeded(self, token: str) -> None:
         """Remember a valid token."""
@@ -208,8 +242,8 @@ class Paces:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         """Use `monotonic` as the time in seconds."""
         self.writes = Pace(monotonic)
-        """By tenant: POSTs that the token may send."""
+        """POSTs of a tenant that the token may send."""
         self.reads = ReadPace(monotonic)
-        """By tenant: GETs that the token may send."""
+        """GETs of a tenant that the token may send."""
         self.refused = RefusedPace(monotonic)
-        """By token: all other requests."""
+        """All other requests of a token."""

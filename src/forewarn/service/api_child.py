@@ -75,6 +75,7 @@ class Service:
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._fleet_turn = asyncio.Semaphore(1)
         self._fleets_waiting = 0
+        self._health: asyncio.Task[Any] | None = None
 
     async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
         """Call with a fleet file after earlier files are done; raises what `ask` raises.
@@ -115,6 +116,15 @@ class Service:
             raise _stopping() from error
         finally:
             self._waiting.pop(number, None)
+
+    async def health(self) -> Health:
+        """Return the service's health; raises BusyError.
+
+        Simultaneous requests, which need no token, share one call.
+        """
+        if self._health is None or self._health.done():
+            self._health = asyncio.create_task(self.ask("health"))
+        return await asyncio.shield(self._health)
 
     # Called by the routes of webhooks
 
@@ -240,7 +250,7 @@ class ApiGateway(ReadingGateway):
         """Return the service's health; without a response, it is not alive."""
         try:
             async with asyncio.timeout(limits.API_HEALTH_SECONDS):
-                return await self.service.ask("health")
+                return await self.service.health()
         except (TimeoutError, BusyError):
             seconds = f"{limits.API_HEALTH_SECONDS:g} s"
             problem = (

@@ -196,5 +196,9 @@ API_SILENT_SECONDS = 30.0
 API_REACH_SECONDS = 2.0
 """Maximum time for the process to connect to its listener before it answers a ping."""
 
+API_REACH_ITERATIONS = 5
+"""Iterations of the event loop after that time, in which the connection can still
+arrive: connecting, accepting and its callback take one each."""
+
 API_END_SECONDS = 1.0
 """Maximum time for the process to exit after the grace time of its requests."""

@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
-from forewarn.admin import attention_shapes, shapes
+from forewarn.admin import app, attention_shapes, shapes
+from forewarn.admin.app import create_app
 from forewarn.admin.errors import Kind
 from tests.unit.admin.gateway import LocalGateway
 
@@ -33,6 +34,29 @@ PATHS = {
 @pytest.fixture
 def description(client: TestClient) -> Any:
     return client.get("/openapi.json").json()
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/openapi.json"])
+def test_unchanged_page_is_rendered_once_and_not_sent_again(
+    client: TestClient, path: str
+) -> None:
+    first = client.get(path)
+    assert client.get(path).content == first.content
+    tag = first.headers["etag"]
+    same = client.get(path, headers={"If-None-Match": tag})
+    assert (same.status_code, same.content, same.headers["etag"]) == (304, b"", tag)
+
+
+def test_failed_description_is_created_again(
+    gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = create_app(gateway, tokens=None, version="1")
+    client = TestClient(made, base_url="http://127.0.0.1:8200")
+    with monkeypatch.context() as patched:
+        patched.setattr(app, "with_schemas", lambda _document: 1 / 0)
+        assert client.get("/openapi.json").status_code == 500
+    described = client.get("/openapi.json").json()
+    assert "ProblemShape" in described["components"]["schemas"]
 
 
 def test_every_path_is_described(description: Any) -> None:

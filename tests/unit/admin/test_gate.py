@@ -1,20 +1,26 @@
 """Authentication, and the answers to unknown callers."""
 
+import asyncio
 import logging
 import re
 import secrets
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from forewarn.admin.app import create_app
-from forewarn.admin.gate import names_loopback
+from forewarn.admin.gate import Gate, names_loopback
+from forewarn.admin.throttle import RefusalLog, Throttle
 from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
+from forewarn.clock import SystemClock
 from forewarn.control.gateway import Health
 from forewarn.control.tokens import RESERVED
 from forewarn.protocol.errors import ForewarnError
 from forewarn.store.port import StoreError
+from tests.support.loops import in_loop
 from tests.unit.admin.gateway import LocalGateway
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "operate" / "runbook.md"
@@ -265,6 +271,30 @@ def test_temporary_failure_is_answered_with_retry_after(
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["kind"] == "unavailable"
+
+
+@in_loop
+async def test_requests_without_a_token_take_turns() -> None:
+    """Many of them together delay no other request by more than one of them."""
+    iteration = 0
+    seen: list[int] = []
+
+    async def noting(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append(iteration)
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError
+
+    now = SystemClock().monotonic
+    gate = Gate(noting, tokens=TOKENS, throttle=Throttle(now), refused=RefusalLog(now))
+    scope = {"type": "http", "method": "GET", "path": "/healthz", "headers": []}
+    asked = [
+        asyncio.ensure_future(gate(dict(scope), nothing, nothing)) for _ in range(20)
+    ]
+    while not all(each.done() for each in asked):
+        iteration += 1
+        await asyncio.sleep(0)
+    assert len(seen) == len(set(seen)) == 20
 
 
 def test_error_while_the_token_is_checked_is_an_internal_error(

@@ -47,14 +47,41 @@ def test_wrong_tokens_of_one_source_are_slowed_down(gateway: LocalGateway) -> No
     answer = client.get("/v1/fleet", headers={"Authorization": "Bearer wrong"})
     assert (answer.status_code, answer.json()["kind"]) == (429, "too-many")
     assert answer.headers["retry-after"] == f"{limits.FAILURE_SECONDS:g}"
-    # A token that was good before is good, also from here; a new one must wait.
-    assert [ask(client, ALICE), ask(client, made)] == [200, 429]
-    # From elsewhere it is good at once.
-    other = TestClient(client.app, client=("192.0.2.8", 1))
-    assert ask(other, made) == 200
-    assert ask(client, made) == 200
+    # A valid token is valid, also from here and if it is new.
+    assert [ask(client, made), ask(client, made), ask(client, ALICE)] == [200] * 3
+    assert ask(client, made[:-1] + "!") == 429
     gateway.clock.advance_to(gateway.now() + round(limits.FAILURE_SECONDS * SECOND))
     assert [ask(client, "wrong"), ask(client, "wrong")] == [401, 429]
+
+
+def test_valid_token_is_accepted_after_many_invalid_ones(
+    gateway: LocalGateway,
+) -> None:
+    client = guarded(gateway)
+    for number in range(limits.FAILURES_AT_ONCE + 5):
+        ask(client, f"wrong-{number}")
+    # This process has not seen the token before.
+    assert ask(client, ALICE) == 200
+
+
+def test_pages_without_a_token_are_rate_limited_for_each_source(
+    gateway: LocalGateway,
+) -> None:
+    client = guarded(gateway)
+    codes = [client.get("/docs").status_code for _ in range(limits.PAGES_AT_ONCE)]
+    assert codes == [200] * limits.PAGES_AT_ONCE
+    for path in ("/", "/docs", "/openapi.json"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.json()["kind"]) == (429, "too-many")
+        assert answer.headers["retry-after"] == "1"
+    # Probes, other sources and valid tokens have no such limit.
+    assert client.get("/readyz").status_code == 200
+    other = TestClient(client.app, client=("192.0.2.8", 1))
+    assert other.get("/docs").status_code == 200
+    headers = {"Authorization": f"Bearer {ALICE}"}
+    assert client.get("/docs", headers=headers).status_code == 200
+    gateway.clock.advance_to(gateway.now() + SECOND)
+    assert client.get("/docs").status_code == 200
 
 
 def test_revoked_token_is_rejected(gateway: LocalGateway) -> None:
@@ -76,12 +103,12 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             throttle.failed(f"192.0.2.{number}", "wrong")
         throttle.succeeded(f"good-{number}")
     for number in range(7, 10):
+        assert throttle.is_exhausted(f"192.0.2.{number}")
         with pytest.raises(TooManyError):
-            throttle.check(f"192.0.2.{number}", "wrong")
-        throttle.check(f"192.0.2.{number}", f"good-{number}")
-    throttle.check("192.0.2.6", "wrong")
-    with pytest.raises(TooManyError):
-        throttle.check("192.0.2.9", "good-6")
+            throttle.failed(f"192.0.2.{number}", "wrong")
+        assert throttle.is_known(f"good-{number}")
+    assert not throttle.is_exhausted("192.0.2.6")
+    assert not throttle.is_known("good-6")
 
 
 @pytest.mark.parametrize(
@@ -91,6 +118,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("2001:db8::7", "2001:db8::/64"),
         ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::1"),
         ("pid 7, uid 1000", "uid 1000"),
         ("", ""),
     ],

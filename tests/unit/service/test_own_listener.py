@@ -54,6 +54,19 @@ async def test_served_listener_accepts_connections(place: str, tmp_path: Path) -
 
 
 @in_loop
+async def test_slow_iteration_of_the_loop_does_not_hide_a_served_listener(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # The timeout ends before the loop looks at the listener.
+    monkeypatch.setattr(limits, "API_REACH_SECONDS", 0.0)
+    door = Door(Limits(), monotonic=lambda: 0.0)
+    with listener_at("127.0.0.1", tmp_path) as listener:
+        loop = asyncio.get_running_loop()
+        async with await loop.create_server(lambda: _Taking(door), sock=listener):
+            assert await OwnListener(listener, door).takes_connections()
+
+
+@in_loop
 async def test_unserved_listener_takes_no_connections(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
