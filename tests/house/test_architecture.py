@@ -25,6 +25,17 @@ def module_of(path: str) -> Path | None:
     return None
 
 
+def name_of(node: ast.AST) -> str:
+    """Return the name that a node defines: of a class, a function or a value."""
+    match node:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return name
+        case _:
+            return getattr(node, "name", "")
+
+
 def test_every_module_named_in_the_architecture_exists() -> None:
     missing = [path for path, _ in named() if module_of(path) is None]
     assert not missing, missing
@@ -39,8 +50,7 @@ def test_every_name_in_the_architecture_is_defined_in_its_module() -> None:
             continue
         file = place / "__init__.py" if place.is_dir() else place
         defined = {
-            getattr(node, "name", "")
-            for node in ast.walk(ast.parse(file.read_text("utf-8")))
+            name_of(node) for node in ast.walk(ast.parse(file.read_text("utf-8")))
         }
         if name not in defined:
             missing.append(f"{path}:{name}")

@@ -122,11 +122,11 @@ def test_port_in_use_prevents_the_start(start: Start) -> None:
     [
         (
             "postgresql://u:s3cret@db/x",
-            "flag store.url: this version of forewarn does not support PostgreSQL",
+            "flag --store-url: this version of forewarn does not support PostgreSQL",
         ),
         (
             "sqlite:////nowhere/forewarn.db",
-            "flag store.url: there is no directory /nowhere",
+            "flag --store-url: there is no directory /nowhere",
         ),
     ],
 )

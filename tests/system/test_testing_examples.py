@@ -66,7 +66,8 @@ def test_bash_script_fails_if_its_client_fails(tmp_path: Path) -> None:
 
 
 def test_test_of_the_guide_fails_and_then_passes(tmp_path: Path) -> None:
-    service, test, line, *_ = _blocks("tutorials/test-your-service.md", "python")
+    blocks = _blocks("tutorials/test-your-service.md", "python")
+    service, test, line, _, without_pytest, *_ = blocks
     (tmp_path / "service.py").write_text(service, encoding="utf-8")
     (tmp_path / "test_service.py").write_text(test, encoding="utf-8")
     command = (sys.executable, "-m", "pytest", "-q", "-W", "error")
@@ -83,6 +84,10 @@ def test_test_of_the_guide_fails_and_then_passes(tmp_path: Path) -> None:
     (tmp_path / "service.py").write_text(service + line, encoding="utf-8")
     done = _run(*command, folder=tmp_path)
     assert done.returncode == 0, done.stdout
+
+    (tmp_path / "test_unittest.py").write_text(without_pytest, encoding="utf-8")
+    done = _run(sys.executable, "-m", "unittest", "test_unittest", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_test_of_the_readme_passes(tmp_path: Path) -> None:

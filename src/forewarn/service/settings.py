@@ -17,7 +17,7 @@ from forewarn.service import array_tables, options
 from forewarn.service.option_table import OPTIONS, SECTIONS
 from forewarn.service.settings_model import Settings, impacts, policy
 from forewarn.settings.files import read_file
-from forewarn.settings.forms import shown
+from forewarn.settings.forms import flag_of, shown
 from forewarn.settings.tables import FileError, Format, Reader, SettingRow, slips
 
 __all__ = [
@@ -44,6 +44,7 @@ FORMAT = Format(
     tables=(*SECTIONS,),
     arrays=array_tables.OPTIONS,
     variable=options.environment_name,
+    flag=flag_of,
 )
 """The allowed content of forewarn.toml."""
 
@@ -106,7 +107,7 @@ def problem(settings: Settings, name: str, message: str) -> SettingsError:
     """Return the error for a value whose problem shows only when it is used."""
     origin = settings.origins.get(name, "default")
     # The origin already names the setting if it is a flag.
-    key = "" if origin == f"flag {name}" else array_tables.plain(name)
+    key = "" if origin == f"flag {flag_of(name)}" else array_tables.plain(name)
     return SettingsError((Problem(file=origin, line=0, key=key, message=message),))
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
 from itertools import islice
 from typing import Any, cast
 
@@ -188,7 +187,7 @@ class Format:
     """The keys that every table of an array can have."""
     variable: Callable[[str], str]
     """Returns the environment variable for a setting."""
-    flag: Callable[[str], str] = field(default=str)
+    flag: Callable[[str], str]
     """Returns the name of a setting's flag for messages."""
 
     def keys_of(self, table: str) -> list[str]:

@@ -2,13 +2,19 @@
 
 import itertools
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from forewarn.control.rules.policy import Subscriber
 from forewarn.control.transactions import event_json
-from forewarn.control.transactions.event_json import change_of
+from forewarn.control.transactions.aliases import Aliases
+from forewarn.control.transactions.event_json import (
+    change_of,
+    event_report,
+    told_to_tenant,
+)
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE
 from forewarn.protocol.actors import NO_NOTICE, vm_actor
@@ -120,3 +126,27 @@ def test_each_step_is_written_for_each_interested_subscriber() -> None:
     assert len({each.public_id for each in written}) == 3
     assert json.loads(written[1].body)["approved_by"] == "web_0"
     assert all(isinstance(each, OutboxMessage) for each in written)
+
+
+ALIASES = Aliases("secret", "shop")
+
+
+def seen_by_tenant(report: Mapping[str, object]) -> dict[str, object]:
+    return json.loads(told_to_tenant(json.dumps(report), ALIASES))
+
+
+def test_message_to_a_tenant_has_all_members_of_the_event() -> None:
+    report = event_report(STARTED)
+    assert list(seen_by_tenant(report)) == list(report)
+
+
+def test_unlisted_member_of_an_event_is_hidden_from_a_tenant() -> None:
+    report = event_report(STARTED)
+    assert seen_by_tenant({**report, "host": "h1"}) == seen_by_tenant(report)
+
+
+def test_message_to_a_tenant_has_aliases_and_whole_seconds() -> None:
+    report = {**event_report(STARTED), "created": "2026-11-21T22:00:00.250000Z"}
+    shown = seen_by_tenant(report)
+    assert shown["operation"] == ALIASES.of("op-1")
+    assert shown["created"] == "2026-11-21T22:00:00Z"

@@ -74,7 +74,7 @@ def test_flags_override_variables_and_variables_override_the_file(file: Path) ->
     assert settings.metadata.disable_after == 2 * HOUR
     assert settings.simulated.freeze == 3 * SECOND
     rows = {row.key: row for row in describe(settings)}
-    assert rows["metadata.listen"].origin == "flag metadata.listen"
+    assert rows["metadata.listen"].origin == "flag --metadata-listen"
     assert (
         rows["metadata.rate_limit"].origin == "environment FOREWARN_METADATA_RATE_LIMIT"
     )
@@ -210,7 +210,7 @@ def test_all_mistakes_are_reported_together(file: Path) -> None:
     assert len(caught.value.problems) == 5
     assert 'environment FOREWARN_DRIVER_ATTEMPTS: "many"' in caught.value.message
     assert (
-        'flag timing.spede: there is no such setting (did you mean "timing.speed"'
+        'flag --timing-spede: there is no such setting (did you mean "timing.speed"'
         in (caught.value.message)
     )
 
@@ -218,7 +218,7 @@ def test_all_mistakes_are_reported_together(file: Path) -> None:
 @pytest.mark.parametrize(
     ("environ", "flags", "told"),
     [
-        ({}, {"admin__listen": "0.0.0.0:1"}, "flag admin.listen: 0.0.0.0:1 is"),
+        ({}, {"admin__listen": "0.0.0.0:1"}, "flag --admin-listen: 0.0.0.0:1 is"),
         (
             {"FOREWARN_ADMIN_LISTEN": "0.0.0.0:1"},
             {},

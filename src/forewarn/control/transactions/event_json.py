@@ -5,7 +5,7 @@ leaves neither; a crash after it leaves both.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from forewarn.control.rules.policy import Subscriber
@@ -53,15 +53,46 @@ def event_report(event: Event) -> dict[str, Any]:
 def told_to_tenant(body: str, aliases: Aliases) -> str:
     """Return the body of a webhook message, redacted for the tenant."""
     report: dict[str, Any] = json.loads(body)
-    report["operation"] = aliases.of(report["operation"])
-    for name in _INSTANTS:
-        if report[name]:
-            report[name] = format_instant(cut_to_second(parse_instant(report[name])))
-    return json.dumps(report, separators=(",", ":"))
+    shown = {
+        name: _TO_TENANT[name](value, aliases)
+        for name, value in report.items()
+        if name in _TO_TENANT
+    }
+    return json.dumps(shown, separators=(",", ":"))
 
 
-_INSTANTS = ("approved", "created", "started", "removed")
-"""Members that are times."""
+def _same(value: Any, _aliases: Aliases) -> Any:
+    return value
+
+
+def _second(value: str | None, _aliases: Aliases) -> str | None:
+    return format_instant(cut_to_second(parse_instant(value))) if value else value
+
+
+_TO_TENANT: Mapping[str, Callable[[Any, Aliases], Any]] = {
+    "EventId": _same,
+    "EventStatus": _same,
+    "EventType": _same,
+    "ResourceType": _same,
+    "Resources": _same,
+    "NotBefore": _same,
+    "Description": _same,
+    "EventSource": _same,
+    "DurationInSeconds": _same,
+    "operation": lambda value, aliases: aliases.of(value),
+    "scope": _same,
+    "tenant": _same,
+    "vms": _same,
+    # The sender replaces it by the redacted actor of the message.
+    "approved_by": _same,
+    "approved": _second,
+    "created": _second,
+    "started": _second,
+    "removed": _second,
+    "outcome": _same,
+}
+"""The members that a tenant's message has, and how each is shown. A member that is not
+listed here does not exist for a tenant."""
 
 
 def write_messages(

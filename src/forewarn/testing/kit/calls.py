@@ -7,6 +7,7 @@ pytest and unittest show it.
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from forewarn.problems import did_you_mean, quoted
@@ -148,7 +149,11 @@ def _shown(parameters: Sequence[inspect.Parameter]) -> list[str]:
         if is_named and not any(word.startswith("*") for word in words):
             words.append("*")
         word = f"*{each.name}" if each.kind is each.VAR_POSITIONAL else each.name
-        words.append(word if each.default is each.empty else f"{word}={each.default!r}")
+        default = each.default
+        if isinstance(default, MappingProxyType):
+            # A reader writes a dictionary; the default only cannot be changed.
+            default = dict(cast("MappingProxyType[str, object]", default))
+        words.append(word if default is each.empty else f"{word}={default!r}")
     return words
 
 
