@@ -33,6 +33,7 @@ from forewarn.reporting.attention import Surroundings
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Reader
 from forewarn.store.records import AuditEntry, AuditKind, Token
+from forewarn.store.remembered import Remembered
 
 Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
 
@@ -344,7 +345,9 @@ class Hub:
         )
 
     def _shown(self, reader: Reader) -> Reader:
-        return TenantReader(reader, self._tenant) if self._tenant else reader
+        return (
+            TenantReader(reader, self._tenant) if self._tenant else Remembered(reader)
+        )
 
     def _latest_entry(self, reader: Reader) -> str:
         """Return the key after which new entries of the history are found."""

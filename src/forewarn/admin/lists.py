@@ -217,7 +217,8 @@ async def _listed(
         found, after = select(reader, wanted, after=query.after, limit=query.limit)
         if not found:
             check_names(reader, query)
-        return {name: [report(reader, each) for each in found], "next": after or None}
+        known = tenant_reader.remembered(reader)
+        return {name: [report(known, each) for each in found], "next": after or None}
 
     return answer(await gateway.read(ask))
 

@@ -163,6 +163,7 @@ def _of_operations(
 ) -> tuple[list[Json], list[Json]]:
     """Return the explanations of some operations, and their reasons without
     duplicates."""
+    reader = tenant_reader.remembered(reader)
     found: list[Json] = []
     reasons: dict[AnyBlocker, Json] = {}
     for operation in islice(operations, EXPLAINED_MAX):

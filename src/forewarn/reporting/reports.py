@@ -96,6 +96,7 @@ def _event_in_operation(event: Event) -> Json:
 
 def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
     """Return a request with its operations."""
+    known = tenant_reader.remembered(reader)
     return {
         "request": request.request_id,
         "rollout": request.request_id if request.is_rollout else None,
@@ -105,7 +106,7 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
         "reason": request.reason,
         "created": format_instant(request.created),
         "operations": [
-            operation_report(reader, operation, now=now)
+            operation_report(known, operation, now=now)
             for operation in every(
                 reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
             )

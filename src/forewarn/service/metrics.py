@@ -44,6 +44,7 @@ from forewarn.service.webhooks.receiver import Webhooks
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every
 from forewarn.store.records import AuditEntry, AuditKind
+from forewarn.store.remembered import Remembered
 
 VERDICTS: Mapping[AuditKind, str] = {
     AuditKind.DRIVER_DONE: "done",
@@ -401,13 +402,14 @@ def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> 
         elif operation.state is OperationState.IMPACTING and (said := _said(operation)):
             reasons[said] += 1
     waiting.sort(key=lambda operation: operation.not_before)
+    known = Remembered(reader)
     late = 0
     for operation in waiting[: limits.HELD_LOOKED_AT_MAX]:
         # The reader may see a newer state than `open_operations`.
         current = reader.get(Operation, operation.operation_id)
         if current is None or current.state not in WAITING_STATES:
             continue
-        found = obstacles.why_waiting(reader, current, now=now)
+        found = obstacles.why_waiting(known, current, now=now)
         reasons.update({each.kind for each in found})
         left, notice = current.not_before - now, current.not_before - current.created
         if left * LATE_SHARE < notice:

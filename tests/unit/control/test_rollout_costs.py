@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.redaction.tenant_reader import TenantReader, remembered
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.protocol.blockers import ScopeInUse
+from forewarn.protocol.operations import Action
 from forewarn.reporting.reports import operation_report
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -211,3 +213,58 @@ def reads_per_listed(count: int) -> float:
         return rows.total() / len(found)
 
     return it.read(listed)
+
+
+SEARCHES = ("rooms_open_in_zone", "rooms_open", "vms_of_domain")
+"""Questions of a search for destinations."""
+
+
+def listed(world: World) -> Counter[str]:
+    """Return the rows that an operator's list of open operations reads."""
+    rows: Counter[str] = Counter()
+
+    def ask(reader: Reader) -> None:
+        known = remembered(Counted(reader, rows).reader)
+        for operation in every(known, kinds.OPEN_OPERATIONS):
+            operation_report(known, operation, now=world.now)
+
+    world.read(ask)
+    return rows
+
+
+def test_planned_host_that_waits_for_a_scope_needs_no_search() -> None:
+    it = announced(60)
+    rows: Counter[str] = Counter()
+    planned = [
+        each
+        for each in it.operations()
+        if each.state is PLANNED and isinstance(each.held_by[0], ScopeInUse)
+    ]
+    assert planned
+
+    def ask(reader: Reader) -> None:
+        for each in planned:
+            operation_report(Counted(reader, rows).reader, each, now=it.now)
+
+    it.read(ask)
+    assert rows["vms_on_host"]
+    assert not any(rows[name] for name in SEARCHES)
+
+
+def test_operators_list_reads_the_fleet_once_for_all_its_rows() -> None:
+    """All hosts wait for one scope, or for the capacity of one host."""
+    smaller, larger = (listed(announced(count)).total() / count for count in (60, 180))
+    assert larger <= GROWTH_MAX * smaller
+    assert larger <= LISTED_ROWS_MAX
+
+
+LISTED_ROWS_MAX = 25
+"""Rows of an operation with its events, its host and VMs, and its request."""
+
+
+def announced(count: int) -> World:
+    """Return a rollout of live migrations whose hosts wait for the first of them."""
+    it = world_of([{"a": number % DOMAINS} for number in range(count)])
+    roll_out(it, count, at_once=count, action=Action.LIVE_MIGRATE)
+    assert Counter(states(it).values())[PLANNED] > count // 2
+    return it

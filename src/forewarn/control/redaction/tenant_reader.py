@@ -29,6 +29,7 @@ from forewarn.store import kinds
 from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, Reader, every
 from forewarn.store.records import AuditEntry
+from forewarn.store.remembered import Remembered
 
 R = TypeVar("R", bound=Record)
 
@@ -79,6 +80,14 @@ def real_id(reader: Reader, name: str) -> str:
         ):
             return found.key
     return name
+
+
+def remembered(reader: Reader) -> Reader:
+    """Return a reader that shares what the reasons of several operations need.
+
+    A tenant reader does so itself.
+    """
+    return reader if isinstance(reader, TenantReader) else Remembered(reader)
 
 
 def rows_read(reader: Reader) -> int:
@@ -147,6 +156,7 @@ class TenantReader:
         self._reader = _Metered(reader)
         self.tenant = tenant
         self._share = TenantFilter(self._reader, tenant)
+        self._remembered = Remembered(self._reader)
         self._parts: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
 
     @property
@@ -239,7 +249,7 @@ class TenantReader:
         own = {name for name in whole.scopes if self._share.is_own_scope(name)}
         return self._share.blockers(
             redact.for_tenant(
-                obstacles.why_waiting(self._reader, whole, now=now),
+                obstacles.why_waiting(self._remembered, whole, now=now),
                 scopes=scopes | own,
                 vms=vms,
             )

@@ -123,20 +123,34 @@ def waiting_host(reader: Reader, operation: Operation, vms: Sequence[Vm]) -> Wai
 
     `vms` are the VMs on the host.
     """
-    domains: dict[str, frozenset[int]] = {}
-    for vm in vms:
-        domains[vm.scope] = domains.get(vm.scope, frozenset()) | {vm.fault_domain}
-    obstacles = _at_the_host(reader, operation) or shared_hosts(operation, vms)
-    if not obstacles and operation.action in MOVING_ACTIONS:
-        obstacles = destinations.find_places(
-            reader, replace(operation, moves=tuple(Move(vm=vm.name) for vm in vms))
-        ).blockers
     return Waiting(
-        operation=operation.operation_id, domains=domains, obstacles=obstacles
+        operation=operation.operation_id,
+        domains=_domains_of(vms),
+        obstacles=_at_the_host(reader, operation, vms)
+        or _no_place(reader, operation, vms),
     )
 
 
-def _at_the_host(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
+def _domains_of(vms: Sequence[Vm]) -> dict[str, frozenset[int]]:
+    domains: dict[str, frozenset[int]] = {}
+    for vm in vms:
+        domains[vm.scope] = domains.get(vm.scope, frozenset()) | {vm.fault_domain}
+    return domains
+
+
+def _no_place(
+    reader: Reader, operation: Operation, vms: Sequence[Vm]
+) -> tuple[AnyBlocker, ...]:
+    """Return why VMs on the host have no destination, after a search of the fleet."""
+    if operation.action not in MOVING_ACTIONS:
+        return ()
+    moves = tuple(Move(vm=vm.name) for vm in vms)
+    return destinations.find_places(reader, replace(operation, moves=moves)).blockers
+
+
+def _at_the_host(
+    reader: Reader, operation: Operation, vms: Sequence[Vm]
+) -> tuple[AnyBlocker, ...]:
     name = operation.host
     host = reader.get(Host, name)
     if host is None or host.state is HostState.DOWN:
@@ -148,7 +162,7 @@ def _at_the_host(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]
     for vm in reader.select(kinds.VMS_MOVING_TO, name, limit=1):
         # The VM would get no notice.
         return (HostInUse(host=name, arriving=vm.name),)
-    return ()
+    return shared_hosts(operation, vms)
 
 
 def standing_of(reader: Reader, scope: str) -> RolloutState:
@@ -192,13 +206,17 @@ def names_for(
 def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
     """Return why the host of a Planned operation is not announced yet.
 
-    If the rollout has a free slot, the reason is the blocker and not the order.
+    If the rollout has a free slot, the reason is the blocker and not the order. If it has
+    none, no destinations are searched: they will have changed when its turn comes.
     """
     request = reader.get(Request, operation.request)
     assert request is not None, f"{operation.operation_id} has no request"
+    has_slot = request.in_flight < request.at_once
     # The stored blocker can be outdated until the next check.
-    found = _in_its_way(reader, operation) if operation.held_by else ()
-    if found and request.in_flight < request.at_once:
+    found = (
+        _in_its_way(reader, operation, searches=has_slot) if operation.held_by else ()
+    )
+    if found and has_slot:
         return found
     turn = NotItsTurn(
         request=request.request_id,
@@ -210,12 +228,24 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
     return (turn, *found)
 
 
-def _in_its_way(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
-    """Return the current first blocker of a Planned host."""
-    waiting = waiting_host(reader, operation, vms_of(reader, operation))
+def _in_its_way(
+    reader: Reader, operation: Operation, *, searches: bool
+) -> tuple[AnyBlocker, ...]:
+    """Return the current first blocker of a Planned host.
+
+    Scopes come first, as in `admit`, so most hosts need no search for destinations.
+    """
+    vms = vms_of(reader, operation)
+    waiting = Waiting(
+        operation=operation.operation_id,
+        domains=_domains_of(vms),
+        obstacles=_at_the_host(reader, operation, vms),
+    )
     decided = admit(
         [waiting],
         slots=1,
         scopes={scope: standing_of(reader, scope) for scope in waiting.domains},
     )
-    return tuple(blocker for _, blocker in decided.passed_over)
+    if decided.passed_over or not searches:
+        return tuple(blocker for _, blocker in decided.passed_over)
+    return _no_place(reader, operation, vms)[:1]
