@@ -8,7 +8,8 @@ duplicated and references can be broken; a reference means the first object of a
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
@@ -46,6 +47,42 @@ class Group(Generic[_Named]):
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Current:
+    """The fleet before a file is applied.
+
+    A hypervisor can have put VMs of two fault domains, or too many VMs, on a host. A file
+    that neither makes nor worsens such a conflict is valid.
+    """
+
+    hosts: Mapping[str, Host] = field(default_factory=dict[str, Host])
+    vms: Mapping[str, Vm] = field(default_factory=dict[str, Vm])
+
+    def has(self, vm: Vm, host: str) -> bool:
+        """Return whether the VM is on the host, or moves there, in its fault domain."""
+        now = self.vms.get(vm.name)
+        return (
+            now is not None
+            and now.state is not VmState.DELETED
+            and host in _hosts_of(now)
+            and (now.scope, now.fault_domain) == (vm.scope, vm.fault_domain)
+        )
+
+    def is_as_full(self, host: Host) -> bool:
+        """Return whether the host has no less capacity than now."""
+        now = self.hosts.get(host.name)
+        return (
+            now is not None
+            and now.capacity is not None
+            and host.capacity is not None
+            and host.capacity >= now.capacity
+        )
+
+
+NOTHING = Current()
+"""No current fleet: every conflict is a problem."""
+
+
 class Fleet:
     """A fleet that is checked."""
 
@@ -57,12 +94,14 @@ class Fleet:
         hosts: Group[Host],
         vms: Group[Vm],
         place: Place,
+        current: Current,
     ) -> None:
         self.tenants = tenants
         self.scopes = scopes
         self.hosts = hosts
         self.vms = vms
         self.place = place
+        self.current = current
         self.live = tuple(
             vm for vm in vms.named.values() if vm.state is not VmState.DELETED
         )
@@ -127,14 +166,16 @@ def find_problems(
     hosts: Iterable[Host],
     vms: Iterable[Vm],
     place: Place,
+    current: Current = NOTHING,
 ) -> Iterator[Problem]:
-    """Yield all problems of the fleet, rule by rule."""
+    """Yield all problems of the fleet, rule by rule, except conflicts in `current`."""
     fleet = Fleet(
         tenants=Group(Kind.TENANT, tenants),
         scopes=Group(Kind.SCOPE, scopes),
         hosts=Group(Kind.HOST, hosts),
         vms=Group(Kind.VM, vms),
         place=place,
+        current=current,
     )
     rules = (
         _names,
@@ -317,7 +358,10 @@ def _capacity(fleet: Fleet) -> Iterator[Problem]:
             guests[host].append(vm)
     for host, capacity in limited:
         vms = guests.get(host.name, [])
-        if len(vms) > capacity:
+        stays = fleet.current.is_as_full(host) and all(
+            fleet.current.has(vm, host.name) for vm in vms
+        )
+        if len(vms) > capacity and not stays:
             names = [_on(vm, host.name) for vm in vms]
             message = (
                 f"the host has a capacity of {capacity} and {len(vms)} VMs:"
@@ -334,10 +378,16 @@ def _fault_domains(fleet: Fleet) -> Iterator[Problem]:
     if len({(host, scope) for host, scope, _ in there}) == len(there):
         return
     first: dict[tuple[str, str], Vm] = {}
+    changed = {
+        (host, vm.scope)
+        for vm in fleet.live
+        for host in _hosts_of(vm)
+        if not fleet.current.has(vm, host)
+    }
     for vm in fleet.live:
         for host in _hosts_of(vm):
             other = first.setdefault((host, vm.scope), vm)
-            if other.fault_domain != vm.fault_domain:
+            if other.fault_domain != vm.fault_domain and (host, vm.scope) in changed:
                 message = (
                     f"host {host} would hold two fault domains of scope {vm.scope}:"
                     f" {vm.fault_domain} of {_on(vm, host)} and {other.fault_domain}"

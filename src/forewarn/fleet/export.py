@@ -1,14 +1,19 @@
 """Write the current fleet as a fleet file that gives the same values when read.
 
-The file omits defaults, implied scopes and tenants, and deleted VMs.
+The file omits defaults, implied scopes and tenants, and deleted VMs. A hypervisor can have
+put VMs on hosts where a file may not place them: two fault domains of a scope on one host,
+or more VMs than its capacity. Such a VM has the host of its last fleet file, so that the
+file can be applied, and a comment with its current host.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from operator import attrgetter
 
 from forewarn import toml
 from forewarn.fleet.errors import Kind
-from forewarn.fleet.fields import Record, said, toml_value
+from forewarn.fleet.fields import Record, said, toml_value, wished
 from forewarn.fleet.file import DEFAULT_TENANT
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 
@@ -22,7 +27,54 @@ def export_fleet(
     vms: Iterable[Vm],
 ) -> str:
     """Return a fleet file with these objects, sorted by kind and name."""
-    return "".join(export_tables(tenants, scopes, hosts, sorted(vms, key=_BY_NAME)))
+    by_name = {host.name: host for host in hosts}
+    current = {vm.name: vm for vm in vms if vm.state is not VmState.DELETED}
+    allowed = allowed_places(by_name, current)
+    notes = {
+        name: f"# It is on host {current[name].host} now, where a file cannot place it.\n"
+        for name, vm in allowed.items()
+        if vm.host != current[name].host
+    }
+    members = sorted(allowed.values(), key=_BY_NAME)
+    return "".join(
+        export_tables(tenants, scopes, by_name.values(), members, notes=notes)
+    )
+
+
+def allowed_places(
+    hosts: Mapping[str, Host], vms: Mapping[str, Vm]
+) -> Mapping[str, Vm]:
+    """Return the VMs with places that a file may give them.
+
+    VMs in a conflict go back to the hosts of their last file until there is no conflict.
+    That file was valid, so this ends.
+    """
+    found = dict(vms)
+    while True:
+        back = {
+            vm.name: replace(vm, host=home)
+            for vm in _in_conflict(hosts, found.values())
+            if (home := wished(vm.applied).get("host", vm.host)) != vm.host
+            and home in hosts
+        }
+        if not back:
+            return found
+        found |= back
+
+
+def _in_conflict(hosts: Mapping[str, Host], vms: Iterable[Vm]) -> Iterator[Vm]:
+    """Yield the VMs on hosts that have several fault domains of a scope, or too many
+    VMs."""
+    there: defaultdict[str, list[Vm]] = defaultdict(list)
+    for vm in vms:
+        there[vm.host].append(vm)
+    for name, members in there.items():
+        host = hosts.get(name)
+        limit = None if host is None else host.capacity
+        domains = {(vm.scope, vm.fault_domain) for vm in members}
+        is_shared = len({scope for scope, _ in domains}) < len(domains)
+        if is_shared or (limit is not None and len(members) > limit):
+            yield from members
 
 
 def export_tables(
@@ -30,8 +82,10 @@ def export_tables(
     scopes: Iterable[Scope],
     hosts: Iterable[Host],
     vms: Iterable[Vm],
+    *,
+    notes: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Yield the text in parts, one per object.
+    """Yield the text in parts, one per object. `notes` has comments before VMs.
 
     VMs keep the given order, because there can be too many to hold in memory. The other
     objects are sorted by kind and name.
@@ -57,7 +111,7 @@ def export_tables(
         text = _table(Kind.VM, vm, {"scope"} if scope.implied else ())
         if scope.implied and not unsaid:
             text += f"tenant = {toml.text(scope.tenant)}\n"
-        yield blank + text
+        yield blank + (notes or {}).get(vm.name, "") + text
         blank = "\n"
 
 

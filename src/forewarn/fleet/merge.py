@@ -157,7 +157,8 @@ def plan(
     """Return the plan for applying `wanted` to the actual fleet.
 
     Raises FleetFileError if a valid file does not fit the actual fleet. For example, a
-    host that it removes can have a VM that a migration moved there.
+    host that it removes can have a VM that a migration moved there. A conflict that the
+    actual fleet already has, because a hypervisor moved a VM, refuses no file.
     """
     actual_tenants = {each.name: each for each in tenants}
     actual_scopes = {each.name: each for each in scopes}
@@ -180,6 +181,7 @@ def plan(
             new_hosts.values(),
             new_vms.values(),
             wanted.place,
+            checks.Current(hosts=actual_hosts, vms=actual_vms),
         )
         if first := next(problems, None):
             raise FleetFileError(chain((first,), problems))
