@@ -5,7 +5,7 @@ from pathlib import Path
 
 from forewarn.control.requests import verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Request
 from forewarn.store import kinds

@@ -13,8 +13,8 @@ from typing import Any
 
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.named import need
 from forewarn.control.transactions.publishing import Publication
-from forewarn.control.transactions.work import need
 from forewarn.drivers.port import Driver
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros, parse_duration

@@ -16,7 +16,7 @@ from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.lists import Filters, Name, Paged, check_names
 from forewarn.admin.selection import Lookups
 from forewarn.control.gateway import CallerGateway
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.fleet.model import Tenant
 from forewarn.protocol.errors import ForewarnError, NotFoundError
 from forewarn.reporting import attention, explanations, sums

@@ -95,7 +95,11 @@ def _seconds(value: object) -> object:
 
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARACTERS_MAX)]
-Names = Annotated[list[Name], Field(min_length=1, max_length=TARGETS_MAX)]
+Names = Annotated[
+    list[Name], Field(min_length=1, json_schema_extra={"maxItems": TARGETS_MAX})
+]
+"""Targets of a request. Control refuses more than the maximum, with a hint."""
+
 Text = Annotated[
     str,
     StringConstraints(max_length=TEXT_CHARACTERS_MAX),

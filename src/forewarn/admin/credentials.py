@@ -16,7 +16,7 @@ from forewarn.admin.decisions import token_report
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import Giving
 from forewarn.control import tokens
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.fleet.model import Tenant
 from forewarn.protocol.errors import RefusedError
 from forewarn.store import kinds

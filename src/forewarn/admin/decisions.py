@@ -156,6 +156,9 @@ def _ordered(work: Work, order: Decision) -> Any:
     """Decide a verb of the table; refused targets are left out."""
     entry = VERBS[order.name]
     given = bodies.given_of(entry, order.body, now=work.now)
+    if entry.targets.is_list:
+        # Refuse too many names before any is looked up.
+        verbs.check_count(given.targets, entry.targets.kind)
     work.parts = Parts(is_whole=not entry.targets.is_list)
     if order.caller.tenant:
         given = tenancy.admitted(work, order.caller.tenant, entry, given)

@@ -15,7 +15,7 @@ from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name, Paged, Selectors
 from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.instants import Micros, parse_duration, parse_instant
@@ -151,6 +151,7 @@ class HistoryQuery(Selectors, Paged):
 
     def subjects(self, reader: Reader) -> list[tuple[str, str]]:
         """Return the kinds and names that entries must be about."""
+        whole = tenant_reader.real_id(reader, self.operation)
         found = {
             "vm": self.vm,
             "event": self.event.upper(),
@@ -158,9 +159,7 @@ class HistoryQuery(Selectors, Paged):
             "scope": self.scope,
             "tenant": self.tenant,
         }
-        whole = tenant_reader.real_id(reader, self.operation)
-        is_request = reader.get(Request, whole) is not None
-        found["request" if is_request else "operation"] = whole
+        found[_kind_of_work(whole)] = whole
         return [(kind, name) for kind, name in found.items() if name]
 
     def matches(self, entry: AuditEntry, subjects: list[str], lookups: Lookups) -> bool:
@@ -213,7 +212,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
             )
         )
         if not found and not query.after:
-            _check_known(reader, named)
+            _check_known(reader, named, said=query.event)
         return {
             "entries": [reports.audit_report(entry) for entry in found],
             "next": following or None,
@@ -316,16 +315,22 @@ def _overlaps(operation: Operation, since: Micros, until: Micros | None) -> bool
 def _names(filters: AccountQuery) -> Iterator[tuple[str, str]]:
     for kind in ("operation", "vm", "host", "scope", "tenant"):
         if name := str(getattr(filters, kind)):
-            yield kind, name
+            yield _kind_of_work(name) if kind == "operation" else kind, name
 
 
-def _check_known(reader: Reader, named: list[tuple[str, str]]) -> None:
+def _kind_of_work(name: str) -> str:
+    return "request" if kind_of_work(name) is Request else "operation"
+
+
+def _check_known(
+    reader: Reader, named: list[tuple[str, str]], *, said: str = ""
+) -> None:
     """Raise NotFoundError for a misspelled name, which would match nothing.
 
-    A removed object is known as long as the history has entries about it.
+    `said` is the ID of the event as the caller wrote it. A removed object is known as long as the history has entries about it.
     """
     for kind, name in named:
         if reader.get(_KINDS[kind], name) is None and not reader.select(
             kinds.AUDIT_OF_SUBJECT, f"{kind}:{name}", limit=1
         ):
-            need(reader, _KINDS[kind], name)
+            need(reader, _KINDS[kind], name, said=said if kind == "event" else "")

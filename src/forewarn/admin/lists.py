@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from forewarn.admin import limits, selection, shapes
@@ -15,7 +15,7 @@ from forewarn.admin.selection import Wanted
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import Operation, OperationState, Request
@@ -30,8 +30,22 @@ def _capitalised(value: object) -> object:
 
 
 Name = Annotated[str, Field(max_length=limits.NAME_CHARACTERS_MAX)]
+
+
+def _readable_tag(text: str) -> str:
+    key, equals, _ = text.partition("=")
+    if text and not (key and equals):
+        raise ValueError("must be KEY=VALUE, such as role=web")
+    return text
+
+
 Tag = Annotated[
-    str, Field(max_length=2 * limits.NAME_CHARACTERS_MAX, pattern="^([^=]+=.*)?$")
+    str,
+    Field(
+        max_length=2 * limits.NAME_CHARACTERS_MAX,
+        json_schema_extra={"pattern": "^([^=]+=.*)?$"},
+    ),
+    AfterValidator(_readable_tag),
 ]
 """A tag of a VM, `key=value`."""
 State = Annotated[OperationState, BeforeValidator(_capitalised)]

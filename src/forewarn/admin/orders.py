@@ -22,7 +22,8 @@ from forewarn.admin.gateways import gateway_for
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.event_json import event_report
-from forewarn.control.transactions.work import Who, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Who
 from forewarn.instants import Micros
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event

@@ -33,6 +33,7 @@ _SENTENCES: Mapping[str, Callable[[Details], str]] = {
     "string_too_long": lambda d: (
         f"must have at most {_plural(d['max_length'], 'character')}"
     ),
+    "string_pattern_mismatch": lambda d: f"must match {d['pattern']}",
     "string_type": lambda _: "must be a text",
     "list_type": lambda _: "must be a list",
     "int_type": lambda _: "must be a whole number",

@@ -9,12 +9,13 @@ import uuid
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
 import httpx2
 
-from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.cli.api_errors import error_of, json_of
+from forewarn.cli.command_table import Call, Command, CommandError, Exit
 from forewarn.cli.stopping import patience
 from forewarn.fleet.validators import is_loopback
 from forewarn.settings.files import read_file, refuse_unreadable
@@ -137,18 +138,6 @@ KEY_CHARACTERS_MAX = 200
 PAGE = "1000"
 """Objects of one page: the maximum of the API."""
 
-_STATUS = {
-    400: Exit.USAGE,
-    413: Exit.USAGE,
-    415: Exit.USAGE,
-    429: Exit.UNREACHABLE,
-    500: Exit.FAILED,
-    502: Exit.UNREACHABLE,
-    503: Exit.UNREACHABLE,
-    504: Exit.UNREACHABLE,
-}
-"""Any other status is a refusal."""
-
 
 class _AnswerLostError(Exception):
     """A request was sent, and no response arrived."""
@@ -158,13 +147,21 @@ class Client:
     """The client of the operator API."""
 
     def __init__(
-        self, url: str, token: str = "", *, order_key: str = "", ca_file: str = ""
+        self,
+        url: str,
+        token: str = "",
+        *,
+        order_key: str = "",
+        ca_file: str = "",
+        command: Command | None = None,
     ) -> None:
         """Use the API at `url`; raises CommandError for an invalid URL.
 
         `order_key` names the requests of this command; empty: a new name. `ca_file` has
-        the trusted authorities; empty: those of the system.
+        the trusted authorities; empty: those of the system. Errors name the options of
+        `command`.
         """
+        self._command = command
         place = Place.of(url)
         if not token.isascii() or not token.isprintable():
             raise CommandError(
@@ -210,7 +207,13 @@ class Client:
             token = token_of_file(named, is_here=Place.of(url).is_here)
         ca_file = call.text("ca_file") or call.environ.get("FOREWARN_CA_FILE", "")
         order_key = call.environ.get(KEY_VARIABLE, "")
-        client = cls(url, token.strip(), order_key=order_key.strip(), ca_file=ca_file)
+        client = cls(
+            url,
+            token.strip(),
+            order_key=order_key.strip(),
+            ca_file=ca_file,
+            command=call.command,
+        )
         return call.exits.enter_context(contextlib.closing(client))
 
     def close(self) -> None:
@@ -219,7 +222,7 @@ class Client:
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """Return the JSON at a path of the API."""
-        return _json(self._ask("GET", path, params=params), self._url)
+        return json_of(self._ask("GET", path, params=params), self._url)
 
     def text(self, path: str) -> str:
         """Return the text at a path of the API."""
@@ -239,7 +242,7 @@ class Client:
                 answer = self._ask("POST", path, body=body, key=key)
             except (CommandError, _AnswerLostError) as error:
                 raise self._lost_order() from error
-        return _json(answer, self._url)
+        return json_of(answer, self._url)
 
     def _next_key(self) -> str:
         """Return the key of the command's next request, the same in each attempt."""
@@ -258,7 +261,7 @@ class Client:
 
     def delete(self, path: str) -> Any:
         """Delete the object at a path; return the response."""
-        return _json(self._ask("DELETE", path), self._url)
+        return json_of(self._ask("DELETE", path), self._url)
 
     def every(
         self, path: str, key: str, params: Mapping[str, str]
@@ -299,7 +302,7 @@ class Client:
             ) as answer:
                 if answer.is_error:
                     answer.read()
-                    raise _error_of(answer, self._url)
+                    raise error_of(answer, self._url, self._command)
                 yield from self._messages(answer.iter_lines())
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
@@ -360,7 +363,7 @@ class Client:
             raise self._unreachable(error, path) from error
         if answer.is_success:
             return answer
-        raise _error_of(answer, self._url)
+        raise error_of(answer, self._url, self._command)
 
     def _unreachable(self, error: Exception, path: str = "") -> CommandError:
         what, how = (
@@ -393,42 +396,3 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 def part(name: str) -> str:
     """Return a name as a component of a path."""
     return quote(name, safe="")
-
-
-def _json(answer: httpx2.Response, url: str) -> Any:
-    try:
-        return answer.json()
-    except ValueError as error:
-        raise _stranger(url) from error
-
-
-def _stranger(url: str) -> CommandError:
-    return CommandError(
-        Exit.UNREACHABLE,
-        f"the server at {url} is not forewarn's operator API",
-        hint="Check --url or FOREWARN_URL.",
-    )
-
-
-def _error_of(answer: httpx2.Response, url: str) -> CommandError:
-    """Return the error for a response without success."""
-    body: Any = None
-    with contextlib.suppress(ValueError):
-        body = answer.json()
-    if not isinstance(body, dict) or "kind" not in body or "error" not in body:
-        return _stranger(url)
-    told = cast("dict[str, Any]", body)
-    status = _STATUS.get(answer.status_code, Exit.REFUSED)
-    if told["kind"] == "bad-fleet":
-        return CommandError(
-            status,
-            "the fleet file cannot be used",
-            hint=str(told.get("hint", "")),
-            lines=[str(each["text"]) for each in told["problems"]],
-        )
-    hint = str(told.get("hint", ""))
-    seconds = answer.headers.get("Retry-After", "")
-    if told["kind"] == "too-many" and seconds.isdecimal():
-        hint = f"{hint} Try again in {seconds} s."
-    lines = [f"{each['name']}: {each['error']}" for each in told.get("refused", ())]
-    return CommandError(status, str(told["error"]), hint=hint, lines=lines)

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.transactions.work import Work, need
+from forewarn.control.transactions.named import kind_of_work, need
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event
@@ -33,7 +34,7 @@ def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
             return _own_vm(work, own, name, entry.name)
         if entry.targets.kind is Kind.WORK:
             return check_cancel(work, tenant, name)
-        return need(own, Event, name.upper()).event_id
+        return need(own, Event, name.upper(), said=name).event_id
 
     return replace(given, targets=tuple(work.parts.each(given.targets, admit)))
 
@@ -62,9 +63,8 @@ def check_cancel(work: Work, tenant: str, name: str) -> str:
     cannot see it.
     """
     own = TenantReader(work.tx, tenant)
-    request_id = name
-    if own.get(Request, name) is None:
-        request_id = need(own, Operation, name).request
+    found = own.get(Request, name) or need(own, kind_of_work(name), name)
+    request_id = found.request if isinstance(found, Operation) else name
     if not need(work.tx, Request, own.real(request_id)).actor.is_of(tenant):
         raise RefusedError(
             f"tenant {tenant} did not request {name}",

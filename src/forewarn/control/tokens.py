@@ -10,7 +10,8 @@ import hashlib
 import hmac
 import re
 
-from forewarn.control.transactions.work import Work, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Tenant
 from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.errors import RefusedError

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from forewarn.control.redaction import tenant_reader
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.instants import (

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.fleet import availability
 from forewarn.fleet.availability import Availability, Period, VmAvailability
 from forewarn.fleet.model import Scope, Span, SpanKind, Tenant, Vm

@@ -13,7 +13,8 @@ from starlette.responses import Response
 from forewarn.admin import shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Actor, Desk
-from forewarn.control.transactions.work import Who, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.instants import MINUTE, Micros, format_instant
 from forewarn.metadata.server import Address

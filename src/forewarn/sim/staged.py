@@ -30,6 +30,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.sim import redating
+from forewarn.verbs.model import Kind
 
 VERBS: Mapping[tuple[EventType, EventSource], tuple[Verb, Action]] = {
     (EventType.FREEZE, EventSource.PLATFORM): (Verb.MAINTAIN, Action.FREEZE),
@@ -76,7 +77,7 @@ def inject(work: Work, wanted: Staged) -> Request:
     Refuses no VM, repeated or unknown VMs, a type that never comes from the source, and a
     live migration that is not a Freeze.
     """
-    check_targets(wanted.vms, "vm")
+    check_targets(wanted.vms, Kind.VM)
     kind = VERBS.get((wanted.event_type, wanted.source))
     if kind is None:
         raise RefusedError(

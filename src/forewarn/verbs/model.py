@@ -68,6 +68,16 @@ class Kind(enum.Enum):
     """An operation, or a request with all of its operations."""
     EVENT = "event"
 
+    @property
+    def noun(self) -> str:
+        """Return the noun for one target, for messages: `host or VM`."""
+        return self.value.replace("vm", "VM")
+
+    @property
+    def plural(self) -> str:
+        """Return the noun for several targets: `hosts or VMs`."""
+        return " or ".join(f"{each}s" for each in self.noun.split(" or "))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:

@@ -74,7 +74,7 @@ _KIND = Argument(
 SHARED_REFUSALS = (
     Refusal(
         when="a name is unknown",
-        sentences=("there is no … …", "there is no host or vm …"),
+        sentences=("there is no … …", "there is no host or VM …"),
     ),
     Refusal(
         when="the VM was deleted by an earlier request", sentences=("VM … was deleted",)
@@ -83,11 +83,11 @@ SHARED_REFUSALS = (
     Refusal(when="a target is named twice", sentences=("… … is named twice",)),
     Refusal(
         when=f"more than {TARGETS_MAX:,} targets are named",
-        sentences=("one request can name at most … …s",),
+        sentences=("one request can name at most … …, not …",),
     ),
     Refusal(
         when="NotBefore gives less than the minimum notice",
-        sentences=("… needs a notice of at least … (5.1)",),
+        sentences=("… needs a notice of at least …",),
     ),
     Refusal(
         when="the driver does not support the action",
@@ -341,7 +341,7 @@ _ENTRIES = (
         refusals=(
             Refusal(
                 when="the notice is shorter than that of a Redeploy",
-                sentences=("a Redeploy needs a notice of at least … (5.1)",),
+                sentences=("a Redeploy needs a notice of at least …",),
             ),
             Refusal(when="the host has no VM", sentences=("host … has no VMs",)),
             _HOST_DOWN,

@@ -80,7 +80,7 @@ def test_a_failed_host_is_one_problem_with_its_vms(client: TestClient) -> None:
     assert problem["actions"] == ["restore", "redeploy"]
     assert told(client, vm="db_0", host="h1", tenant="bank", kind="vm-down")
     assert told(client, vm="web_1") == []
-    assert "there is no vm" in get(client, "problems", 404, vm="nope")["error"]
+    assert "there is no VM" in get(client, "problems", 404, vm="nope")["error"]
 
 
 def test_held_operation_reports_its_start_and_remedies(
@@ -293,7 +293,9 @@ def test_ambiguous_name_needs_a_kind(client: TestClient) -> None:
     [
         ("web_9", 'Did you mean "web_1" or "web_0"?'),
         ("hh1", 'Did you mean "h1"?'),
-        ("zzzzzzzz", "`forewarn operations`"),
+        ("zzzzzzzz", "`forewarn rollout list --all`"),
+        ("we", 'Did you mean "web_0" or "web_1"?'),
+        ("op-nope", "`forewarn operations --all`"),
     ],
 )
 def test_unknown_name_is_reported_with_suggestions(
@@ -304,6 +306,48 @@ def test_unknown_name_is_reported_with_suggestions(
         f"there is no operation, rollout, event, host or VM '{name}'"
     )
     assert hint in told["hint"]
+
+
+@pytest.mark.parametrize("noun", ["operation", "rollout"])
+@pytest.mark.parametrize("place", [4, 10, -1])
+def test_id_with_one_wrong_character_is_suggested(
+    client: TestClient, noun: str, place: int
+) -> None:
+    made = post(client, "maintain", hosts=["h1", "h2"], impact="freeze")
+    post(client, "cancel", names=[made["rollout"]])
+    name = {"rollout": made["rollout"]} | made["operations"][0]
+    letters = list(name[noun])
+    letters[place] = "u"
+    told = get(client, f"explain/{''.join(letters)}", 404)
+    assert f'"{name[noun]}"' in told["hint"]
+
+
+def test_tenant_or_scope_is_named_as_such(client: TestClient) -> None:
+    told = get(client, "explain/web", 404)
+    assert told["error"].startswith("'web' is a scope, not an operation")
+    assert "`forewarn operations --scope web`" in told["hint"]
+    told = get(client, "explain/shop", 404)
+    assert "`forewarn operations --tenant shop`" in told["hint"]
+
+
+def test_unknown_rollout_is_named_as_such_everywhere(client: TestClient) -> None:
+    for path, params in (
+        ("rollouts/ro-nope", {}),
+        ("operations", {"rollout": "ro-nope"}),
+        ("history", {"operation": "ro-nope"}),
+        ("history/operations", {"operation": "ro-nope"}),
+    ):
+        told = get(client, path, 404, **params)
+        assert told["error"] == "there is no rollout 'ro-nope'", path
+        assert "`forewarn rollout list --all`" in told["hint"]
+    answer = client.post("/v1/cancel", json={"names": ["ro-nope"]})
+    assert answer.json()["error"] == "there is no rollout 'ro-nope'"
+
+
+def test_unknown_event_is_named_as_it_was_written(client: TestClient) -> None:
+    assert "'nope'" in get(client, "history", 404, event="nope")["error"]
+    answer = client.post("/v1/approve", json={"event_ids": ["nope"]})
+    assert answer.json()["error"] == "there is no event 'nope'"
 
 
 def test_tenant_sees_only_its_problems_and_waits_and_no_capacity() -> None:

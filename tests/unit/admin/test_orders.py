@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
+from forewarn.verbs.model import TARGETS_MAX
 from tests.unit.admin.gateway import LocalGateway
 
 
@@ -127,7 +128,7 @@ def test_name_shared_by_a_host_and_a_vm_requires_a_kind(client: TestClient) -> N
     made = post(client, "fail", names=["same"], kind="vm")
     assert made["operations"][0]["target_kind"] == "vm"
     missing = post(client, "fail", 404, names=["other"])
-    assert missing["error"] == "there is no host or vm 'other'"
+    assert missing["error"] == "there is no host or VM 'other'"
 
 
 def test_predicted_failure_sets_not_before(client: TestClient) -> None:
@@ -272,8 +273,25 @@ def test_body_that_is_not_json_is_refused(client: TestClient) -> None:
 def test_request_refused_by_the_rules_changes_nothing(client: TestClient) -> None:
     refused = post(client, "reboot", 409, vms=["web_0"], not_before="+1m")
     assert refused == {
-        "error": "Reboot needs a notice of at least 15 m (5.1)",
+        "error": "Reboot needs a notice of at least 15 m",
         "hint": "Use a later time, or omit it.",
         "kind": "refused",
     }
     assert client.get("/v1/operations").json() == {"operations": [], "next": None}
+
+
+def test_more_targets_than_the_maximum_are_refused_with_a_hint(
+    client: TestClient,
+) -> None:
+    names = [f"vm_{number}" for number in range(TARGETS_MAX + 1)]
+    for verb, key, noun in (
+        ("reboot", "vms", "VMs"),
+        ("fail", "names", "hosts or VMs"),
+        ("cancel", "names", "operations"),
+        ("approve", "event_ids", "events"),
+    ):
+        answer = client.post(f"/v1/{verb}", json={key: names})
+        assert answer.status_code == 409, verb
+        told = answer.json()
+        assert told["error"] == f"one request can name at most 1,000 {noun}, not 1,001"
+        assert told["hint"].startswith("Split it into several requests")

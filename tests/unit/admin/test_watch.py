@@ -430,7 +430,7 @@ def test_unknown_name_or_topic_is_rejected_at_once(client: TestClient) -> None:
     params = {"topics": "operations", "vm": "nope"}
     answer = client.get("/v1/watch", params=params)
     assert answer.status_code == 404
-    assert answer.json()["error"] == "there is no vm 'nope'"
+    assert answer.json()["error"] == "there is no VM 'nope'"
     answer = client.get("/v1/watch", params={"topics": "operations,vms"})
     assert answer.status_code == 400
     assert "'vms'" in answer.json()["error"]

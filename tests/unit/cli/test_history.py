@@ -19,7 +19,7 @@ def test_unknown_name_is_refused(service: Served, forewarn: Run) -> None:
     ):
         ended = forewarn(*words)
         assert (ended.status, ended.out) == (4, "")
-        assert "there is no vm 'nope'" in ended.err
+        assert "there is no VM 'nope'" in ended.err
 
 
 def test_a_period_is_checked(service: Served, forewarn: Run) -> None:

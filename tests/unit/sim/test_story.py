@@ -99,7 +99,7 @@ def test_missing_fleet_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_refusal_is_shown_in_the_story() -> None:
-    assert played("reboot web_9").startswith("refused: there is no vm 'web_9'")
+    assert played("reboot web_9").startswith("refused: there is no VM 'web_9'")
 
 
 def test_a_fleet_can_be_written_as_toml() -> None:

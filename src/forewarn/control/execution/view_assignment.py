@@ -9,7 +9,8 @@ that it can still approve the events that it saw there (3.2).
 
 from dataclasses import replace
 
-from forewarn.control.transactions.work import Work, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Work
 from forewarn.fleet import views as fleet_views
 from forewarn.fleet.model import Host, Scope, Vm
 from forewarn.protocol import documents

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from forewarn.control.execution import release
-from forewarn.control.transactions.work import Who, Work, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.actors import Actor, vm_actor
 from forewarn.protocol.errors import RefusedError
@@ -50,7 +51,7 @@ def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
 
     Raises NotFoundError or RefusedError.
     """
-    event = need(work.tx, Event, event_id.upper())
+    event = need(work.tx, Event, event_id.upper(), said=event_id)
     if as_vm:
         refusal = _events_for(work.tx, Approval(vm=as_vm, event_ids=(event.event_id,)))
         if isinstance(refusal, str):

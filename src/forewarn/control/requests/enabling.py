@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from forewarn.control.execution import view_assignment
-from forewarn.control.transactions.work import Work, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Work
 from forewarn.instants import Micros
 from forewarn.protocol.lifecycle import ViewInput
 from forewarn.protocol.views import END_OF_TIME, View, step_view

@@ -17,6 +17,7 @@ from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions import event_json
 from forewarn.control.transactions.inquiries import Question
+from forewarn.control.transactions.named import need
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.publishing import (
     Guest,
@@ -39,8 +40,8 @@ from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import Action, Operation, Request
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Record, Transaction, every
-from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task, Token
+from forewarn.store.port import Record, Transaction, every
+from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task
 
 R = TypeVar("R", bound=Record)
 
@@ -468,25 +469,3 @@ def task_of(operation: Operation) -> Facts:
             target=operation.target,
         )
     )
-
-
-def need(reader: Reader, kind: type[R], key: str) -> R:
-    """Return the record; raises NotFoundError."""
-    record = reader.get(kind, key)
-    if record is None:
-        usual = (
-            "Names are case-sensitive. Run `forewarn fleet show --all` to list them."
-        )
-        raise NotFoundError(
-            f"there is no {kind.__name__.lower()} {key!r}",
-            hint=_LISTED_BY.get(kind, usual),
-        )
-    return record
-
-
-_LISTED_BY: dict[type[Record], str] = {
-    Operation: "Run `forewarn operations` to list operations.",
-    Request: "Run `forewarn operations` to list requests.",
-    Event: "Run `forewarn events` to list events.",
-    Token: "Run `forewarn token list` to list tokens.",
-}

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from forewarn.control.requests import approvals, enabling, verbs
-from forewarn.control.transactions.work import Work, need
+from forewarn.control.transactions.named import need
+from forewarn.control.transactions.work import Work
 from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus

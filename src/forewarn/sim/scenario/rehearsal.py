@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.control.transactions.work import need
+from forewarn.control.transactions.named import need
 from forewarn.instants import HOUR, SECOND, Micros, describe_duration
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import DURATION_UNKNOWN, Event, EventStatus

@@ -15,11 +15,13 @@ from forewarn.control.requests.verbs.changes import (
     CHANGES,
     OrderOptions,
     change_vms,
+    check_count,
     check_targets,
     maintain,
     predict_failure,
     wishes_of,
 )
+from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
@@ -38,7 +40,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import every
-from forewarn.verbs.model import TARGETS_MAX, Given
+from forewarn.verbs.model import TARGETS_MAX, Given, Kind
 
 __all__ = [
     "DECISIONS",
@@ -47,6 +49,7 @@ __all__ = [
     "OrderOptions",
     "cancel",
     "change_vms",
+    "check_count",
     "maintain",
     "predict_failure",
 ]
@@ -85,7 +88,7 @@ def _fail(work: Work, given: Given) -> str:
         made.append(one(work, name, request))
         return made[-1]
 
-    check_targets(given.targets, "host or vm")
+    check_targets(given.targets, Kind.EITHER)
     return work.parts.each(given.targets, fail)[0].request
 
 
@@ -95,7 +98,7 @@ def _restore(work: Work, given: Given) -> list[dict[str, str]]:
         one = failures.restore_host if kind == "host" else failures.restore_vm
         return {"kind": kind, "name": name, "state": one(work, name).state.value}
 
-    check_targets(given.targets, "host or vm")
+    check_targets(given.targets, Kind.EITHER)
     return work.parts.each(given.targets, restore)
 
 
@@ -113,7 +116,7 @@ def _kind_of(work: Work, name: str, said: str) -> str:
         )
     if not is_vm and not is_host:
         raise NotFoundError(
-            f"there is no host or vm {name!r}",
+            f"there is no host or VM {name!r}",
             hint="Names are case-sensitive. Run `forewarn fleet show --all` to list them.",
         )
     return "host" if is_host else "vm"
@@ -127,7 +130,8 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
     """
     request = work.tx.get(Request, name)
     if request is None:
-        operation = work.operation(name)
+        operation = need(work.tx, kind_of_work(name), name)
+        assert isinstance(operation, Operation)
         if operation.state not in UNSTARTED_STATES:
             raise RefusedError(
                 _too_late(work, operation), hint=_what_became(work, operation)
@@ -178,17 +182,17 @@ def _what_became(work: Work, operation: Operation) -> str:
 
 def _cancel(work: Work, given: Given) -> list[str]:
     note = Cancelled(by=work.who.actor, reason=work.who.reason)
-    check_targets(given.targets, "operation")
+    check_targets(given.targets, Kind.WORK)
     made = work.parts.each(given.targets, lambda name: cancel(work, name, note=note))
     return [each.operation_id for cancelled in made for each in cancelled]
 
 
 def _approve(work: Work, given: Given) -> list[str]:
     as_vm = given.text("as_vm")
-    events = [each.upper() for each in given.targets]
-    check_targets(events, "event")
+    check_targets([each.upper() for each in given.targets], Kind.EVENT)
     return work.parts.each(
-        events, lambda name: approvals.approve_for(work, name, as_vm=as_vm).event_id
+        given.targets,
+        lambda name: approvals.approve_for(work, name, as_vm=as_vm).event_id,
     )
 
 

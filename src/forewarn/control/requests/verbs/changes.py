@@ -40,7 +40,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Record, every
-from forewarn.verbs.model import TARGETS_MAX, Given
+from forewarn.verbs.model import TARGETS_MAX, Given, Kind
 
 T = TypeVar("T")
 
@@ -105,21 +105,30 @@ def not_before_of(
     if wishes.not_before < earliest - SECOND:
         raise RefusedError(
             f"{event_type.value} needs a notice of at least "
-            f"{describe_duration(notice)} (5.1)",
+            f"{describe_duration(notice)}",
             hint="Use a later time, or omit it.",
         )
     return max(earliest, round_up_to_second(wishes.not_before))
 
 
-def check_targets(names: Sequence[str], what: str) -> None:
-    """Refuse no targets, too many targets, and duplicates."""
+def check_count(names: Sequence[str], kind: Kind) -> None:
+    """Refuse no targets, and too many targets."""
     if not names:
-        raise RefusedError(f"name at least one {what}")
+        raise RefusedError(f"name at least one {kind.noun}")
     if len(names) > TARGETS_MAX:
-        raise RefusedError(f"one request can name at most {TARGETS_MAX} {what}s")
+        raise RefusedError(
+            f"one request can name at most {TARGETS_MAX:,} {kind.plural}, not "
+            f"{len(names):,}",
+            hint="Split it into several requests, for example one for each zone.",
+        )
+
+
+def check_targets(names: Sequence[str], kind: Kind) -> None:
+    """Refuse no targets, too many targets, and duplicates."""
+    check_count(names, kind)
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise RefusedError(f"{what} {twice[0]} is named twice")
+        raise RefusedError(f"{kind.noun} {twice[0]} is named twice")
 
 
 DELETING_VERBS = frozenset({Verb.EVICT, Verb.TERMINATE})
@@ -162,7 +171,7 @@ def change_vms(
     VMs that a user deletes start together, with one NotBefore (3.6). The table of verbs
     has the refusals.
     """
-    check_targets(vms, "vm")
+    check_targets(vms, Kind.VM)
     change = CHANGES[verb]
     members = work.parts.each(vms, lambda name: _member(work, name, verb))
     not_before = not_before_of(
@@ -287,7 +296,7 @@ def maintain(
     Refused: a host that is unknown, down or under other maintenance; an impact that is
     not one of maintenance; a NotBefore with less than the minimum notice (5.1).
     """
-    check_targets(hosts, "host")
+    check_targets(hosts, Kind.HOST)
     usual = MAINTENANCE.get(action)
     if usual is None:
         raise RefusedError(f"maintenance cannot have the impact {action.value}")
@@ -349,13 +358,14 @@ def predict_failure(
     redeploy by the user, moves it at once. Refused: a host that is down, under maintenance
     or without VMs; less than the notice of a Redeploy.
     """
-    check_targets(hosts, "host")
+    check_targets(hosts, Kind.HOST)
     hosts = _free_hosts(work, hosts)
     members = work.parts.each(hosts, lambda name: _vms_to_tell(work, name))
     least = work.policy.redeploy_notice
     if notice < least:
         raise RefusedError(
-            f"a Redeploy needs a notice of at least {describe_duration(least)} (5.1)"
+            f"a Redeploy needs a notice of at least {describe_duration(least)}",
+            hint="Use a longer notice, or omit it.",
         )
     request = admission.open_request(work, Verb.PREDICT_FAILURE)
     admission.admit(

@@ -1,0 +1,102 @@
+"""The errors of the operator API as errors of a command.
+
+A message about a member of a request names the option that the user typed.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, cast
+
+import httpx2
+
+from forewarn.cli.command_table import Command, CommandError, Exit
+from forewarn.verbs.table import VERBS
+
+_STATUS = {
+    400: Exit.USAGE,
+    413: Exit.USAGE,
+    415: Exit.USAGE,
+    429: Exit.UNREACHABLE,
+    500: Exit.FAILED,
+    502: Exit.UNREACHABLE,
+    503: Exit.UNREACHABLE,
+    504: Exit.UNREACHABLE,
+}
+"""Any other status is a refusal."""
+
+
+def json_of(answer: httpx2.Response, url: str) -> Any:
+    """Return the JSON in a response; raises CommandError for another server."""
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise _stranger(url) from error
+
+
+def _stranger(url: str) -> CommandError:
+    return CommandError(
+        Exit.UNREACHABLE,
+        f"the server at {url} is not forewarn's operator API",
+        hint="Check --url or FOREWARN_URL.",
+    )
+
+
+def error_of(
+    answer: httpx2.Response, url: str, command: Command | None = None
+) -> CommandError:
+    """Return the error for a response without success; it names options of `command`."""
+    body: Any = None
+    with contextlib.suppress(ValueError):
+        body = answer.json()
+    if not isinstance(body, dict) or "kind" not in body or "error" not in body:
+        return _stranger(url)
+    told = cast("dict[str, Any]", body)
+    status = _STATUS.get(answer.status_code, Exit.REFUSED)
+    if told["kind"] == "bad-fleet":
+        return CommandError(
+            status,
+            "the fleet file cannot be used",
+            hint=str(told.get("hint", "")),
+            lines=[str(each["text"]) for each in told["problems"]],
+        )
+    message, hint = _in_options(told, command)
+    seconds = answer.headers.get("Retry-After", "")
+    if told["kind"] == "too-many" and seconds.isdecimal():
+        hint = f"{hint} Try again in {seconds} s."
+    lines = [f"{each['name']}: {each['error']}" for each in told.get("refused", ())]
+    return CommandError(status, message, hint=hint, lines=lines)
+
+
+def _in_options(told: Mapping[str, Any], command: Command | None) -> tuple[str, str]:
+    """Return the message and the hint of an error, with the options of a command instead
+    of the members of its request."""
+    message, hint = str(told["error"]), str(told.get("hint", ""))
+    if command is None or told["kind"] != "bad-request":
+        return message, hint
+    options = _options(command)
+    if not (problems := told.get("problems")):
+        place, colon, rest = message.partition(": ")
+        return f"{options.get(place, place)}{colon}{rest}", hint
+    named: list[str] = []
+    sentences: list[str] = []
+    for each in problems:
+        member, _, index = str(each["place"]).partition(".")
+        name = options.get(member, member)
+        named += [name] if member in options and name not in named else []
+        number = f" number {int(index) + 1}" if index.isdecimal() else ""
+        place = f"{name}{number}: " if name else ""
+        sentences.append(f"{place}{each['message']}")
+    if named:
+        hint = f"Run `forewarn {command.name} --help` to see the form of {named[0]}."
+    return "; ".join(sentences), hint
+
+
+def _options(command: Command) -> dict[str, str]:
+    """Return the options of a command by the members of its requests."""
+    options = {
+        each.key: each.metavar or each.name if each.is_word else each.name
+        for each in command.options
+    }
+    if entry := VERBS.get(command.name):
+        options |= {each.key: each.name for each in entry.arguments}
+    return options

@@ -1,0 +1,55 @@
+"""Records that a caller names, and the errors for names that do not exist."""
+
+from typing import TypeVar
+
+from forewarn.fleet.model import Vm
+from forewarn.protocol.errors import NotFoundError
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation, Request
+from forewarn.store.port import Reader, Record
+from forewarn.store.records import Token
+
+R = TypeVar("R", bound=Record)
+
+
+def need(reader: Reader, kind: type[R], key: str, *, said: str = "") -> R:
+    """Return the record; raises NotFoundError, with the name as the caller `said` it."""
+    record = reader.get(kind, key)
+    if record is None:
+        noun = _NOUNS.get(kind, kind.__name__.lower())
+        hint = _LISTED_BY.get(kind, _NAMES_HINT)
+        if kind is Request and key.startswith(ROLLOUT_PREFIX):
+            noun, hint = _ROLLOUT
+        raise NotFoundError(f"there is no {noun} {said or key!r}", hint=hint)
+    return record
+
+
+ROLLOUT_PREFIX = "ro-"
+REQUEST_PREFIXES = (ROLLOUT_PREFIX, "rq-")
+OPERATION_PREFIX = "op-"
+
+
+def is_id(name: str) -> bool:
+    """Return whether a name begins like the ID of an operation or a request."""
+    return name.startswith((OPERATION_PREFIX, *REQUEST_PREFIXES))
+
+
+def kind_of_work(name: str) -> type[Operation] | type[Request]:
+    """Return what an ID names by its prefix: an operation, or a request with all of its
+    operations."""
+    return Request if name.startswith(REQUEST_PREFIXES) else Operation
+
+
+_NOUNS: dict[type[Record], str] = {Vm: "VM"}
+
+_NAMES_HINT = "Names are case-sensitive. Run `forewarn fleet show --all` to list them."
+
+_ROLLOUT = ("rollout", "Run `forewarn rollout list --all` to list rollouts.")
+
+_LISTED_BY: dict[type[Record], str] = {
+    Operation: "Run `forewarn operations --all` to list operations.",
+    Request: "Run `forewarn rollout list --all` to list rollouts. The other requests are "
+    "in `forewarn operations --all --json`.",
+    Event: "Run `forewarn events --all` to list events.",
+    Token: "Run `forewarn token list` to list tokens.",
+}
