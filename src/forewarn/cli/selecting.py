@@ -6,8 +6,8 @@ from typing import Any, TypeVar, cast
 from forewarn.cli import files
 from forewarn.cli.client import PAGE, Client, Json, part
 from forewarn.cli.command_table import SELECTORS, Call, CommandError, Exit
-from forewarn.problems import listed
-from forewarn.verbs.model import Entry, Kind
+from forewarn.problems import NAMES_LISTED_MAX, listed
+from forewarn.verbs.model import Answer, Entry, Kind
 
 T = TypeVar("T")
 
@@ -144,12 +144,32 @@ def _selected(
     are_hosts = entry.targets.kind is Kind.HOST or call.text("kind") == "host"
     section = "hosts" if are_hosts else "vms"
     states = _STATES.get(entry.name, _PRESENT)
-    asked = {"after": f"{section}:", **asked}
-    return [
-        each["name"]
-        for each in client.every("fleet", section, asked)
-        if each["state"] in states
-    ]
+    fleet = client.whole("fleet", {"limit": PAGE, "after": "hosts:", **asked}, *_PLACES)
+    found = [each for each in fleet[section] if each["state"] in states]
+    if entry.answer is Answer.RESTORED and not are_hosts and found:
+        _refuse_vms_of_hosts(found, fleet["hosts"], asked)
+    return [each["name"] for each in found]
+
+
+def _refuse_vms_of_hosts(
+    vms: Iterable[Json], hosts: Iterable[Json], asked: Mapping[str, str]
+) -> None:
+    """Raise CommandError if all selected VMs are down with their hosts: each would be
+    refused for this reason."""
+    down = {each["name"] for each in hosts if each["state"] == "down"}
+    with_host = sorted({each["host"] for each in vms})
+    if down.issuperset(with_host):
+        raise CommandError(
+            Exit.REFUSED,
+            f"all VMs that are down and match {_typed(asked)} are on hosts that are "
+            f"down: {listed(with_host)}",
+            hint=f"Run `forewarn restore {' '.join(with_host[:NAMES_LISTED_MAX])}` to "
+            "restore the hosts with their VMs.",
+        )
+
+
+_PLACES = ("hosts", "vms")
+"""The last sections of the fleet, in the order of its pages."""
 
 
 _UNSTARTED = frozenset({"Planned", "Announced", "Ready"})

@@ -15,7 +15,13 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
 from forewarn.fleet.model import Scope
-from forewarn.instants import MINUTE, Micros, instant_or_none, parse_instant
+from forewarn.instants import (
+    MINUTE,
+    Micros,
+    cut_to_second,
+    instant_or_none,
+    parse_instant,
+)
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
@@ -205,7 +211,8 @@ class _Search:
 
     def _late(self, operation: Operation) -> Problem | None:
         notice = operation.not_before - operation.created
-        if operation.not_before - self._now > min(LATE, notice // LATE_SHARE):
+        since = operation.not_before - min(LATE, notice // LATE_SHARE)
+        if self._now < since:
             return None
         missing = [
             event
@@ -219,7 +226,8 @@ class _Search:
             ProblemKind.APPROVAL_LATE,
             operation,
             explained.approval_late(operation, tenants, now=self._now),
-            since=min(event.created for event in missing),
+            # Several tenants can see this time, and a fraction could prove it.
+            since=cut_to_second(since),
             events=missing,
             actions=("approve", "cancel"),
         )

@@ -63,6 +63,9 @@ def test_the_worst_problem_comes_first(
             "shop has not approved maintain (freeze) of host h2, which starts in 3 m",
         ),
     ]
+    # Late in the last quarter of its notice of 15 minutes.
+    late = get(client, "problems", kind="approval-late")["problems"][0]
+    assert late["since"] == "2030-01-01T00:31:15Z"
     page = get(client, "problems", limit=1)
     assert page["counts"]["vm-down"] == page["counts"]["approval-late"] == 1
     rest = get(client, "problems", limit=5, after=page["next"])

@@ -182,6 +182,21 @@ def test_names_together_with_selectors_are_refused(
     assert json.loads(forewarn("operations", "--json").out) == []
 
 
+def test_restore_of_vms_on_a_down_host_names_the_host(
+    zoned: Served, forewarn: Run
+) -> None:
+    forewarn("fail", "h1")
+    ended = forewarn("restore", "--host", "h1")
+    assert (ended.status, ended.out) == (4, "")
+    first, hint = ended.err.splitlines()
+    assert first.endswith("match --host h1 are on hosts that are down: h1")
+    assert "`forewarn restore h1`" in hint
+    forewarn("fail", "web_1")
+    ended = forewarn("restore", "--scope", "web")
+    assert (ended.status, ended.out) == (1, "vm web_1 is running\n")
+    assert "VM web_0 cannot run: its host h1 is down" in ended.err
+
+
 def test_restore_cancel_and_approve_accept_selectors(
     zoned: Served, forewarn: Run
 ) -> None:
