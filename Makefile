@@ -61,7 +61,7 @@ tools: .build/old.stamp
 	@sh tests/real/older_python.sh
 
 .PHONY: real
-real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Unpack all real programs, and run the tests beside them (ONLY=slurm).
+real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Run the tests with all real programs (ONLY=slurm: some), then `far` and `oldest`.
 	@sh tests/real/unpack.sh real
 	@sh tests/real/older_python.sh
 	@sh tests/real/older_consul.sh

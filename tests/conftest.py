@@ -52,7 +52,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def no_secrets() -> Iterator[None]:
-    """Have each test begin as a new agent does, which holds no other's secrets."""
+    """Forget the agent's secrets after each test, so that the next test has none."""
     yield
     # Most tests need nothing of the agent.
     if (secrets := sys.modules.get("forewarn.agent.secrets")) is not None:
@@ -65,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--rewrite",
         action="store_true",
         default=False,
-        help="write what the transcripts gave back into their files",
+        help="write generated pages, tables and transcripts again, instead of comparing",
     )
     parser.addoption(
         "--long",

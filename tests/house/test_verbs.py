@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from deploy.cli_reference import usage
+from forewarn.admin import orders
+from forewarn.cli import orders as cli_orders
 from forewarn.cli.commands import COMMANDS
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.protocol.operations import Verb
@@ -17,10 +19,11 @@ from forewarn.testing import ScheduledEvents, Vm
 from forewarn.testing.channel import VERBS as CHANNEL
 from forewarn.verbs.model import Answer, Entry, Form, Refusal
 from forewarn.verbs.table import REASON, SHARED_REFUSALS, VERBS
-from tests.support.pages import REFERENCE
+from tests.support.pages import DOCS, REFERENCE
 
 PAGE = REFERENCE / "verbs-and-refusals.md"
 HTTP = REFERENCE / "http-api.md"
+TOKENS = DOCS / "how-to" / "operate" / "tenant-tokens.md"
 BLOCK = re.compile(r"<!-- verb (\S+) -->\n.*?<!-- /verb -->", re.DOTALL)
 ANSWERS = {
     Answer.REQUEST: "the request",
@@ -76,7 +79,10 @@ def _block(name: str) -> str:
 def test_pages_match_the_verb_table(page: Path, request: pytest.FixtureRequest) -> None:
     text = page.read_text(encoding="utf-8")
     named = {"routes"} if page is HTTP else {"shared", *VERBS}
-    assert {*BLOCK.findall(text)} == named
+    assert {*BLOCK.findall(text)} == named, (
+        f"{page.name}: each verb needs a section with the lines `<!-- verb NAME -->` and "
+        "`<!-- /verb -->`; `pytest --rewrite tests/house` writes the text between them"
+    )
     wanted = BLOCK.sub(lambda found: _block(found[1]), text)
     if request.config.getoption("--rewrite"):
         page.write_text(wanted, encoding="utf-8")
@@ -86,6 +92,11 @@ def test_pages_match_the_verb_table(page: Path, request: pytest.FixtureRequest) 
 
 def test_every_verb_has_its_decision() -> None:
     assert set(DECISIONS) == set(VERBS)
+
+
+def test_every_kind_of_answer_has_a_response_an_output_and_a_description() -> None:
+    for shown in (orders.ANSWERS, cli_orders.SHOWN, ANSWERS):
+        assert set(shown) == set(Answer)
 
 
 def test_every_stored_verb_is_in_the_table() -> None:
@@ -113,8 +124,25 @@ def test_kit_methods_have_the_names_in_the_table() -> None:
         name for kind in (ScheduledEvents, Vm) for name in dir(kind) if name in named
     }
     # Cancelled and approved is an event, by its own methods.
-    assert methods == named - {"upgrade_os", "reimage", "cancel", "approve", "resolve"}
-    assert methods <= set(CHANNEL)
+    without = {"upgrade_os", "reimage", "cancel", "approve", "resolve"}
+    assert methods == named - without, (
+        "write a method of ScheduledEvents or Vm for the verb, or add its name to "
+        "`without`: `ScheduledEvents.order` gives every verb"
+    )
+    assert methods <= set(CHANNEL), "add the method to forewarn.testing.channel.VERBS"
+
+
+def test_page_of_tokens_lists_the_rights_for_each_verb() -> None:
+    _, _, table = TOKENS.read_text("utf-8").partition("| allowed | not allowed |\n")
+    rows = [line.split("|")[1:3] for line in table.partition("\n\n")[0].splitlines()]
+    allowed, denied = (
+        {*re.findall(r"`([a-z-]+)`", " ".join(row[at] for row in rows))} & {*VERBS}
+        for at in (0, 1)
+    )
+    for_tenants = {name for name, entry in VERBS.items() if entry.for_tenants}
+    assert allowed == for_tenants, TOKENS.name
+    # `cancel` is on both sides: a tenant cancels only the requests of its tokens.
+    assert denied == {*VERBS} - for_tenants | {"cancel"}, TOKENS.name
 
 
 NEW_VERB = '''

@@ -37,7 +37,8 @@ class Amounts:
     """States of each small world, breadth first; 0: all. Every planted bug is found
     within 5,000."""
     walks: int
-    """Random walks that the model and a world of each setting take together."""
+    """Random sequences of steps. Each is applied to the model of the search and to a
+    world of each setting, and the results are compared."""
     crash_stride: int
     """One of so many checkpoints of each story is a place where the service dies."""
     deaths: int

@@ -166,6 +166,8 @@ def _ordered(work: Work, order: Decision) -> Any:
         names = (tenant_reader.real_id(work.tx, each) for each in given.targets)
         given = replace(given, targets=tuple(names))
     made = verbs.DECISIONS[entry.name](work, given)
+    # A wrong decision must end before its commit: the answer is made after it.
+    assert isinstance(made, entry.answer.kind), (entry.name, made)
     return {"made": made, "refused": refused_report(work.parts.refused)}
 
 

@@ -25,7 +25,7 @@ def order(call: Call) -> int:
     if call.flag("json"):
         output.document(told)
     else:
-        _SHOWN[entry.answer](call, told)
+        SHOWN[entry.answer](call, told)
     refused = told.get("refused", ())
     for each in refused:
         output.problem(f"{each['name']}: {each['error']}", hint=each["hint"])
@@ -143,7 +143,7 @@ def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
             yield move["vm"], "-", "-", "-", "-", operation["operation"]
 
 
-_SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
+SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.REQUEST: _print_made,
     Answer.RESTORED: _print_restored,
     Answer.CANCELLED: _print_cancelled,

@@ -111,6 +111,11 @@ class Answer(enum.Enum):
     OPERATION = enum.auto()
     """The ID of the operation with the new outcome."""
 
+    @property
+    def kind(self) -> type:
+        """Return the type of the value that the decision returns."""
+        return str if self in {Answer.REQUEST, Answer.OPERATION} else list
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:

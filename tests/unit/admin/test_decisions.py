@@ -1,15 +1,20 @@
 """Requests as values: they survive serialization, and invalid messages are refused."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from forewarn.admin.access import DEMANDS, Caller, Demand
 from forewarn.admin.decisions import DECISIONS, Decision, read_message
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
+from forewarn.control.requests import verbs
 from forewarn.control.requests.idempotency import Once
+from forewarn.control.transactions.work import Work
 from forewarn.protocol.errors import BadRequestError
+from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.verbs.model import Given
 from tests.unit.admin.tenants import Shared
 
 OPERATOR = Caller(name="alice")
@@ -103,6 +108,24 @@ def test_a_caller_of_the_wrong_type_is_refused() -> None:
 def judged(shared: Shared, caller: Caller, name: str = "reboot") -> None:
     decision = order(name, caller=caller)
     shared.gateway.plane.order(decision.who, decision, now=shared.gateway.now())
+
+
+def test_decision_without_a_result_is_not_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shared = Shared()
+    decide = verbs.DECISIONS["reboot"]
+
+    def forgets(work: Work, given: Given) -> Any:
+        decide(work, given)
+
+    monkeypatch.setitem(cast("dict[str, Any]", verbs.DECISIONS), "reboot", forgets)
+    with pytest.raises(AssertionError):
+        judged(shared, OPERATOR)
+    made = shared.gateway.store.read(
+        lambda reader: [*every(reader, kinds.ALL_OPERATIONS)]
+    )
+    assert made == []
 
 
 def test_rights_are_checked_again_in_the_transaction() -> None:

@@ -7,7 +7,7 @@ here.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from forewarn.control.execution import ending
 from forewarn.control.requests import approvals, failures, outcome, rollouts
@@ -54,8 +54,11 @@ __all__ = [
     "predict_failure",
 ]
 
-Decide: TypeAlias = Callable[[Work, Given], Any]
-"""Decides a request; returns the JSON value that the table of verbs describes."""
+Made: TypeAlias = str | list[str] | list[dict[str, str]]
+"""A JSON value of the type that `answer` in the verb's entry has."""
+
+Decide: TypeAlias = Callable[[Work, Given], Made]
+"""Decides a request; returns the value that the entry's `answer` describes."""
 
 
 def _maintain(work: Work, given: Given) -> str:
