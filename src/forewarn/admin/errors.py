@@ -1,4 +1,4 @@
-"""Errors of the operator API's own, and the kinds of all errors that it reports."""
+"""Errors that only the operator API raises, and the kinds of all errors that it reports."""
 
 import enum
 from collections.abc import Sequence

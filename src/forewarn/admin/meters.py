@@ -1,7 +1,7 @@
 """Values of metrics: their definitions, their counters, and what a scrape reads.
 
-A `Meter` describes one metric with all values of its labels, so all of its series exist
-from the first scrape, with the value 0. The counters are plain numbers, and only a
+A `Meter` describes one metric with the expected values of its labels, so these series
+exist from the first scrape, with the value 0. The counters are plain numbers, and only a
 scrape formats them (`admin.metrics`). There is no registry: each service has its own
 readings. The counters of prometheus_client are not used, since they cost four times as
 much as a number in a list, and an environment variable can turn them into files.

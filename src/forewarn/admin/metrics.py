@@ -103,7 +103,8 @@ def _add_histogram(
 ) -> None:
     histogram = Histogram(meter.buckets) if found is None else found
     assert isinstance(histogram, Histogram), meter
-    # A copy, since another thread counts meanwhile and the parts must be consistent.
+    # Another thread counts meanwhile: the copy makes the buckets and `_count` consistent,
+    # and `_sum` may lack the last observations.
     total, counts = histogram.sum, list(histogram.counts)
     bounds = [*(f"{bound:g}" for bound in meter.buckets), "+Inf"]
     for bound, count in zip(bounds, itertools.accumulate(counts), strict=True):

@@ -9,6 +9,7 @@ read at the scrape, in a reader thread, with a limited number of rows. The resul
 reused for a few seconds by further scrapes.
 """
 
+import asyncio
 import platform
 import resource
 from collections import Counter, defaultdict
@@ -288,8 +289,10 @@ class Metrics:
         self.approvals: Counter[str] = Counter()
         self.published = 0
         self.lines_dropped: Callable[[], int] = lambda: 0
-        self._held = Held()
-        self._held_at: float | None = None
+        self._held: Held | None = None
+        self._held_at = 0.0
+        """The monotonic time at which the read of `_held` began."""
+        self._looking: asyncio.Task[Held] | None = None
 
     async def collect(self, parts: Parts) -> list[Reading]:
         """Return the current readings of all metrics."""
@@ -377,15 +380,24 @@ class Metrics:
     # Why operations cannot proceed
 
     async def _look(self, parts: Parts) -> Held:
-        """Return the reasons of waiting operations, at most HELD_KEPT_SECONDS old."""
+        """Return the reasons of waiting operations, at most HELD_KEPT_SECONDS old.
+
+        Simultaneous scrapes share one read, and a failed read leaves nothing.
+        """
         now = self._clock.monotonic()
-        if self._held_at is None or now - self._held_at >= limits.HELD_KEPT_SECONDS:
-            self._held_at = now
-            open_operations, instant = self.tally.open(), self._clock.now()
-            self._held = await parts.readings.read(
-                lambda reader: look(reader, open_operations, now=instant)
-            )
-        return self._held
+        if self._held is not None and now - self._held_at < limits.HELD_KEPT_SECONDS:
+            return self._held
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look_now(parts, now))
+        return await asyncio.shield(self._looking)
+
+    async def _look_now(self, parts: Parts, began: float) -> Held:
+        open_operations, instant = self.tally.open(), self._clock.now()
+        held = await parts.readings.read(
+            lambda reader: look(reader, open_operations, now=instant)
+        )
+        self._held, self._held_at = held, began
+        return held
 
 
 def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> Held:

@@ -6,6 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.unit.admin.gateway import FLEET, LocalGateway
+from tests.unit.admin.tenants import Shared
 
 
 def post(client: TestClient, verb: str, **body: Any) -> Any:
@@ -202,3 +203,15 @@ def test_availability_reports_unplanned_downtime(
     later = get(client, "availability", vm="web_0", until="2099-01-01T00:00:00Z")
     assert later["until"] == "2030-01-01T01:00:03.500000Z"
     assert get(client, "availability", tenant="bank")["total"]["vms"] == 3
+
+
+def test_tenant_sees_waits_in_whole_seconds() -> None:
+    shared = Shared()
+    gateway = shared.gateway
+    gateway.clock.advance_to(gateway.now() + 123_456)
+    gateway.enable("web_0")
+    shared.order("reboot", vms=["web_0"])
+    token = shared.token()
+    (wait,) = shared.ask(token, "GET", "/v1/waits").json()["waits"]
+    assert "." not in wait["since"] + wait["last_poll"]
+    assert "." in shared.client.get("/v1/waits").json()["waits"][0]["last_poll"]

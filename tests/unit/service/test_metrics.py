@@ -4,7 +4,8 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 import pytest
 
@@ -20,10 +21,10 @@ from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
 from forewarn.service import limits, metric_definitions
 from forewarn.service.assembly import Service
-from forewarn.service.metrics import Tally
+from forewarn.service.metrics import Held, Metrics, Parts, Tally
 from forewarn.service.observed import Change, Listener, ObservedStore
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import ConflictError, StoreError, Transaction
+from forewarn.store.port import ConflictError, Reader, StoreError, Transaction
 from tests.support.loops import in_loop
 from tests.unit.admin.gateway import START
 from tests.unit.admin.test_metrics import samples
@@ -256,9 +257,48 @@ def test_failing_listener_does_not_affect_the_store(
 
 async def scrape(service: Service) -> dict[tuple[str, tuple[str, ...]], float]:
     # Expire the cached reasons.
-    service.metrics._held_at = None
+    service.metrics._held = None
     readings = await service.metrics.collect(service._parts)
     return samples(render(readings)[0].decode())
+
+
+class Reads:
+    """Readings that wait until they are released, and count."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.count = 0
+        self.released = asyncio.Event()
+        self._error = error
+
+    async def read(self, _ask: Callable[[Reader], T]) -> Held:
+        self.count += 1
+        await self.released.wait()
+        if self._error is not None:
+            raise self._error
+        return Held(late=7)
+
+
+@in_loop
+async def test_simultaneous_scrapes_share_one_read_of_the_reasons() -> None:
+    metrics, reads = Metrics(VirtualClock(START)), Reads()
+    parts = cast("Parts", SimpleNamespace(readings=reads))
+    asked = [asyncio.create_task(metrics._look(parts)) for _ in range(3)]
+    await asyncio.sleep(0)
+    reads.released.set()
+    assert await asyncio.gather(*asked) == [Held(late=7)] * 3
+    assert await metrics._look(parts) == Held(late=7)
+    assert reads.count == 1
+
+
+@in_loop
+async def test_reasons_are_read_again_after_a_failed_read() -> None:
+    metrics, reads = Metrics(VirtualClock(START)), Reads(StoreError("no disk"))
+    reads.released.set()
+    parts = cast("Parts", SimpleNamespace(readings=reads))
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await metrics._look(parts)
+    assert reads.count == 2
 
 
 @in_loop

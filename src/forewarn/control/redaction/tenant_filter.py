@@ -173,7 +173,9 @@ class TenantFilter:
         )
 
     def _view(self, view: View) -> View | None:
-        return view if self.is_own_scope(view.scope) else None
+        if not self.is_own_scope(view.scope):
+            return None
+        return replace(view, last_seen=cut_to_second(view.last_seen))
 
     def _span(self, span: Span) -> Span | None:
         if span.tenant != self.tenant:
