@@ -9,9 +9,8 @@ import ssl
 from collections.abc import Callable, Iterator
 
 from forewarn.admin.tokens import TokenFileError
-from forewarn.drivers import journal, records
 from forewarn.problems import Problem
-from forewarn.service import components, secret_files
+from forewarn.service import driver_kinds, secret_files
 from forewarn.service.settings import Settings, SettingsError, problem
 from forewarn.service.tls import certificate_of
 from forewarn.store import kinds
@@ -45,7 +44,7 @@ def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: secret_files.read_proxy_secret(settings)
     yield lambda: certificate_of(settings)
     yield lambda: _check_store(settings)
-    yield from components.driver_looks(settings)
+    yield from driver_kinds.kind_of(settings).checks_of(settings)
     for number, webhook in enumerate(settings.webhook, start=1):
         yield lambda number=number: secret_files.read_keys_of(settings, number)
         if webhook.ca_file:
@@ -76,16 +75,11 @@ def refuse_empty_store(settings: Settings, store: Store) -> None:
     Call this before the driver is opened, so that a refused start changes nothing. A
     store in memory is always empty at the start and is accepted.
     """
-    path = path_of(settings.store.url)
+    path, kind = path_of(settings.store.url), driver_kinds.kind_of(settings)
     if path is None or not store.read(_is_empty):
         return
-    if settings.driver.kind == "command":
-        memory = components.records_of(settings)
-        has_calls = records.has_calls(memory)
-    else:
-        memory = components.journal_of(path)
-        has_calls = journal.has_calls(memory)
-    if not has_calls:
+    memory = kind.memory_of(settings)
+    if memory is None or not kind.has_calls(memory):
         return
     old, new = shlex.quote(str(memory)), shlex.quote(f"{memory}.old")
     raise StoreError(

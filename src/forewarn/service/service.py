@@ -36,7 +36,13 @@ from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
-from forewarn.service import components, limits, open_files, secret_files
+from forewarn.service import (
+    components,
+    driver_kinds,
+    limits,
+    open_files,
+    secret_files,
+)
 from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
@@ -192,7 +198,7 @@ class Service:
         outbound = components.Outbound(
             loop, publish=self._publish, changed=self.watchers.tell
         )
-        inquirer = components.inquirer_of(self.settings, driver)
+        inquirer = driver_kinds.inquirer_of(self.settings, driver)
         plane = Plane(
             store=store,
             driver=driver,
@@ -238,7 +244,7 @@ class Service:
     def _open_driver(self, store: Store) -> Driver:
         """Open the driver, and load the counts that are kept in memory."""
         driver = self._owned.enter_context(
-            contextlib.closing(components.open_driver_of(self.settings))
+            contextlib.closing(driver_kinds.kind_of(self.settings).open(self.settings))
         )
         self.metrics.tally.load(store)
         self._pending.load(store)

@@ -257,7 +257,7 @@ async def test_client_without_handshake_is_counted_and_dropped(
 @needs_openssl
 def test_inconsistent_tls_settings_are_refused(tmp_path: Path) -> None:
     made = certificate_in(tmp_path)
-    with pytest.raises(SettingsError, match=r"tls_key: needs admin\.tls_certificate"):
+    with pytest.raises(SettingsError, match=r"tls-key: needs admin\.tls_certificate"):
         service_of(admin__tls_key=str(made.key))
     with pytest.raises(SettingsError, match="cannot be used with a Unix socket"):
         service_of(

@@ -436,7 +436,9 @@ async def test_missing_or_empty_secret_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError):
         await service_of(admin__token_file=missing).start()
     for file in (missing, str(empty)):
-        with pytest.raises(SettingsError, match=r"metadata\.signed_secret_file"):
+        with pytest.raises(
+            SettingsError, match=r"flag --metadata-signed-secret-file: "
+        ):
             await service_of(metadata__signed_secret_file=file).start()
 
 

@@ -1,0 +1,170 @@
+"""The kinds of drivers: how each is opened, checked and asked, in one table.
+
+Nothing else in the service depends on the kind.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from forewarn.clock import SystemClock
+from forewarn.drivers import journal, records
+from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.journal import FileJournal, MemoryJournal
+from forewarn.drivers.port import Driver
+from forewarn.drivers.programs import PATH, Programs
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import parse_fault
+from forewarn.problems import quoted
+from forewarn.service.inquirer import ThreadedInquirer
+from forewarn.service.options import WORKS
+from forewarn.service.settings import Settings, impacts, problem
+from forewarn.store.open import path_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverKind:
+    """One value of `driver.kind`."""
+
+    open: Callable[[Settings], Driver]
+    """Opens the driver. Raises DriverError or SettingsError."""
+    memory_of: Callable[[Settings], Path | None]
+    """Returns the path of the driver's memory of calls; None if it ends with the
+    process."""
+    has_calls: Callable[[Path], bool]
+    """Returns whether the memory at a path has calls."""
+    checks_of: Callable[[Settings], Iterator[Callable[[], object]]] = lambda _: iter(())
+    """Yields a check for each thing that the driver needs; nothing is opened. Each
+    check raises SettingsError for a missing thing."""
+    can_block: bool = True
+    """`probe`, `observe` and `abort` can take time, so threads call them."""
+
+
+def kind_of(settings: Settings) -> DriverKind:
+    """Return the kind of driver that the settings name."""
+    return KINDS[settings.driver.kind]
+
+
+def inquirer_of(settings: Settings, driver: Driver) -> ThreadedInquirer | None:
+    """Return the inquirer of a driver that can block; None for one that cannot."""
+    if not kind_of(settings).can_block:
+        return None
+    return ThreadedInquirer(driver, clock=SystemClock())
+
+
+# The simulated driver
+
+
+def _open_simulated(settings: Settings) -> Driver:
+    file = _journal_of(settings)
+    # If the store ends with this process, so do the simulated VMs.
+    memory = MemoryJournal() if file is None else FileJournal(file)
+    driver = SimulatedDriver(impacts=impacts(settings), journal=memory)
+    for text in settings.simulated.faults:
+        driver.inject(parse_fault(text))
+    return driver
+
+
+def _journal_of(settings: Settings) -> Path | None:
+    """Return the file of the simulated driver's memory, next to the store."""
+    store = path_of(settings.store.url)
+    return None if store is None else store.with_name(f"{store.name}.simulated")
+
+
+# The driver that runs programs
+
+
+def _open_command(settings: Settings) -> Driver:
+    return CommandDriver(
+        _programs(settings),
+        records=_records_of(settings),
+        clock=SystemClock(),
+        retention=settings.store.retention,
+    )
+
+
+def _checks_of_command(settings: Settings) -> Iterator[Callable[[], object]]:
+    for name in (*WORKS, "observe", "probe"):
+        yield lambda name=name: _program(settings, name)
+    yield lambda: _check_works(settings)
+    yield lambda: _check_records(settings)
+
+
+def _check_works(settings: Settings) -> None:
+    if not any(getattr(settings.command, name) for name in WORKS):
+        raise problem(
+            settings, "driver.kind", "[driver.command] names no program for any action"
+        )
+
+
+def _check_records(settings: Settings) -> None:
+    folder = _records_of(settings).absolute().parent
+    # The default directory is next to the store, and the check of the store reports its
+    # problems.
+    if settings.command.records and not folder.is_dir():
+        raise problem(
+            settings, "driver.command.records", f"the directory {folder} does not exist"
+        )
+
+
+def _programs(settings: Settings) -> Programs:
+    """Return the operator's programs with absolute paths."""
+    command = settings.command
+    _check_works(settings)
+    found = {
+        action: _program(settings, name)
+        for name, action in WORKS.items()
+        if getattr(command, name)
+    }
+    return Programs(
+        actions=found,
+        abortable=frozenset(WORKS[name] for name in command.abortable),
+        timeouts={
+            action: getattr(command, f"{name}_timeout") or command.timeout
+            for name, action in WORKS.items()
+        },
+        observe=_program(settings, "observe"),
+        probe=_program(settings, "probe"),
+        parallel=command.parallel,
+        grace=command.grace,
+    )
+
+
+def _program(settings: Settings, name: str) -> tuple[str, ...]:
+    words: tuple[str, ...] = getattr(settings.command, name)
+    if not words:
+        return ()
+    program = shutil.which(words[0], path=PATH)
+    if program is None:
+        where = "" if "/" in words[0] else f" in {PATH}"
+        message = f"there is no executable program {quoted(words[0])}{where}"
+        raise problem(settings, f"driver.command.{name}", message)
+    return program, *words[1:]
+
+
+def _records_of(settings: Settings) -> Path:
+    """Return the directory of the command driver's memory."""
+    if settings.command.records:
+        return Path(settings.command.records)
+    store = path_of(settings.store.url)
+    if store is None:
+        return Path("forewarn.command")
+    return store.with_name(f"{store.name}.command")
+
+
+KINDS: Mapping[str, DriverKind] = {
+    "simulated": DriverKind(
+        open=_open_simulated,
+        memory_of=_journal_of,
+        has_calls=journal.has_calls,
+        can_block=False,
+    ),
+    "command": DriverKind(
+        open=_open_command,
+        memory_of=_records_of,
+        has_calls=records.has_calls,
+        checks_of=_checks_of_command,
+    ),
+}
+"""Each kind of driver by its name, which is a value of the setting `driver.kind`."""

@@ -1,0 +1,45 @@
+"""The table of the kinds of drivers."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.service import driver_kinds
+from forewarn.service.driver_kinds import KINDS, DriverKind
+from forewarn.service.inquirer import ThreadedInquirer
+from forewarn.service.option_table import OPTIONS
+from forewarn.service.settings import load_settings
+
+
+def test_each_kind_that_a_setting_can_name_is_in_the_table() -> None:
+    assert tuple(KINDS) == OPTIONS["driver.kind"].words
+
+
+def test_drivers_have_the_names_of_the_table() -> None:
+    assert {SimulatedDriver.kind, CommandDriver.kind} == set(KINDS)
+
+
+@pytest.mark.parametrize("can_block", [False, True])
+def test_only_a_driver_that_can_block_is_asked_in_threads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, can_block: bool
+) -> None:
+    url = f"sqlite:///{tmp_path / 'forewarn.db'}"
+    settings = load_settings(file=None, environ={}, flags={"store.url": url})
+    usual = driver_kinds.kind_of(settings)
+    kind = DriverKind(
+        open=usual.open,
+        memory_of=usual.memory_of,
+        has_calls=usual.has_calls,
+        can_block=can_block,
+    )
+    monkeypatch.setattr(driver_kinds, "KINDS", {"simulated": kind})
+    with contextlib.closing(kind.open(settings)) as driver:
+        found = driver_kinds.inquirer_of(settings, driver)
+    assert isinstance(found, ThreadedInquirer) == can_block
+
+
+def test_new_kind_is_asked_in_threads_unless_it_says_otherwise() -> None:
+    assert DriverKind.__dataclass_fields__["can_block"].default is True
