@@ -261,11 +261,11 @@ def test_failing_program_is_retried_and_then_fails_the_operation(
     [
         (
             {"driver_command_reboot": "/no/such/program"},
-            'driver.command.reboot: there is no executable program "/no/such/program"',
+            'flag --driver-command-reboot: there is no executable program "/no/such/program"',
         ),
         (
             {"driver_command_reboot": "", "driver_command_freeze": ""},
-            "driver.kind: [driver.command] names no program for any action",
+            "[driver.command] names no program for any action",
         ),
     ],
 )
