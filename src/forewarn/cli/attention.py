@@ -22,6 +22,7 @@ _WAIT_COLUMNS = (
 )
 _ZONE_COLUMNS = ("ZONE", "HOSTS", "DOWN", "IN WORK", "PLACES", "USED", "FREE")
 _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
+_NEXT_ESSENTIAL = 2
 
 
 def problems(call: Call) -> int:
@@ -35,7 +36,12 @@ def problems(call: Call) -> int:
     told = client.whole("problems", {**asked, **kind}, "problems")
     told["problems"] = found = named(call, client, told["problems"], names)
     output.listed(
-        call, told, PROBLEMS.empty, PROBLEMS.columns, map(_problem_row, found)
+        call,
+        told,
+        PROBLEMS.empty,
+        PROBLEMS.columns,
+        map(_problem_row, found),
+        essential=PROBLEMS.essential,
     )
     return Exit.FAILED if found else Exit.DONE
 
@@ -59,7 +65,8 @@ def capacity(call: Call) -> int:
     output.listed(call, told, "no hosts", _ZONE_COLUMNS, map(_zone_row, told["zones"]))
     if told["next_hosts"] and not call.flag("json"):
         output.line()
-        output.table("", _NEXT_COLUMNS, map(_next_row, told["next_hosts"]))
+        rows = map(_next_row, told["next_hosts"])
+        output.table("", _NEXT_COLUMNS, rows, essential=_NEXT_ESSENTIAL)
     return _warn_of_limit(call, told)
 
 
@@ -96,6 +103,7 @@ PROBLEMS = Listing(
     noun="problem",
     empty="nothing needs you",
     columns=("TARGET", "KIND", "SINCE", "TENANT", "PROBLEM", "TRY"),
+    essential=2,
     row=_problem_row,
     key="problem",
     state="kind",
@@ -121,9 +129,11 @@ def _wait_row(wait: Json) -> tuple[str, ...]:
 
 
 def _zone_row(zone: Json) -> tuple[str, ...]:
-    # A host without a capacity takes any number of VMs.
+    # A host without a capacity takes any number of VMs. PLACES are those of the others.
     free = "no limit" if zone["unlimited"] else str(zone["free"])
     places = f"{zone['places']}+" if zone["unlimited"] else str(zone["places"])
+    if zone["unlimited"] and not zone["places"]:
+        places = "no limit"
     return (
         zone["zone"] or "-",
         str(zone["hosts"]),

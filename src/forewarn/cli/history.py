@@ -24,6 +24,8 @@ _SUMMARY_KEYS = ("vm", "operation", *KEYS)
 _PERIOD_KEYS = ("since", "until")
 
 _TRAIL_COLUMNS = ("AT", "WHO", "WHAT", "ABOUT", "WHY", "DETAIL")
+_TRAIL_ESSENTIAL = 4
+"""The columns up to ABOUT: an entry without its subject says nothing."""
 _SUMMARY_COLUMNS = (
     "OPERATION",
     "STATE",
@@ -35,6 +37,7 @@ _SUMMARY_COLUMNS = (
     "LONGEST DOWN",
     "NOTE",
 )
+_SUMMARY_ESSENTIAL = 3
 _VM_COLUMNS = (
     "OPERATION",
     "STATE",
@@ -46,17 +49,19 @@ _VM_COLUMNS = (
     "DOWN",
     "NOTE",
 )
+_VM_ESSENTIAL = 4
 _AVAILABILITY_COLUMNS = (
     "VM",
-    "SCOPE",
     "UP",
     "PLANNED",
     "UNPLANNED",
+    "SCOPE",
     "INTERRUPTIONS",
     "LONGEST",
     "KNOWN",
     "UNKNOWN",
 )
+_AVAILABILITY_ESSENTIAL = 4
 
 
 def history(call: Call) -> int:
@@ -80,7 +85,14 @@ def history(call: Call) -> int:
         )
         for each in found
     )
-    return output.listed(call, found, "no entries", _TRAIL_COLUMNS, rows)
+    return output.listed(
+        call,
+        found,
+        "no entries",
+        _TRAIL_COLUMNS,
+        rows,
+        essential=_TRAIL_ESSENTIAL,
+    )
 
 
 def availability(call: Call) -> int:
@@ -135,13 +147,17 @@ def _summary(call: Call) -> int:
         _print_account(found[0])
     elif call.flag("all") or call.text("vm"):
         of_vms = (row for each in found for row in _vm_rows(each, call.text("vm")))
-        output.table("no operations", _VM_COLUMNS, of_vms)
+        output.table("no operations", _VM_COLUMNS, of_vms, essential=_VM_ESSENTIAL)
     else:
         vms = sum(len(each["vms"]) for each in found)
         states = [each["state"] for each in found]
         rows = map(_operation_row, found)
         output.table(
-            "no operations", _SUMMARY_COLUMNS, rows, total("operation", vms, states)
+            "no operations",
+            _SUMMARY_COLUMNS,
+            rows,
+            total("operation", vms, states),
+            essential=_SUMMARY_ESSENTIAL,
         )
     return Exit.DONE
 
@@ -233,7 +249,12 @@ def _print_availability(told: Json) -> None:
     if len(rows) > 1:
         total = told["total"]
         rows.append(_availability_row(f"{total['vms']} VMs", "", total))
-    output.table("no VMs in this period", _AVAILABILITY_COLUMNS, rows)
+    output.table(
+        "no VMs in this period",
+        _AVAILABILITY_COLUMNS,
+        rows,
+        essential=_AVAILABILITY_ESSENTIAL,
+    )
     several = told["several_domains_down_seconds"]
     if several is not None:
         output.line(
@@ -254,10 +275,10 @@ def _print_availability(told: Json) -> None:
 def _availability_row(vm: str, scope: str, row: Json) -> tuple[str, ...]:
     return (
         vm + (" (down)" if row["down_now"] and scope else ""),
-        scope,
         _percent(row["percent"]),
         _length(row["planned_seconds"]),
         _length(row["unplanned_seconds"]),
+        scope,
         str(row["interruptions"]),
         _length(row["longest_seconds"]),
         _length(row["existed_seconds"]),

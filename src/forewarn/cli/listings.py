@@ -22,6 +22,8 @@ class Listing:
     empty: str
     columns: tuple[str, ...]
     """Columns in the order of their importance."""
+    essential: int
+    """Number of the first columns that a terminal never leaves out."""
     row: Callable[[Json], Sequence[str]]
     key: str
     """The member with the name of an object."""
@@ -141,6 +143,7 @@ OPERATIONS = Listing(
         "NOT BEFORE",
         "WAITS FOR",
     ),
+    essential=3,
     row=operation_row,
     key="operation",
     state="state",
@@ -161,6 +164,7 @@ EVENTS = Listing(
         "APPROVED BY",
         "OPERATION",
     ),
+    essential=4,
     row=event_row,
     key="EventId",
     state="EventStatus",
@@ -181,6 +185,7 @@ ROLLOUTS = Listing(
         "BY",
         "REASON",
     ),
+    essential=4,
     row=rollout_row,
     key="rollout",
     state="state",

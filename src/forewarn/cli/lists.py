@@ -83,6 +83,7 @@ def show(call: Call, listing: Listing, found: Sequence[Json]) -> Exit:
         listing.columns,
         map(listing.row, found),
         listing.summary(found),
+        essential=listing.essential,
     )
 
 

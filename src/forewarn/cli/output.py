@@ -1,6 +1,7 @@
 """Output: tables for people, JSON for programs, color on terminals."""
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -61,9 +62,15 @@ def listed(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     summary: str = "",
+    *,
+    essential: int = 1,
 ) -> Exit:
     """Print a list: as JSON with --json, else as a table."""
-    return shown(call, value, lambda _: table(empty, columns, rows, summary))
+    return shown(
+        call,
+        value,
+        lambda _: table(empty, columns, rows, summary, essential=essential),
+    )
 
 
 def table(
@@ -71,8 +78,13 @@ def table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     summary: str = "",
+    *,
+    essential: int = 1,
 ) -> None:
-    """Print a table with a summary below, or the text for an empty one."""
+    """Print a table with a summary below, or the text for an empty one.
+
+    On a terminal, the first `essential` columns are never left out.
+    """
     cells = [tuple(printable(cell) for cell in row) for row in rows]
     if not cells:
         line(empty)
@@ -80,20 +92,28 @@ def table(
     if sys.stdout.isatty():
         # rich reads NO_COLOR and TERM.
         console = Console(highlight=False)
-        console.print(drawn(columns, cells, width=console.width), soft_wrap=True)
+        shown = drawn(columns, cells, width=console.width, essential=essential)
+        console.print(shown, soft_wrap=True)
     else:
         print("\n".join(tables.aligned(columns, cells)))
     if summary:
         line(summary)
 
 
-def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], *, width: int) -> Text:
+def drawn(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    width: int,
+    essential: int = 1,
+) -> Text:
     """Return a table for a terminal of `width` columns."""
-    folded = tables.folded(columns, rows, width=width)
+    folded = tables.folded(columns, rows, width=width, essential=essential)
     shown = styled(folded.head, folded.blocks, rows)
     if folded.left_out:
         told = ", ".join(folded.left_out)
-        shown.append(f"\n(a wider terminal or a pipe also shows {told})", "dim")
+        note = f"(a wider terminal or a pipe shows all of {told})"
+        shown.append("\n" + "\n".join(textwrap.wrap(note, width)), "dim")
     return shown
 
 

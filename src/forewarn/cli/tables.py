@@ -2,9 +2,9 @@
 
 A pipe gets a line for each row, however long. On a terminal, columns are in the order
 of their importance. Columns that fit are in the row, and the cells of the others are in
-lines below it, with their titles. A long table has one line for each row, and names the
-columns that are left out. Lines break only between words, so that IDs and names can be
-copied at any width.
+lines below it, with their titles. A long table has only its essential columns below a
+row, shortens the next one, and names the columns that it does not show completely. Lines
+break only between words, so that IDs and names can be copied at any width.
 """
 
 import shutil
@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 
 Cells = Sequence[str]
 
@@ -48,6 +48,12 @@ MARGIN = 24
 FOLDED_ROWS_MAX = 50
 """Maximum rows of a table with lines below rows: a longer one should show many rows."""
 
+SHORTENED_MIN = 20
+"""Minimum columns of a shortened cell: a shorter one has too few words to be read."""
+
+CUT = "…"
+"""The end of a shortened cell."""
+
 _NOTHING = frozenset({"", "-"})
 """Cells without content, which are left out below a row."""
 
@@ -75,7 +81,7 @@ class Folded:
     blocks: list[list[str]]
     """For each row of the table: its line, and the lines below it."""
     left_out: tuple[str, ...]
-    """The titles of the columns that do not fit in a long table."""
+    """The titles of the columns that a long table leaves out or shortens."""
 
 
 def folded(
@@ -83,21 +89,28 @@ def folded(
     rows: Sequence[Cells],
     *,
     width: int,
+    essential: int = 1,
     rows_max: int = FOLDED_ROWS_MAX,
 ) -> Folded:
     """Return a table for a terminal of `width` columns.
 
-    With more than `rows_max` rows, each has one line. A cell that is longer than the line alone, such as the first, stays whole.
+    With more than `rows_max` rows, only the first `essential` columns can be below a
+    row. A cell that is longer than the line alone, such as the first, stays whole.
     """
     widths = _widths(columns, rows)
-    kept: list[int] = []
-    used = -len(BETWEEN)
-    for place, wide in enumerate(widths):
-        if not kept or used + len(BETWEEN) + wide <= width:
-            kept.append(place)
-            used += len(BETWEEN) + wide
+    kept, used = _fitting_columns(widths, width=width)
     rest = [place for place in range(len(columns)) if place not in kept]
-    is_long = len(rows) > rows_max
+    left_out: tuple[str, ...] = ()
+    if len(rows) > rows_max:
+        others = [place for place in rest if place >= essential]
+        rest = [place for place in rest if place < essential]
+        left_out = tuple(columns[place] for place in others)
+        left = width - used - len(BETWEEN)
+        if others and left >= SHORTENED_MIN:
+            cut = others[0]
+            kept = sorted([*kept, cut])
+            widths[cut] = left
+            rows = [_with_cut(cells, cut, width=left) for cells in rows]
 
     def shown(cells: Cells) -> str:
         return _row([cells[each] for each in kept], [widths[each] for each in kept])
@@ -108,13 +121,36 @@ def folded(
             for each in rest
             if cells[each] not in _NOTHING
         ]
-        return [] if is_long else _under(told, width=max(width, MARGIN))
+        return _under(told, width=max(width, MARGIN))
 
     return Folded(
         head=shown(columns),
         blocks=[[shown(cells), *under(cells)] for cells in rows],
-        left_out=tuple(columns[each] for each in rest) if is_long else (),
+        left_out=left_out,
     )
+
+
+def _fitting_columns(widths: Sequence[int], *, width: int) -> tuple[list[int], int]:
+    """Return the places of the columns that fit in a row, and the width that they
+    take."""
+    kept: list[int] = []
+    used = -len(BETWEEN)
+    for place, wide in enumerate(widths):
+        if not kept or used + len(BETWEEN) + wide <= width:
+            kept.append(place)
+            used += len(BETWEEN) + wide
+    return kept, used
+
+
+def _with_cut(cells: Cells, place: int, *, width: int) -> Cells:
+    """Return a row in which one cell has only the first words that fit."""
+    if cell_len(cells[place]) <= width:
+        return cells
+    words = cells[place].split()
+    room = width - cell_len(f" {CUT}")
+    ends = accumulate(cell_len(word) + 1 for word in words)
+    fit = sum(1 for _ in takewhile(lambda end: end - 1 <= room, ends))
+    return (*cells[:place], " ".join([*words[:fit], CUT]), *cells[place + 1 :])
 
 
 def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:

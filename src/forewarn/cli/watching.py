@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -114,7 +115,8 @@ class Seen:
         self._ended: dict[str, None] = {}
         self._listed: set[str] = set()
         """The objects that the stream has sent since it began."""
-        self._is_ready = False
+        self.is_ready = False
+        """Whether all current objects have come at least once."""
 
     def take(self, name: str, data: Any, *, now: Micros) -> bool:
         """Process a message; return whether an object looks different now."""
@@ -150,7 +152,7 @@ class Seen:
         self._listed.add(key)
         if before is not None and _looks(before) == _looks(each):
             return False
-        if self._is_ready:
+        if self.is_ready:
             self._times.pop(key, None)
             self._times[key] = self.changed = now
         if is_over:
@@ -163,7 +165,7 @@ class Seen:
         """Remove the objects that ended while the stream was broken."""
         for key in self._objects.keys() - self._listed - self._ended.keys():
             self._forget(key)
-        self._is_ready = True
+        self.is_ready = True
 
     def _forget(self, key: str) -> None:
         del self._objects[key]
@@ -208,12 +210,20 @@ def drawn(seen: Seen, *, title: str, width: int, height: int) -> Text:
     first, state, *rest = seen.listing.columns
     cells = [tuple(map(printable, seen.cells(each))) for each in objects]
     columns = (first, state, "CHANGED", *rest)
-    folded = tables.folded(columns, cells, width=width)
+    fold = partial(
+        tables.folded,
+        columns,
+        cells,
+        width=width,
+        # CHANGED is one of them.
+        essential=seen.listing.essential + 1,
+    )
+    folded = fold()
     fitting = tables.fitting(folded.blocks, height=left - 1)
     if others or fitting < len(cells):
-        # One line for each, and a last line with the number of the others.
-        folded = tables.folded(columns, cells, width=width, rows_max=0)
-        fitting = min(len(cells), max(left - 2, 0))
+        # As in a long table, with a last line for the number of the others.
+        folded = fold(rows_max=0)
+        fitting = tables.fitting(folded.blocks, height=max(left - 2, 0))
         others += len(cells) - fitting
     order = sorted(range(fitting), key=lambda each: seen.listing.place(objects[each]))
     if order:
@@ -245,10 +255,12 @@ def _picture(
                 with unread():
                     live.update(now_drawn(), refresh=True)
 
-    # There is no picture before the first message.
-    name, data = next(news)
-    seen.take(name, data, now=clock.now())
     with unread(), interruptible():
+        # There is no picture before the list is complete.
+        for name, data in news:
+            seen.take(name, data, now=clock.now())
+            if seen.is_ready or name == LOST:
+                break
         live = Live(now_drawn(), console=console, screen=True, auto_refresh=False)
         drawing = threading.Thread(target=keep_drawn, args=[live], daemon=True)
         try:

@@ -95,7 +95,7 @@ def test_availability_is_printed_as_a_table(service: Served, forewarn: Run) -> N
     ended = forewarn("availability", "--scope", "web")
     period, head, first, second, total, several = ended.out.splitlines()
     assert period.startswith("from ")
-    assert head.split()[:3] == ["VM", "SCOPE", "UP"]
+    assert head.split()[:5] == ["VM", "UP", "PLANNED", "UNPLANNED", "SCOPE"]
     assert first.startswith("web_0 (down)")
     assert second.startswith("web_1")
     assert total.startswith("2 VMs")

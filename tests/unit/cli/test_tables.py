@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.cli import tables
+from forewarn.cli import output, tables
+from forewarn.cli.listings import OPERATIONS
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.cli.conftest import Ended, Screen, Served, Terminal
 
@@ -168,14 +169,57 @@ def test_words_are_not_split_and_lines_are_as_short_as_possible(
     assert all(len(block[0]) <= max(width, widest) for block in blocks)
 
 
-def test_long_table_has_one_line_per_row_and_names_omitted_columns() -> None:
-    rows = [(f"h{number}", "word " * 30) for number in range(51)]
-    folded = tables.folded(("HOST", "WAITS FOR"), rows, width=80)
+def test_long_table_has_one_line_per_row_and_names_incomplete_columns() -> None:
+    columns = ("HOST", "WAITS FOR", "NOTE")
+    rows = [(f"h{number}", "word " * 30, "note " * 30) for number in range(51)]
+    folded = tables.folded(columns, rows, width=24)
     assert [len(block) for block in folded.blocks] == [1] * 51
-    assert folded.left_out == ("WAITS FOR",)
-    folded = tables.folded(("HOST", "WAITS FOR"), rows[:50], width=80)
+    assert folded.left_out == ("WAITS FOR", "NOTE")
+    assert folded.head == "HOST"
+    folded = tables.folded(columns, rows[:50], width=24)
     assert all(len(block) > 1 for block in folded.blocks)
     assert folded.left_out == ()
+
+
+def test_long_table_shortens_the_first_column_without_space_between_words() -> None:
+    columns = ("HOST", "WAITS FOR", "VMS")
+    rows = [("h0", "operation op-1 is on VM-0123456789", "2")] * 51
+    folded = tables.folded(columns, rows, width=35)
+    assert folded.head == "HOST  WAITS FOR                 VMS"
+    assert folded.blocks[0] == ["h0    operation op-1 is on …    2"]
+    assert folded.left_out == ("WAITS FOR",)
+    rows = [("h0", "VM-0123456789" * 5, "2")] * 51
+    assert tables.folded(columns, rows, width=35).blocks[0][0].split() == [
+        "h0",
+        tables.CUT,
+        "2",
+    ]
+
+
+def test_long_table_keeps_essential_columns_below_the_row() -> None:
+    columns = ("OPERATION", "WHAT", "VMS", "WAITS FOR")
+    rows = [("op-0", "reboot of host " + "h" * 40, "2", "a " * 90)] * 51
+    folded = tables.folded(columns, rows, width=40, essential=2)
+    assert folded.blocks[0][0].split()[:2] == ["op-0", "2"]
+    assert " ".join(folded.blocks[0][1:]).split()[-1] == "h" * 40
+    assert folded.left_out == ("WAITS FOR",)
+
+
+def test_note_about_incomplete_columns_fits_on_the_terminal() -> None:
+    columns = ["OPERATION", *(f"COLUMN-{number}" for number in range(12))]
+    rows = [["op-0", *["long words " * 9] * 12]] * 51
+    shown = output.drawn(columns, rows, width=60).plain
+    assert "COLUMN-11)" in shown
+    assert all(len(line) <= 60 for line in shown.splitlines())
+
+
+def test_long_list_of_operations_names_each_target_on_a_narrow_terminal() -> None:
+    row = ("op-w1380000000000001", "Announced", f"reboot of host {'h' * 50}", "2")
+    rows = [(*row, "0/2", "2030-01-01T00:15:00Z", "a reason " * 20)] * 51
+    shown = output.drawn(
+        OPERATIONS.columns, rows, width=80, essential=OPERATIONS.essential
+    )
+    assert shown.plain.count("h" * 50) == 51
 
 
 def test_blocks_that_fit_in_a_height_are_counted() -> None:

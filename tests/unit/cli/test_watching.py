@@ -1,12 +1,13 @@
 """What is watched: the picture on a terminal, and streams that break."""
 
 import io
-import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from rich.text import Text
 
 from forewarn.cli import watching
 from forewarn.cli.command_table import CommandError, Exit
@@ -187,16 +188,18 @@ def test_terminal_screen_is_restored_with_the_last_display(
     monkeypatch.setenv("TERM", "xterm")
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGHUP)}
 
-    def interrupted(seen: Seen, name: str, data: Any, *, now: int) -> bool:
-        taken = take(seen, name, data, now=now)
-        if name == "ready":
-            # A closed session sends it to its programs.
-            os.kill(os.getpid(), signal.SIGTERM)
-        return taken
+    complete: list[bool] = []
 
-    take = Seen.take
-    monkeypatch.setattr(Seen, "take", interrupted)
+    def interrupted(seen: Seen, **size: Any) -> Text:
+        complete.append(seen.is_ready)
+        if threading.current_thread() is not threading.main_thread():
+            # A closed session sends it to its programs.
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        return drawn(seen, **size)
+
+    monkeypatch.setattr(watching, "drawn", interrupted)
     shown = terminal.run("operations", "--watch")
+    assert all(complete)
     entered, left = shown.split("\x1b[?1049h")[1].split("\x1b[?1049l")
     assert "maintain (freeze) of host h1" in entered
     assert "operations: 1 Announced; last change -" in left

@@ -126,6 +126,17 @@ def test_at_most_one_fault_domain_of_a_scope_is_announced() -> None:
     assert set(states(it).values()) == {DONE}
 
 
+def test_explain_names_every_scope_that_keeps_a_host_waiting() -> None:
+    it = world_of([{"a": 0, "b": 0}, {"a": 1, "b": 1}])
+    roll_out(it, 2, at_once=2)
+    first, second = (of_host(it, number).operation_id for number in (0, 1))
+    assert it.explain(second) == [
+        f"fault domain 0 of scope {scope} is announced, in maintenance or down by "
+        f"{first}, and only one at a time is allowed"
+        for scope in ("a", "b")
+    ]
+
+
 def test_another_rollout_also_waits_for_the_scope() -> None:
     it = world_of([{"a": 0}, {"a": 1}, {"b": 0}, {"c": 0}])
     for pair in (["h0000", "h0002"], ["h0001", "h0003"]):

@@ -9,7 +9,7 @@ announced in these scopes.
 `admit` is a pure function of values. The functions after it read these values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.control.rules import destinations, waits
@@ -83,7 +83,7 @@ def admit(
     for host in waiting:
         if len(announced) >= slots:
             break
-        blocker = _first_in_the_way(host, standings)
+        blocker = next(_in_the_way(host, standings), None)
         if blocker is not None:
             passed_over.append((host.operation, blocker))
             continue
@@ -95,22 +95,21 @@ def admit(
     return Admission(announced=tuple(announced), passed_over=tuple(passed_over))
 
 
-def _first_in_the_way(
+def _in_the_way(
     host: Waiting, scopes: Mapping[str, RolloutState]
-) -> AnyBlocker | None:
+) -> Iterator[AnyBlocker]:
+    """Yield everything that keeps a host waiting; the first one is stored."""
     for scope in sorted(host.domains):
         standing = scopes.get(scope, RolloutState())
         # A host with VMs of several fault domains needs a scope without any other.
         own = host.domains[scope] if len(host.domains[scope]) == 1 else frozenset[int]()
-        others = standing.domains.keys() - own
-        if others:
-            first = min(others)
-            return ScopeInUse(
-                scope=scope, fault_domain=first, operation=standing.domains[first]
+        for other in sorted(standing.domains.keys() - own):
+            yield ScopeInUse(
+                scope=scope, fault_domain=other, operation=standing.domains[other]
             )
         if standing.reserved_by and standing.reserved_by < host.operation:
-            return ScopeReserved(scope=scope, operation=standing.reserved_by)
-    return host.obstacles[0] if host.obstacles else None
+            yield ScopeReserved(scope=scope, operation=standing.reserved_by)
+    yield from host.obstacles
 
 
 def vms_of(reader: Reader, operation: Operation) -> tuple[Vm, ...]:
@@ -231,7 +230,7 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
 def _in_its_way(
     reader: Reader, operation: Operation, *, searches: bool
 ) -> tuple[AnyBlocker, ...]:
-    """Return the current first blocker of a Planned host.
+    """Return everything that keeps a Planned host waiting now, except its turn.
 
     Scopes come first, as in `admit`, so most hosts need no search for destinations.
     """
@@ -241,11 +240,8 @@ def _in_its_way(
         domains=_domains_of(vms),
         obstacles=_at_the_host(reader, operation, vms),
     )
-    decided = admit(
-        [waiting],
-        slots=1,
-        scopes={scope: standing_of(reader, scope) for scope in waiting.domains},
-    )
-    if decided.passed_over or not searches:
-        return tuple(blocker for _, blocker in decided.passed_over)
-    return _no_place(reader, operation, vms)[:1]
+    scopes = {scope: standing_of(reader, scope) for scope in waiting.domains}
+    found = tuple(_in_the_way(waiting, scopes))
+    if found or not searches:
+        return found
+    return _no_place(reader, operation, vms)
