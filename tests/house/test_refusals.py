@@ -1,10 +1,13 @@
 """Every refusal that control can raise stands in the documents, word for word."""
 
 import ast
+import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from forewarn.protocol.blockers import AnyBlocker
 from tests.support.pages import OPERATE, REFERENCE
 
 ROOT = Path(__file__).parents[2]
@@ -53,3 +56,10 @@ def test_a_refusal_is_documented(module: str, sentence: str) -> None:
 
 def test_refusals_are_found_in_the_source() -> None:
     assert len(_refusals()) > 20
+
+
+def test_every_kind_of_reason_is_in_the_table_of_explain() -> None:
+    page = (REFERENCE / "verbs-and-refusals.md").read_text()
+    section = page.partition("\n## explain ID\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z ]+) \| .*`.*\|$", section, re.MULTILINE)
+    assert sorted(rows) == sorted(each.kind for each in get_args(AnyBlocker))

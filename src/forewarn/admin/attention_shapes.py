@@ -43,7 +43,10 @@ ExplanationShape = shape(
     standing=str,
     blocked_by=(
         list[str],
-        "The reasons as sentences; those with a remedy come first.",
+        (
+            "The reasons as sentences; those with a remedy come first. Of several "
+            "operations, a kind has at most 3 reasons and the number of the others."
+        ),
     ),
     blockers=(list_of(BlockerShape), "The same reasons as values."),
     note=str,
@@ -59,6 +62,7 @@ ExplanationShape = shape(
         list_of(ExplainedOperation),
         "The first open operations that concern the object.",
     ),
+    more_operations=(int, "Open operations that are not in `operations`."),
 )
 
 ProblemEntry = shape(

@@ -8,6 +8,7 @@ from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
 from forewarn.cli.selecting import check_names, named, names_of_file, selectors
+from forewarn.cli.tables import count
 from forewarn.cli.watching import watch
 
 _WAIT_COLUMNS = (
@@ -174,6 +175,22 @@ def _explanation(told: Json) -> Iterator[str]:
         yield ""
         yield f"{each['operation']}, {each['what']}: {each['state']}"
         yield from _reasons(each)
+    if more := told["more_operations"]:
+        option = _OPTIONS[told["kind"]]
+        yield ""
+        yield (
+            f"and {count(more, 'more open operation')}: "
+            f"forewarn operations {option} {told['id']}"
+        )
+
+
+_OPTIONS = {
+    "rollout": "--rollout",
+    "request": "--rollout",
+    "host": "--host",
+    "vm": "--vm",
+}
+"""The options that list the operations of an object, by its kind."""
 
 
 def _reasons(told: Json) -> Iterator[str]:

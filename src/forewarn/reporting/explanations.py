@@ -5,8 +5,7 @@ reason is a value from the guard's code, with its sentence.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from forewarn.control.redaction import tenant_reader
@@ -26,6 +25,7 @@ from forewarn.protocol.blockers import (
     NotApproved,
     NotDue,
     NoticeRuns,
+    bounded,
 )
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.events import Event
@@ -38,8 +38,8 @@ from forewarn.wording import explained, operators
 Json: TypeAlias = dict[str, Any]
 
 EXPLAINED_MAX = 20
-"""Maximum operations in the explanation of a rollout, event, host or VM. The reasons of
-a Planned host take some milliseconds to find."""
+"""Maximum operations in the explanation of a rollout, event, host or VM; the number of
+the others is counted. The reasons of a Planned host take some milliseconds to find."""
 
 NEAR_ROWS = 100
 """Maximum names that are read for each prefix of an unknown name."""
@@ -105,15 +105,23 @@ def blocker_reports(
         if missing
         else {}
     )
-    return [_blocker(each, operation, events, now=now) for each in blockers]
+    return [
+        _blocker(each, now=now, not_before=operation.not_before, events=events)
+        for each in blockers
+    ]
 
 
 def _blocker(
-    blocker: AnyBlocker, operation: Operation, events: dict[str, str], *, now: Micros
+    blocker: AnyBlocker,
+    *,
+    now: Micros,
+    not_before: Micros = 0,
+    events: Mapping[str, str] | None = None,
 ) -> Json:
+    """Return a reason as values; `not_before` and `events` are those of its operation."""
     match blocker:
         case NotApproved():
-            event, until = events.get(blocker.scope), operation.not_before
+            event, until = (events or {}).get(blocker.scope), not_before
         case NotDue() | NoticeRuns() | DriverRetry():
             event, until = None, now + blocker.remaining
         case _:
@@ -148,6 +156,7 @@ def _explanation(
     no_driver_call: bool = False,
     counts: Counter[str] | None = None,
     operations: Sequence[Json] = (),
+    more_operations: int = 0,
 ) -> Json:
     return {
         "kind": kind,
@@ -161,18 +170,26 @@ def _explanation(
         "no_driver_call": no_driver_call,
         "counts": dict(counts or {}),
         "operations": list(operations),
+        "more_operations": more_operations,
     }
 
 
 def _of_operations(
-    reader: Reader, operations: Iterable[Operation], *, now: Micros
+    reader: Reader, operations: Sequence[Operation], *, now: Micros
 ) -> tuple[list[Json], list[Json]]:
     """Return the explanations of some operations, and their reasons without
-    duplicates."""
+    duplicates.
+
+    Of several operations, a kind of reason has a few sentences and a count.
+    """
+
+    def limited(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
+        return bounded(blockers) if len(operations) > 1 else tuple(blockers)
+
     reader = tenant_reader.remembered(reader)
     found: list[Json] = []
     reasons: dict[AnyBlocker, Json] = {}
-    for operation in islice(operations, EXPLAINED_MAX):
+    for operation in operations:
         blockers = tenant_reader.blockers(reader, operation, now=now)
         reports = blocker_reports(reader, operation, blockers, now=now)
         for blocker, report in zip(blockers, reports, strict=True):
@@ -183,10 +200,15 @@ def _of_operations(
                 "what": operators.task(operation),
                 "state": operation.state.value,
                 "standing": operators.standing(operation, blockers, now=now),
-                "blocked_by": [each["text"] for each in reports],
+                "blocked_by": operators.reasons(limited(blockers)),
             }
         )
-    return found, [reasons[each] for each in actionable_first(reasons)]
+    told = limited(actionable_first(reasons))
+    return found, [
+        # A count of further reasons is new.
+        reasons[each] if each in reasons else _blocker(each, now=now)
+        for each in told
+    ]
 
 
 def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
@@ -199,6 +221,7 @@ def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
             kept.append(each)
     order = ("Impacting", "Ready", "Announced", "Recovering", "Planned")
     looked_at = [each for state in order for each in open_.get(state, ())]
+    looked_at = looked_at[:EXPLAINED_MAX]
     found, reasons = _of_operations(reader, looked_at, now=now)
     return _explanation(
         "rollout" if request.is_rollout else "request",
@@ -209,6 +232,7 @@ def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
         blockers=reasons,
         counts=counts,
         operations=found,
+        more_operations=sum(counts[state] for state in order) - len(found),
     )
 
 
@@ -256,7 +280,7 @@ def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
 
 def _of_place(
     reader: Reader,
-    operations: Iterator[Operation],
+    operations: Iterable[Operation],
     *,
     kind: str,
     name: str,
@@ -264,15 +288,17 @@ def _of_place(
     standing: str,
     now: Micros,
 ) -> Json:
-    found, reasons = _of_operations(reader, operations, now=now)
+    open_ = list(operations)
+    found, reasons = _of_operations(reader, open_[:EXPLAINED_MAX], now=now)
     return _explanation(
         kind,
         name,
         what=f"{kind} {name}",
         state=state,
-        standing=explained.with_operations(standing, len(found)),
+        standing=explained.with_operations(standing, len(open_)),
         blockers=reasons,
         operations=found,
+        more_operations=len(open_) - len(found),
     )
 
 

@@ -362,7 +362,7 @@ def standing(
     """Return the state of an operation in one sentence."""
     state = operation.state
     if state is OperationState.PLANNED:
-        return "it is not announced, and it waits for its turn"
+        return "it is not announced"
     if state is OperationState.ANNOUNCED:
         return "its events are published, and it waits for approval or NotBefore"
     if state is OperationState.READY:
