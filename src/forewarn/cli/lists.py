@@ -74,14 +74,16 @@ def rollout(call: Call) -> int:
     return show(call, OPERATIONS, found)
 
 
-def show(call: Call, listing: Listing, found: Sequence[Json]) -> Exit:
-    """Print objects of a list."""
+def show(
+    call: Call, listing: Listing, found: Sequence[Json], *, rows_max: int | None = None
+) -> Exit:
+    """Print objects of a list: the first `rows_max`, and the sums of all."""
     return output.listed(
         call,
         found,
         listing.empty,
         listing.columns,
-        map(listing.row, found),
+        map(listing.row, found[:rows_max]),
         listing.summary(found),
         essential=listing.essential,
     )

@@ -1,6 +1,7 @@
 """The requests: each is one POST, and its result is printed with the next command."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.cli import output
@@ -13,6 +14,10 @@ from forewarn.cli.tables import count
 from forewarn.cli.times import with_offset
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import REASON, VERBS
+
+SHOWN_MAX = 20
+"""Maximum operations, events or refusals of a result that are printed, so that all kinds
+of lines fit on one screen or two; `--json` is complete."""
 
 _VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
 
@@ -27,9 +32,26 @@ def order(call: Call) -> int:
     else:
         SHOWN[entry.answer](call, told)
     refused = told.get("refused", ())
-    for each in refused:
-        output.problem(f"{each['name']}: {each['error']}", hint=each["hint"])
+    for each in refused[:SHOWN_MAX]:
+        output.problem(_refusal(each), hint=each["hint"])
+    if more := len(refused[SHOWN_MAX:]):
+        output.problem(f"and {count(more, 'more target')} refused")
     return Exit.FAILED if refused else Exit.DONE
+
+
+def _refusal(each: Json) -> str:
+    """Return the reason of a refusal, which names its target once."""
+    name, error = each["name"], each["error"]
+    is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", error)
+    return error if is_named else f"{name}: {error}"
+
+
+def _print_first(lines: Sequence[str], what: str) -> None:
+    """Print the first lines of a result, and the number of the others."""
+    for each in lines[:SHOWN_MAX]:
+        output.line(each)
+    if more := len(lines[SHOWN_MAX:]):
+        output.line(f"and {count(more, f'more {what}')}")
 
 
 def _body(call: Call, client: Client, entry: Entry) -> dict[str, Any]:
@@ -57,18 +79,22 @@ def _value(argument: Argument, said: Any) -> Any:
 
 
 def _print_restored(_call: Call, told: Json) -> None:
-    for each in told["restored"]:
-        output.line(f"{each['kind']} {each['name']} is {each['state']}")
+    lines = [
+        f"{each['kind']} {each['name']} is {each['state']}" for each in told["restored"]
+    ]
+    _print_first(lines, "target")
 
 
 def _print_cancelled(_call: Call, told: Json) -> None:
-    for each in told["cancelled"]:
-        output.line(f"{each['operation']} is cancelled: {what(each)}")
+    lines = [
+        f"{each['operation']} is cancelled: {what(each)}" for each in told["cancelled"]
+    ]
+    _print_first(lines, "operation")
 
 
 def _print_approved(_call: Call, told: Json) -> None:
-    for each in told["approved"]:
-        output.line(f"event {each['EventId']} {_approval(each)}")
+    lines = [f"event {each['EventId']} {_approval(each)}" for each in told["approved"]]
+    _print_first(lines, "event")
     for each in told["approved"][:1]:
         _print_next(each["operation"])
 
@@ -94,12 +120,19 @@ def _approval(event: Json) -> str:
 
 
 def _print_made(call: Call, request: Json) -> None:
-    """Print a request; with --all also a row for each VM with its event."""
+    """Print a request; with --all every operation, and a row for each VM with its
+    event."""
     found = request["operations"]
     word = "rollout" if request["rollout"] else "request"
     output.line(f"{request['kind']}: {word} {request['request']}")
-    show(call, OPERATIONS, found)
-    if call.flag("all"):
+    with_all = call.flag("all")
+    show(call, OPERATIONS, found, rows_max=None if with_all else SHOWN_MAX)
+    if not with_all and (more := len(found[SHOWN_MAX:])):
+        output.line(
+            f"and {count(more, 'more operation')}: "
+            f"forewarn operations --rollout {request['request']}"
+        )
+    if with_all:
         output.line()
         output.table(
             "it has no VMs",

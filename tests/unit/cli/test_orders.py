@@ -357,11 +357,11 @@ def test_request_runs_for_the_valid_names(service: Served, forewarn: Run) -> Non
     ended = forewarn("redeploy", "web_9", "web_0", "web_8")
     assert ended.status == 1
     assert "web_0" in ended.out
-    assert "web_9: there is no VM 'web_9'" in ended.err
-    assert "web_8: there is no VM 'web_8'" in ended.err
+    assert "forewarn: there is no VM 'web_9'\n" in ended.err
+    assert "forewarn: there is no VM 'web_8'\n" in ended.err
     ended = forewarn("redeploy", "web_9", "web_8")
     assert ended.status == 4
-    assert "web_9: there is no VM 'web_9'" in ended.err
+    assert ended.err.startswith("there is no VM 'web_9'\n")
     assert "all 2 targets were refused" in ended.err
 
 
@@ -370,4 +370,4 @@ def test_several_vms_are_restored_at_once(service: Served, forewarn: Run) -> Non
     ended = forewarn("restore", "web_0", "web_1", "db_0")
     assert ended.status == 1
     assert ended.out == "vm web_0 is running\nvm web_1 is running\n"
-    assert "db_0: VM db_0 is not down" in ended.err
+    assert ended.err.startswith("forewarn: VM db_0 is not down\n")

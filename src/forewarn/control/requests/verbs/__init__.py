@@ -5,7 +5,7 @@ Each verb is one transaction. Table 5.9 has its events, and
 here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from forewarn.control.requests.verbs.changes import (
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.protocol.lifecycle import RequestInput
 from forewarn.protocol.notes import AnyNote, Cancelled
@@ -137,7 +138,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
         assert isinstance(operation, Operation)
         if operation.state not in UNSTARTED_STATES:
             raise RefusedError(
-                _too_late(work, operation), hint=_what_became(work, operation)
+                _too_late(work, [operation]), hint=_what_became(work, operation)
             )
         work.lock_scopes(operation.scopes)
         ending.cancel(work, operation, note=note, by=work.who.actor)
@@ -148,7 +149,7 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
     if not waiting and not planned and not request.unplanned:
         raise RefusedError(
             f"no operation of {work.called(name)} can be cancelled: "
-            + "; ".join(_too_late(work, operation) for operation in siblings),
+            + _too_late(work, siblings),
             hint=f"Run `forewarn history --operation {work.called(name)} --summary` to see "
             "its history.",
         )
@@ -167,11 +168,25 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
     ]
 
 
-def _too_late(work: Work, operation: Operation) -> str:
-    name = work.called(operation.operation_id)
-    if operation.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
-        return f"{name} has started and cannot be cancelled"
-    return f"{name} is already {operation.state.value}"
+def _too_late(work: Work, operations: Iterable[Operation]) -> str:
+    """Return why operations cannot be cancelled: those in the same state together."""
+    names: dict[str, list[str]] = {}
+    for operation in operations:
+        has_started = operation.state in {
+            OperationState.IMPACTING,
+            OperationState.RECOVERING,
+        }
+        state = "" if has_started else operation.state.value
+        names.setdefault(state, []).append(work.called(operation.operation_id))
+    told: list[str] = []
+    for state, found in names.items():
+        is_one = len(found) == 1
+        if state:
+            why = f"{'is' if is_one else 'are'} already {state}"
+        else:
+            why = f"{'has' if is_one else 'have'} started and cannot be cancelled"
+        told.append(f"{listed(found)} {why}")
+    return "; ".join(told)
 
 
 def _what_became(work: Work, operation: Operation) -> str:
