@@ -246,6 +246,7 @@ AccountShape = shape(
     ended=str | None,
     approvals=list_of(ApprovalShape),
     phases=list_of(PhaseShape),
+    vm_count=(int, "The number of VMs; of a Planned operation, those on its host now."),
     vms=list_of(VmAccountShape),
 )
 

@@ -51,7 +51,12 @@ def show(call: Call) -> int:
         for section in _SECTIONS
     }
     with_all = call.flag("all")
-    return output.shown(call, fleet, lambda all_: _print_fleet(all_, with_all=with_all))
+    empty = "the fleet is empty"
+    if names is not None or selectors(call):
+        empty = "no host, scope or VM matches"
+    return output.shown(
+        call, fleet, lambda all_: _print_fleet(all_, empty, with_all=with_all)
+    )
 
 
 def _is_named(each: Json, names: frozenset[str] | None) -> bool:
@@ -62,7 +67,13 @@ def _is_named(each: Json, names: frozenset[str] | None) -> bool:
     )
 
 
-def _print_fleet(fleet: Mapping[str, list[Json]], *, with_all: bool) -> None:
+def _print_fleet(
+    fleet: Mapping[str, list[Json]], empty: str, *, with_all: bool
+) -> None:
+    """Print a fleet as tables, or the text for an empty one."""
+    if not any(fleet[section] for section in ("scopes", "hosts", "vms")):
+        output.line(empty)
+        return
     scopes, vms = fleet["scopes"], fleet["vms"]
     down = Counter(each["host"] for each in vms if each["state"] == "down")
     hosts = [_host_row(each, down[each["name"]]) for each in fleet["hosts"]]

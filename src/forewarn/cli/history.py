@@ -149,7 +149,7 @@ def _summary(call: Call) -> int:
         of_vms = (row for each in found for row in _vm_rows(each, call.text("vm")))
         output.table("no operations", _VM_COLUMNS, of_vms, essential=_VM_ESSENTIAL)
     else:
-        vms = sum(len(each["vms"]) for each in found)
+        vms = sum(each["vm_count"] for each in found)
         states = [each["state"] for each in found]
         rows = map(_operation_row, found)
         output.table(
@@ -178,7 +178,7 @@ def _operation_row(account: Json) -> tuple[str, ...]:
         account["operation"],
         account["state"],
         account["what"],
-        str(len(vms)),
+        str(account["vm_count"]),
         approved(account["approvals"]),
         account["started"] or "-",
         _planned(worst) if worst else "",

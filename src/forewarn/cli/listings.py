@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from forewarn.cli.tables import count, counts
+from forewarn.instants import format_instant, parse_http_date
 
 Json = Mapping[str, Any]
 
@@ -109,10 +110,16 @@ def event_row(event: Json) -> tuple[str, ...]:
         event["EventType"],
         event["scope"],
         " ".join(event["vms"]),
-        event["NotBefore"],
+        _rfc_3339(event["NotBefore"]),
         event["approved_by"] or "",
         event["operation"],
     )
+
+
+def _rfc_3339(http_date: str) -> str:
+    """Return a time of the protocol in the form of all other times; empty if there is
+    none."""
+    return format_instant(parse_http_date(http_date)) if http_date else ""
 
 
 def rollout_row(each: Json) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
+from forewarn.reporting.reports import vm_count
 from forewarn.reporting.uptime import Json, seconds
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -42,6 +43,8 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return the account of an operation."""
     request = reader.get(Request, operation.request)
     events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
+    is_planned = operation.state is OperationState.PLANNED
+    vms = _vms(reader, operation, events, now=now)
     return {
         "operation": operation.operation_id,
         "what": operators.task(operation),
@@ -64,7 +67,8 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         "ended": instant_or_none(operation.ended_at),
         "approvals": [_approval(event) for event in events],
         "phases": _phases(reader, operation, events),
-        "vms": _vms(reader, operation, events, now=now),
+        "vm_count": vm_count(reader, operation) if is_planned else len(vms),
+        "vms": vms,
     }
 
 

@@ -66,7 +66,7 @@ def operation_body(
             {"vm": move.vm, "to_host": move.to_host or None, "done": move.done}
             for move in operation.moves
         ],
-        "vm_count": _vm_count(reader, operation),
+        "vm_count": vm_count(reader, operation),
         "scopes": list(operation.scopes),
         "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
@@ -75,7 +75,7 @@ def operation_body(
     }
 
 
-def _vm_count(reader: Reader, operation: Operation) -> int:
+def vm_count(reader: Reader, operation: Operation) -> int:
     """Return the number of VMs of an operation; for a Planned one, those on its host
     now."""
     if operation.state is OperationState.PLANNED and not operation.moves:
