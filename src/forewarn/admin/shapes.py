@@ -69,10 +69,7 @@ OperationShape = shape(
     impact_ended=str | None,
     ended=str | None,
     moves=list_of(MoveShape),
-    vm_count=(
-        int,
-        "Number of VMs of the operation; if it is Planned: VMs on its host now.",
-    ),
+    vm_count=(int, "The number of VMs; of a Planned operation, those on its host now."),
     scopes=list[str],
     note=str,
     no_driver_call=(

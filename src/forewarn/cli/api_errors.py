@@ -4,6 +4,7 @@ A message about a member of a request names the option that the user typed.
 """
 
 import contextlib
+import re
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -11,6 +12,9 @@ import httpx2
 
 from forewarn.cli.command_table import Command, CommandError, Exit
 from forewarn.verbs.table import VERBS
+
+REFUSALS_MAX = 20
+"""Maximum refused targets of a request that are printed, to keep them on one screen."""
 
 _STATUS = {
     400: Exit.USAGE,
@@ -63,8 +67,18 @@ def error_of(
     seconds = answer.headers.get("Retry-After", "")
     if told["kind"] == "too-many" and seconds.isdecimal():
         hint = f"{hint} Try again in {seconds} s."
-    lines = [f"{each['name']}: {each['error']}" for each in told.get("refused", ())]
+    refused = told.get("refused", ())
+    lines = [refusal(each) for each in refused[:REFUSALS_MAX]]
+    if more := len(refused[REFUSALS_MAX:]):
+        lines.append(f"and {more:,} more")
     return CommandError(status, message, hint=hint, lines=lines)
+
+
+def refusal(each: Mapping[str, Any]) -> str:
+    """Return the reason of a refusal, which names its target once."""
+    name, error = str(each["name"]), str(each["error"])
+    is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", error)
+    return error if is_named else f"{name}: {error}"
 
 
 def _in_options(told: Mapping[str, Any], command: Command | None) -> tuple[str, str]:

@@ -1,10 +1,10 @@
 """The requests: each is one POST, and its result is printed with the next command."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from forewarn.cli import output
+from forewarn.cli.api_errors import REFUSALS_MAX, refusal
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import FAILURE, OPERATIONS, what
@@ -16,7 +16,7 @@ from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import REASON, VERBS
 
 SHOWN_MAX = 20
-"""Maximum operations, events or refusals of a result that are printed, so that all kinds
+"""Maximum operations, events or targets of a result that are printed, so that all kinds
 of lines fit on one screen or two; `--json` is complete."""
 
 _VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
@@ -32,18 +32,11 @@ def order(call: Call) -> int:
     else:
         SHOWN[entry.answer](call, told)
     refused = told.get("refused", ())
-    for each in refused[:SHOWN_MAX]:
-        output.problem(_refusal(each), hint=each["hint"])
-    if more := len(refused[SHOWN_MAX:]):
+    for each in refused[:REFUSALS_MAX]:
+        output.problem(refusal(each), hint=each["hint"])
+    if more := len(refused[REFUSALS_MAX:]):
         output.problem(f"and {count(more, 'more target')} refused")
     return Exit.FAILED if refused else Exit.DONE
-
-
-def _refusal(each: Json) -> str:
-    """Return the reason of a refusal, which names its target once."""
-    name, error = each["name"], each["error"]
-    is_named = re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", error)
-    return error if is_named else f"{name}: {error}"
 
 
 def _print_first(lines: Sequence[str], what: str) -> None:
