@@ -11,6 +11,7 @@ import pytest
 
 from forewarn.cli import client as client_module
 from forewarn.cli import listings, output, watching
+from forewarn.control.gateway import BusyError
 from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
@@ -411,7 +412,7 @@ def test_unreachable_service_is_reported(forewarn: Run, words: list[str]) -> Non
 
 
 def test_service_failure_sets_the_exit_status(service: Served, forewarn: Run) -> None:
-    service.gateway.broken = TimeoutError()
+    service.gateway.broken = BusyError("the service is stopping")
     ended = forewarn("reboot", "web_0")
     assert ended.status == 3
     service.gateway.broken = ZeroDivisionError()
