@@ -101,6 +101,11 @@ class Hub:
         """The number of the change from which each topic is followed."""
         self._problems: dict[str, Change] = {}
         self._problems_due = 0.0
+        self._is_stale = False
+        """Whether reasons of open operations may have changed with other operations."""
+        self._reasons_after = ""
+        """The operation after which the reasons are read next; empty: at the first."""
+        self._reasons_due = 0.0
         self._pages: dict[
             tuple[str, Wanted, str], tuple[float, int, asyncio.Task[Present]]
         ] = {}
@@ -241,6 +246,10 @@ class Hub:
         if topic == "problems":
             problems = self._problems.values()
             found = [each for each in problems if wanted.matches(each.about)]
+        if topic == "operations":
+            # Later reads compare the reasons with those that the viewer gets.
+            for each in found:
+                self._looks.setdefault((topic, each.key), _digest(each.looks))
         texts = [message(each.body, name=topic, position=BEGINNING) for each in found]
         return Present(number, texts, following)
 
@@ -256,11 +265,13 @@ class Hub:
                 if coming.done():
                     ids = coming.result()
                     coming = asyncio.ensure_future(anext(feed))
+                    self._note_stale_reasons()
                     if not ids:
                         self._lose()
                 async with self._turn:
                     for start in range(0, max(len(ids), 1), limits.PAGE_OBJECTS):
                         await self._look(ids[start : start + limits.PAGE_OBJECTS])
+                    await self._look_at_reasons()
         except StopAsyncIteration:
             # The service ends.
             return
@@ -297,6 +308,38 @@ class Hub:
             self._add(change)
         if seen.problems is not None:
             self._compare(seen.problems)
+        self._wake()
+
+    def _note_stale_reasons(self) -> None:
+        if not self._is_stale:
+            # More changes are likely to follow at once.
+            self._is_stale = True
+            soon = asyncio.get_running_loop().time() + limits.RECHECK_SECONDS / 2
+            self._reasons_due = max(self._reasons_due, soon)
+
+    async def _look_at_reasons(self) -> None:
+        """Read a page of the open operations again if others have changed.
+
+        The reasons of an operation name others, and change with them.
+        """
+        began = asyncio.get_running_loop().time()
+        is_watched = "operations" in self._followed and self._viewers
+        if not is_watched or began < self._reasons_due:
+            return
+        if not self._reasons_after:
+            if not self._is_stale:
+                return
+            self._is_stale = False
+        page, self._reasons_after = await self._gateway.read(
+            lambda reader: topics.open_operations(
+                self._shown(reader), self._reasons_after, self._gateway.now()
+            )
+        )
+        for change in page:
+            self._add(change)
+        ended = asyncio.get_running_loop().time()
+        pause = limits.REASONS_PAUSE * (ended - began)
+        self._reasons_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
         self._wake()
 
     def _read(

@@ -102,6 +102,17 @@ def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> 
     return page, following
 
 
+def open_operations(reader: Reader, after: str, now: Micros) -> Page:
+    """Return a page of all open operations, for viewers with any filters."""
+    lookups = Lookups(reader)
+    found, following = selection.operations(
+        reader, Wanted(), after=after, limit=limits.PAGE_OBJECTS
+    )
+    return [
+        _operation(reader, each, lookups, EVERYTHING, now) for each in found
+    ], following
+
+
 def _changed_operations(look: Look) -> Iterator[Change]:
     for each in look.operations:
         yield _operation(look.reader, each, look.lookups, EVERYTHING, look.now)

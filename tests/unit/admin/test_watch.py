@@ -12,12 +12,13 @@ from forewarn.admin.access import TOPIC_DEMANDS
 from forewarn.admin.selection import Wanted
 from forewarn.admin.topics import TOPICS
 from forewarn.admin.watch import Counted, Watchers
-from forewarn.control.requests import failures, fleet_changes
+from forewarn.control.requests import failures, fleet_changes, verbs
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import operator
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.operations import Action, Operation
 from forewarn.store.port import Reader, StoreError
 from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.admin.streams import Streams, run
@@ -81,6 +82,40 @@ def test_a_change_while_the_first_objects_are_read_is_not_lost(
         assert await watcher.until("ready") == []
         _, told = await watcher.next()
         assert told["operation"] == late.operation_id
+
+    run(gateway, story)
+
+
+def maintain(gateway: LocalGateway, host: str) -> None:
+    gateway.plane.order(
+        Who(actor=operator("test")),
+        lambda work: verbs.maintain(work, [host], Action.REBOOT, OrderOptions()),
+        now=gateway.now(),
+    )
+
+
+def test_operation_is_sent_again_if_its_reasons_change_with_another(
+    gateway: LocalGateway,
+) -> None:
+    maintain(gateway, "h1")
+    maintain(gateway, "same")
+
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch()
+        [first, other] = await watcher.until("ready")
+        broken = fail(gateway, "web_1")
+        _, told = await watcher.next()
+        assert told["operation"] == broken.operation_id
+        _, told = await watcher.next()
+        assert told["operation"] == first["operation"]
+        assert told["state"] == first["state"]
+        assert told["blocked_by"] != first["blocked_by"]
+        assert any("web_1" in each for each in told["blocked_by"])
+        # The other operation does not depend on it.
+        name, _ = await watcher.next()
+        assert name == "comment"
+        assert other["operation"] != first["operation"]
+        await watcher.close()
 
     run(gateway, story)
 
