@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Annotated, Any, cast
+from functools import cached_property, partial
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.routing import APIRoute
@@ -12,23 +13,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from forewarn.admin import bodies, limits, shapes
+from forewarn.admin import bodies, limits, selection, shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
 from forewarn.admin.lists import Name, Selectors, checked
 from forewarn.admin.orders import Giving
 from forewarn.admin.selection import About, Lookups, Wanted
+from forewarn.control.redaction import tenant_reader
 from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import Action, MergePlan
-from forewarn.fleet.model import Vm
+from forewarn.fleet.model import Vm, VmState
 from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting import reports
 from forewarn.store import kinds
 from forewarn.store.kinds import Query as StoreQuery
-from forewarn.store.port import Reader, Record, every
+from forewarn.store.port import Reader, every
 
 
 class _FleetRequest(Request):
@@ -98,40 +100,14 @@ router = APIRouter(tags=["fleet"], route_class=_FleetRoute)
 FLEET_TYPE = "application/toml"
 
 _Report = Callable[[Reader, Any], dict[str, Any]]
-_VmsOf = Callable[[Reader, Any], Iterable[Vm]]
 
-_SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report, _VmsOf], ...] = (
-    (
-        "tenants",
-        kinds.ALL_TENANTS,
-        lambda _reader, one: reports.tenant_report(one),
-        lambda reader, one: (
-            vm
-            for scope in every(reader, kinds.SCOPES_OF_TENANT, one.name)
-            for vm in every(reader, kinds.VMS_OF_SCOPE, scope.name)
-        ),
-    ),
-    (
-        "scopes",
-        kinds.ALL_SCOPES,
-        reports.scope_report,
-        lambda reader, one: every(reader, kinds.VMS_OF_SCOPE, one.name),
-    ),
-    (
-        "hosts",
-        kinds.ALL_HOSTS,
-        reports.host_report,
-        lambda reader, one: every(reader, kinds.VMS_ON_HOST, one.name),
-    ),
-    (
-        "vms",
-        kinds.ALL_VMS,
-        lambda _reader, one: reports.vm_report(one),
-        lambda _reader, one: (one,),
-    ),
+_SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report], ...] = (
+    ("tenants", kinds.ALL_TENANTS, lambda _reader, one: reports.tenant_report(one)),
+    ("scopes", kinds.ALL_SCOPES, reports.scope_report),
+    ("hosts", kinds.ALL_HOSTS, reports.host_report),
+    ("vms", kinds.ALL_VMS, lambda _reader, one: reports.vm_report(one)),
 )
-"""The parts of a fleet in the order of the pages, and the VMs by which each object is
-selected."""
+"""The parts of a fleet in the order of the pages."""
 
 _BY_ITSELF: dict[str, Callable[[Any], About]] = {
     "tenants": lambda one: About(tenants=(one.name,)),
@@ -139,6 +115,52 @@ _BY_ITSELF: dict[str, Callable[[Any], About]] = {
     "hosts": lambda one: About(hosts=(one.name,), zones=(one.zone,)),
 }
 """The names that select an object even if it has no VMs."""
+
+
+class _Selected:
+    """The selection of a fleet: VMs, and the objects that have one of them."""
+
+    def __init__(self, reader: Reader, wanted: Wanted) -> None:
+        self._reader = reader
+        self._wanted = wanted
+        self._lookups = Lookups(reader)
+
+    def matches(self, section: str, one: Any) -> bool:
+        """Return whether an object of a section is selected."""
+        if self._wanted == Wanted():
+            return True
+        if section == "vms":
+            return self._has(one)
+        by_itself = self._wanted.matches(_BY_ITSELF[section](one))
+        return by_itself or one.name in self._homes[section]
+
+    def _has(self, vm: Vm) -> bool:
+        return self._wanted.matches(self._lookups.about_vm(vm, self._wanted))
+
+    @cached_property
+    def _homes(self) -> dict[str, set[str]]:
+        """The names of the tenants, scopes and hosts of selected VMs, read once."""
+        vms = [
+            vm
+            for vm in self._candidates()
+            if vm.state is not VmState.DELETED and self._has(vm)
+        ]
+        return {
+            "tenants": {vm.tenant for vm in vms},
+            "scopes": {vm.scope for vm in vms},
+            "hosts": {vm.host for vm in vms},
+        }
+
+    def _candidates(self) -> Iterable[Vm]:
+        wanted = self._wanted
+        if wanted.vm:
+            vm = self._reader.get(Vm, wanted.vm)
+            return [] if vm is None else [vm]
+        if wanted.host:
+            return every(self._reader, kinds.VMS_ON_HOST, wanted.host)
+        if wanted.scope:
+            return every(self._reader, kinds.VMS_OF_SCOPE, wanted.scope)
+        return every(self._reader, kinds.ALL_VMS)
 
 
 class FleetQuery(Selectors):
@@ -179,23 +201,24 @@ def _page(
     reader: Reader, wanted: Wanted, first: int, after: str, limit: int
 ) -> dict[str, Any]:
     page: dict[str, Any] = {name: [] for name, *_ in _SECTIONS}
-    lookups = Lookups(reader)
+    if wanted != Wanted():
+        # The VMs decide about each section.
+        reader = tenant_reader.remembered(reader)
+    selected = _Selected(reader, wanted)
     left = limit
-    for name, query, report, vms_of in _SECTIONS[first:]:
-        rows = cast("list[Record]", reader.select(query, after=after, limit=left))
-        page[name] = [
-            report(reader, row)
-            for row in rows
-            if wanted == Wanted()
-            or (name in _BY_ITSELF and wanted.matches(_BY_ITSELF[name](row)))
-            or any(
-                wanted.matches(lookups.about_vm(vm, wanted))
-                for vm in vms_of(reader, row)
-            )
-        ]
-        left -= len(rows)
-        if left == 0:
-            return {**page, "next": f"{name}:{rows[-1].key if rows else ''}"}
+    for name, query, report in _SECTIONS[first:]:
+        found, following = selection.scan(
+            reader,
+            query,
+            "",
+            matches=partial(selected.matches, name),
+            after=after,
+            limit=left,
+        )
+        page[name] = [report(reader, row) for row in found]
+        if following:
+            return {**page, "next": f"{name}:{following}"}
+        left -= len(found)
         after = ""
     return {**page, "next": None}
 

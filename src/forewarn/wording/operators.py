@@ -130,7 +130,7 @@ def _guard(blocker: FaultDomainDown | MigrationUnderWay | SharedHost) -> str:
             )
         case MigrationUnderWay():
             return (
-                f"scope {blocker.scope} has a live migration under way "
+                f"scope {blocker.scope} has a live migration that has not ended "
                 f"({blocker.operation}), and only one at a time is allowed"
             )
         case SharedHost():

@@ -1,5 +1,6 @@
 """The fleet: listed, exported, checked, planned and applied."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin import limits
+from forewarn.admin.fleet import _page
+from forewarn.admin.selection import Wanted
+from tests.support.counted import Counted
+from tests.support.rollouts import world_of
 from tests.unit.admin.gateway import FLEET
 
 
@@ -157,3 +162,24 @@ def test_body_of_unknown_length_is_limited(client: TestClient) -> None:
     headers = {"Content-Type": "application/json"}
     answer = client.post("/v1/reboot", content=chunks(), headers=headers)
     assert answer.status_code == 413
+
+
+def test_selected_fleet_reads_each_vm_once_and_fills_its_pages() -> None:
+    count, limit = 60, 100
+    world = world_of([{"a": 0, "b": 1}] * count)
+    rows: Counter[str] = Counter()
+
+    def page(wanted: Wanted) -> dict[str, Any]:
+        return world.read(
+            lambda reader: _page(Counted(reader, rows).reader, wanted, 0, "", limit)
+        )
+
+    assert page(Wanted(zone="9"))["next"] is None
+    # Each question counts too.
+    assert rows["all_vms"] == 2 * count + 1
+    assert not rows["vms_of_scope"]
+    assert not rows["vms_on_host"]
+    found = page(Wanted(scope="a"))
+    assert found["next"] == f"vms:{found['vms'][-1]['name']}"
+    assert len(found["hosts"]) == count
+    assert sum(len(part) for name, part in found.items() if name != "next") == limit

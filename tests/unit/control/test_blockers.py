@@ -69,7 +69,7 @@ SENTENCES = [
     (
         blockers.MigrationUnderWay(scope="web", operation="op-1"),
         (
-            "scope web has a live migration under way (op-1), and only one at a time is "
+            "scope web has a live migration that has not ended (op-1), and only one at a time is "
             "allowed"
         ),
     ),
