@@ -105,17 +105,16 @@ class AuthorizedGateway:
     ) -> MergePlan:
         """Plan or apply a fleet file for an operator; raises ForbiddenError."""
         demand = Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS
+        # Planning a large file is expensive, so the first check precedes it.
         await self._gateway.read(
             lambda reader: judge(reader, self._caller, demand, now=self.now())
         )
         return await self._gateway.merge_fleet(
-            text, who=who, once=once, check=check_of(self._caller, demand)
+            text,
+            who=who,
+            once=once,
+            check=lambda work: judge(work.tx, self._caller, demand, now=work.now),
         )
-
-
-def check_of(caller: Caller, demand: Demand) -> Check:
-    """Return the check of a caller in the transaction of its request."""
-    return lambda work: judge(work.tx, caller, demand, now=work.now)
 
 
 def on_behalf_of(

@@ -64,8 +64,9 @@ class CallerGateway(Protocol):
         """Apply a fleet file for `who`, and return the changes.
 
         If `who` is None, only plan the changes. Otherwise `check` is called in the
-        transaction, before the changes, and its error refuses them. Raises FleetFileError, RefusedError,
-        BusyError, and RepeatedError for a repeated request; then nothing is changed.
+        transaction, before the changes, and its error refuses them. Raises
+        FleetFileError, RefusedError, BusyError, and RepeatedError for a repeated
+        request; then nothing is changed.
         """
         ...
 

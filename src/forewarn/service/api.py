@@ -1,7 +1,8 @@
 """The operator API, as the service sees it: in this process or in one of its own.
 
-This module and `api_process` import no web framework: loading one takes longer than all
-other modules of the service, and `forewarn serve` needs it only in the API's process.
+This module and `api_process` import no web framework: to load it with the API's routes
+takes longer than all other modules, and `forewarn serve` needs them only in the API's
+process.
 """
 
 import abc

@@ -19,7 +19,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from forewarn.admin.access import (
-    DEMANDS,
     Caller,
     unauthorized,
 )
@@ -28,7 +27,7 @@ from forewarn.admin.decisions import (
     once_of_message,
     read_message,
 )
-from forewarn.admin.gateways import check_of
+from forewarn.admin.gateways import AuthorizedGateway
 from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control.gateway import BusyError, OperatorGateway
@@ -285,7 +284,7 @@ class ApiProcess(Api):
             raise BadRequestError("the fleet file has no name")
         # Decode in a thread, since this takes a millisecond per 2 MiB.
         text = await asyncio.to_thread(payload.decode, "utf-8", "surrogatepass")
-        return await gateway.merge_fleet(
+        return await AuthorizedGateway(gateway, caller).merge_fleet(
             FleetText(
                 name=_text(file, "name"),  # pyright: ignore[reportUnknownArgumentType]
                 text=text,
@@ -293,7 +292,6 @@ class ApiProcess(Api):
             ),
             who=Who(actor=caller.actor, reason=_text(message, "reason")),
             once=once_of_message(message.get("once")),
-            check=check_of(caller, DEMANDS["POST /v1/fleet/apply"]),
         )
 
     def _check_known(self, caller: Caller) -> None:

@@ -263,12 +263,10 @@ class Fleets:
 
         `check` is called in the transaction that applies it.
         """
+        # Hash in a thread, since hashing releases the interpreter lock.
+        digest = "" if who is None else await asyncio.to_thread(text.digest)
         apply = functools.partial(
-            # Hash in a thread, since hashing releases the interpreter lock.
-            fleet_changes.apply,
-            digest="" if who is None else await asyncio.to_thread(text.digest),
-            once=once,
-            check=check,
+            fleet_changes.apply, digest=digest, once=once, check=check
         )
         plan = await self._merge(text, who, apply)
         if who is not None:

@@ -75,12 +75,18 @@ def test_operator_with_a_valid_token_applies_the_file() -> None:
     assert has_h9(gateway)
 
 
-def test_file_is_refused_without_the_right() -> None:
+def test_file_is_refused_without_the_right_before_it_is_planned() -> None:
     gateway = LocalGateway()
+    planned: list[Any] = []
+
+    async def plan(*given: Any, **_: Any) -> Any:
+        planned.append(given)
+
+    gateway.merge_fleet = plan  # type: ignore[method-assign]
     for caller in (create(gateway, read_only=True), create(gateway, tenant="shop")):
         with pytest.raises(ForbiddenError):
             merge(gateway, caller)
-    assert not has_h9(gateway)
+    assert planned == []
 
 
 @pytest.mark.parametrize(
