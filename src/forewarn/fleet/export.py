@@ -85,7 +85,8 @@ def export_tables(
     *,
     notes: Mapping[str, str] | None = None,
 ) -> Iterator[str]:
-    """Yield the text in parts, one per object. `notes` has comments before VMs.
+    """Yield the text in parts, one per object. `notes` has comments before VMs, of which
+    none is deleted.
 
     VMs keep the given order, because there can be too many to hold in memory. The other
     objects are sorted by kind and name.
@@ -105,8 +106,6 @@ def export_tables(
         yield blank + _table(Kind.HOST, host, ())
         blank = "\n"
     for vm in vms:
-        if vm.state is VmState.DELETED:
-            continue
         scope = by_name[vm.scope]
         text = _table(Kind.VM, vm, {"scope"} if scope.implied else ())
         if scope.implied and not unsaid:

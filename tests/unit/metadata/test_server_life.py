@@ -268,7 +268,7 @@ def test_idle_connection_is_closed_and_a_polling_one_is_kept(play: Play) -> None
 
 def test_slow_control_does_not_count_against_client_timeouts(play: Play) -> None:
     async def story() -> None:
-        bounds = Limits(head_seconds=0.3, body_seconds=0.3, idle_seconds=0.3)
+        bounds = Limits(head_seconds=1, body_seconds=1, idle_seconds=1)
         async with running(bounds=bounds) as world:
             gate = Gate()
             world.gateway.before = gate.wait
