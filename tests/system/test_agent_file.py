@@ -80,7 +80,8 @@ def test_running_agent_loads_no_heavy_modules(
     )
     (tmp_path / "agent.toml").write_text('log.level = "info"\n', encoding="utf-8")
     running = subprocess.Popen(
-        [python.program, *ALONE, "-c", wrapper],
+        # SIGABRT shows what each thread does.
+        [python.program, *ALONE, "-X", "faulthandler", "-c", wrapper],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -92,7 +93,11 @@ def test_running_agent_loads_no_heavy_modules(
     while "returned no document" not in line and time.monotonic() < deadline:
         line = running.stderr.readline()
     running.send_signal(signal.SIGTERM)
-    out, err = running.communicate(timeout=120)
+    try:
+        out, err = running.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        running.send_signal(signal.SIGABRT)
+        out, err = running.communicate()
     assert running.returncode == 0, err
     loaded = {name.partition(".")[0] for name in out.split()}
     assert "forewarn" in loaded
