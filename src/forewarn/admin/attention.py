@@ -1,7 +1,7 @@
 """Problems, missing approvals, capacity, and the explanation of any object."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 from fastapi import APIRouter, Query
@@ -13,12 +13,13 @@ from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.gateways import WebhookGateway
-from forewarn.admin.lists import Filters, Name, Paged, check_names
+from forewarn.admin.lists import Filters, Name, Paged, Selectors, check_names
 from forewarn.admin.selection import Lookups
 from forewarn.control.gateway import CallerGateway
-from forewarn.control.transactions.named import need
-from forewarn.fleet.model import Tenant
+from forewarn.control.redaction import tenant_reader
 from forewarn.protocol.errors import ForewarnError, NotFoundError
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation
 from forewarn.reporting import attention, explanations, sums
 from forewarn.reporting.attention import ProblemKind, Surroundings
 from forewarn.store.port import Reader
@@ -34,10 +35,8 @@ class ProblemQuery(Filters, Paged):
     kind: ProblemKind | None = Field(default=None, description="Only this kind.")
 
 
-class WaitQuery(Paged):
-    """Filter and paging parameters of the missing approvals."""
-
-    tenant: Name = Field(default="", description="Only this tenant.")
+class WaitQuery(Selectors, Paged):
+    """Selectors and paging parameters of the missing approvals."""
 
 
 class CapacityQuery(Paged):
@@ -114,13 +113,11 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
 
     def ask(reader: Reader) -> dict[str, Any]:
         events, is_whole = sums.live_events(reader)
-        found = [
-            wait
-            for wait in sums.waits(reader, events)
-            if query.tenant in {"", wait.tenant}
-        ]
-        if query.tenant and not found:
-            need(reader, Tenant, query.tenant)
+        # Selecting an event and summing it up need the same operation.
+        known = tenant_reader.remembered(reader)
+        found = sums.waits(known, _selected(known, query, events))
+        if not found:
+            check_names(reader, query)
         page, after = _page(
             found, lambda each: each.key, after=query.after, limit=query.limit
         )
@@ -132,6 +129,21 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
         }
 
     return answer(await gateway.read(ask))
+
+
+def _selected(
+    reader: Reader, query: Selectors, events: Iterable[Event]
+) -> Iterator[Event]:
+    """Yield the selected events out of those that wait for an approval."""
+    wanted, lookups = query.wanted(reader), Lookups(reader)
+    for event in events:
+        if not event.awaits_approval:
+            continue
+        operation = reader.get(Operation, event.operation)
+        if operation is not None and wanted.matches(
+            lookups.about_event(event, operation, wanted)
+        ):
+            yield event
 
 
 @router.get("/capacity", responses=documented(shapes.CapacityPage, 400, 404))

@@ -17,7 +17,7 @@ from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.fleet.availability import Period
-from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
@@ -64,12 +64,9 @@ def check_order(since: Micros, until: Micros) -> None:
         )
 
 
-class AvailabilityQuery(Paged):
+class AvailabilityQuery(Selectors, Paged):
     """VMs and period of a request for availability."""
 
-    vm: Name = Field(default="", description="Only this VM.")
-    scope: Name = Field(default="", description="Only VMs of this scope.")
-    tenant: Name = Field(default="", description="Only VMs of this tenant.")
     since: Name = Field(
         default="7d",
         description="Start of the period: RFC 3339, or a duration before now.",
@@ -88,6 +85,7 @@ async def availability(
     """List the downtime of VMs in a period by cause, and the time without records.
 
     `total` is the total of this page. Add the totals of all pages for the whole list.
+    `host`, `zone` and `tag` select the VMs that are there, or have the tag, now.
     """
     now = gateway.now()
     since = instant_of("since", query.since or "7d", now=now)
@@ -96,19 +94,42 @@ async def availability(
         # There are no records of the future.
         until = min(now, instant_of("until", query.until, now=now))
     check_order(since, until)
-    asked = uptime.Asked(
-        period=Period(since=since, until=until),
-        vm=query.vm,
-        scope=query.scope,
-        tenant=query.tenant,
-    )
-    return answer(
-        await gateway.read(
-            lambda reader: uptime.page(
-                reader, asked, after=query.after, limit=query.limit
-            )
+    period = Period(since=since, until=until)
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        if query.host:
+            need(reader, Host, query.host)
+        asked = uptime.Asked(
+            period=period,
+            vm=query.vm,
+            scope=query.scope,
+            tenant=query.tenant,
+            is_placed=_placed(reader, query),
         )
-    )
+        return uptime.page(reader, asked, after=query.after, limit=query.limit)
+
+    return answer(await gateway.read(ask))
+
+
+def _placed(reader: Reader, query: Selectors) -> Callable[[str], bool] | None:
+    """Return whether a VM is at the selected place now; None: everywhere.
+
+    A deleted VM is at no place.
+    """
+    wanted = Wanted(host=query.host, zone=query.zone, tag=query.tag)
+    if wanted == Wanted():
+        return None
+    lookups = Lookups(reader)
+
+    def is_placed(name: str) -> bool:
+        vm = reader.get(Vm, name)
+        return (
+            vm is not None
+            and vm.state is not VmState.DELETED
+            and wanted.matches(lookups.about_vm(vm, wanted))
+        )
+
+    return is_placed
 
 
 _KINDS: dict[str, type[Record]] = {

@@ -336,7 +336,7 @@ AvailabilityPage = shape(
     total=TotalShape,
     several_domains_down_seconds=(
         float | None,
-        "How long several fault domains of the scope were down at once; null without the filter `scope`, and after the first page.",
+        "How long several fault domains of the scope were down at once; null without the filter `scope`, with `vm`, `host`, `zone` or `tag`, and after the first page.",
     ),
 )
 

@@ -49,7 +49,7 @@ def problems(call: Call) -> int:
 
 def waits(call: Call) -> int:
     """List the tenants whose approval is missing."""
-    told = Client.of(call).whole("waits", selectors(call), "waits")
+    told = Client.of(call).whole("waits", selectors(call, "vm"), "waits")
     output.listed(
         call,
         told,

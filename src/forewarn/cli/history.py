@@ -97,7 +97,7 @@ def history(call: Call) -> int:
 
 def availability(call: Call) -> int:
     """Print the downtime of VMs."""
-    asked = _asked(call, ("vm", "scope", "tenant", *_PERIOD_KEYS))
+    asked = _asked(call, ("vm", *KEYS, *_PERIOD_KEYS))
     asked["limit"] = PAGE
     rows: list[Json] = []
     total: dict[str, Any] = {}

@@ -4,7 +4,7 @@ Durations are seconds, exact to the microsecond. The totals of pages add up. The
 are in `fleet.availability`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -33,6 +33,12 @@ class Asked:
     vm: str = ""
     scope: str = ""
     tenant: str = ""
+    is_placed: Callable[[str], bool] | None = None
+    """Whether a VM, by its name, is at the selected place now; None: everywhere."""
+
+    def selects(self, vm: str) -> bool:
+        """Return whether a VM is at the selected place."""
+        return self.is_placed is None or self.is_placed(vm)
 
     def matches(self, span: Span) -> bool:
         """Return whether a record is in the period."""
@@ -69,7 +75,7 @@ def page(reader: Reader, asked: Asked, *, after: str, limit: int) -> Json:
         rows += len(spans)
         last = spans[-1].key
         matching = [span for span in spans if asked.matches(span)]
-        if not matching:
+        if not matching or not asked.selects(vm):
             continue
         told = availability.of_vm(vm, matching, asked.period)
         if asked.vm or told.was_there:
@@ -142,9 +148,10 @@ def _by_vm(
 def _several_domains(reader: Reader, asked: Asked) -> float | None:
     """Return how long several fault domains of the scope were down at once.
 
-    None without a scope: domains of different scopes are independent.
+    None without a scope, because domains of different scopes are independent, and for a
+    part of a scope.
     """
-    if not asked.scope or asked.vm:
+    if not asked.scope or asked.vm or asked.is_placed is not None:
         return None
     spans = every(reader, kinds.SPANS_OF_SCOPE, asked.scope)
     mine = (span for span in spans if asked.matches(span))

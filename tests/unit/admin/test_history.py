@@ -205,6 +205,37 @@ def test_availability_reports_unplanned_downtime(
     assert get(client, "availability", tenant="bank")["total"]["vms"] == 3
 
 
+def test_availability_of_a_place_counts_the_vms_there_now(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.advance("1h")
+    post(client, "fail", names=["h1"])
+    gateway.advance("2s")
+    told = get(client, "availability", host="h1")
+    assert [row["vm"] for row in told["vms"]] == ["db_0", "web_0"]
+    # The fault domains of a part of a scope say nothing of the scope.
+    part = get(client, "availability", host="h1", scope="web")
+    assert [row["vm"] for row in part["vms"]] == ["web_0"]
+    assert part["several_domains_down_seconds"] is None
+    post(client, "restore", names=["h1"])
+    post(client, "evict", vms=["db_0"])
+    gateway.advance("1h")
+    now = get(client, "availability", host="h1")
+    assert [row["vm"] for row in now["vms"]] == ["web_0"]
+    assert get(client, "availability", vm="db_0")["total"]["vms"] == 1
+    assert get(client, "availability", host="same")["vms"] == []
+
+
+def test_tenant_cannot_select_by_the_hosts_of_its_vms() -> None:
+    shared = Shared()
+    shared.order("reboot", vms=["web_0"])
+    token = shared.token()
+    for path in ("availability", "waits"):
+        assert shared.ask(token, "GET", f"/v1/{path}?host=hidden-h1").status_code == 404
+        assert shared.ask(token, "GET", f"/v1/{path}?vm=web_0").status_code == 200
+        assert shared.ask(token, "GET", f"/v1/{path}?vm=hidden-db-0").status_code == 404
+
+
 def test_tenant_sees_waits_in_whole_seconds() -> None:
     shared = Shared()
     gateway = shared.gateway

@@ -45,8 +45,11 @@ def apply(gateway: LocalGateway, text: str) -> None:
     order(gateway, lambda work: fleet_changes.apply(work, wanted))
 
 
-def asked(gateway: LocalGateway, since: Micros, **names: str) -> uptime.Asked:
-    return uptime.Asked(period=Period(since=since, until=gateway.now()), **names)
+def asked(
+    gateway: LocalGateway, since: Micros, *, vm: str = "", scope: str = ""
+) -> uptime.Asked:
+    period = Period(since=since, until=gateway.now())
+    return uptime.Asked(period=period, vm=vm, scope=scope)
 
 
 class SlowDriver:

@@ -77,12 +77,12 @@ HISTORY = (
         text="Show the downtime of VMs in a period: by cause, the number of "
         "interruptions, and the longest one. For a scope, also show how long several "
         "fault domains were down at once. The percentage is of the time in which a VM "
-        "existed and records were kept. Time before the records is shown as unknown.",
+        "existed and records were kept. Time before the records is shown as unknown. "
+        "Host, zone and tags are those that a VM has now.",
         run="forewarn.cli.history:availability",
         options=(
             Option(name="--vm", metavar="VM", help="Only this VM."),
-            Option(name="--scope", metavar="SCOPE", help="Only VMs of this scope."),
-            Option(name="--tenant", metavar="TENANT", help="Only VMs of this tenant."),
+            *SELECTORS,
             Option(
                 name="--since",
                 metavar="TIME|DURATION",

@@ -2,8 +2,9 @@
 
 from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
 
+_VM = Option(name="--vm", metavar="VM", help="Only this VM.")
 _FILTERS = (
-    Option(name="--vm", metavar="VM", help="Only this VM."),
+    _VM,
     *SELECTORS,
     NAMES_FILE,
     Option(name="--rollout", metavar="ROLLOUT", help="Only this rollout."),
@@ -153,7 +154,8 @@ LISTS = (
         text="List the tenants whose approval is missing, the longest wait first.",
         run="forewarn.cli.attention:waits",
         options=(
-            Option(name="--tenant", metavar="TENANT", help="Only this tenant."),
+            _VM,
+            *SELECTORS,
             *CLIENT,
         ),
         examples=("forewarn waits", "forewarn waits --tenant shop"),

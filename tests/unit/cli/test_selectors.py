@@ -1,0 +1,221 @@
+"""Selectors and files of names: targets of requests, and filters of lists."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.verbs.table import VERBS
+from tests.unit.admin.gateway import FLEET, LocalGateway
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+
+FLEET_WITH_ZONES = FLEET.replace('name = "h2"', 'name = "h2"\nzone = "2"').replace(
+    'name = "web_0"', 'name = "web_0"\ntags = { role = "web" }'
+)
+
+
+@pytest.fixture
+def zoned(service: Served) -> Served:
+    service.gateway = service.app.state.gateway = LocalGateway(FLEET_WITH_ZONES)
+    return service
+
+
+@pytest.mark.parametrize(
+    ("words", "targets"),
+    [
+        (["redeploy", "--host", "h1"], ["db_0", "web_0"]),
+        (["redeploy", "--scope", "web"], ["web_0", "web_1"]),
+        (["redeploy", "--tenant", "bank", "--host", "h2"], ["db_1", "same"]),
+        (["redeploy", "--zone", "2", "--scope", "web"], ["web_1"]),
+        (["redeploy", "--tag", "role=web"], ["web_0"]),
+        (["upgrade-os", "--scope", "db"], ["db_0", "db_1"]),
+        (["maintain", "--zone", "2", "--impact", "freeze"], ["h2"]),
+        (["maintain", "--scope", "web", "--impact", "freeze"], ["h1", "h2"]),
+        (["maintain", "--host", "h1", "--impact", "freeze"], ["h1"]),
+        (["predict-failure", "--tag", "role=web"], ["db_0", "web_0"]),
+        (["fail", "--scope", "web"], ["web_0", "web_1"]),
+        (["fail", "--kind", "host", "--zone", "2"], ["h2"]),
+    ],
+)
+def test_selectors_name_the_targets_of_a_request(
+    zoned: Served, forewarn: Run, words: list[str], targets: list[str]
+) -> None:
+    ended = forewarn(*words, "--json")
+    assert ended.status == 0, ended.err
+    operations = json.loads(ended.out)["operations"]
+    assert sorted(each["target"] for each in operations) == targets
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, entry in VERBS.items() if entry.targets.is_list]
+)
+def test_names_together_with_selectors_are_refused(
+    zoned: Served, forewarn: Run, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "names.txt"
+    file.write_text("h1\n")
+    needed = ["--impact", "freeze"] if name == "maintain" else []
+    for words in (["h1"], ["--file", str(file)]):
+        ended = forewarn(name, *words, *needed, "--zone", "2")
+        assert (ended.status, ended.out) == (2, "")
+        assert (
+            f"{name} takes names or selectors, not both: h1 and --zone 2" in ended.err
+        )
+        assert "hint: Leave out the selectors" in ended.err
+    assert json.loads(forewarn("operations", "--json").out) == []
+
+
+def test_restore_of_vms_on_a_down_host_names_the_host(
+    zoned: Served, forewarn: Run
+) -> None:
+    forewarn("fail", "h1")
+    ended = forewarn("restore", "--host", "h1")
+    assert (ended.status, ended.out) == (4, "")
+    first, hint = ended.err.splitlines()
+    assert first.endswith("match --host h1 are on hosts that are down: h1")
+    assert "`forewarn restore h1`" in hint
+    forewarn("fail", "web_1")
+    ended = forewarn("restore", "--scope", "web")
+    assert (ended.status, ended.out) == (1, "vm web_1 is running\n")
+    assert "VM web_0 cannot run: its host h1 is down" in ended.err
+
+
+def test_restore_cancel_and_approve_accept_selectors(
+    zoned: Served, forewarn: Run
+) -> None:
+    forewarn("fail", "web_0", "db_0")
+    told = json.loads(forewarn("restore", "--scope", "web", "--json").out)
+    assert [each["name"] for each in told["restored"]] == ["web_0"]
+    ended = forewarn("restore", "--scope", "web")
+    assert (ended.status, ended.out) == (4, "")
+    assert "nothing to restore matches --scope web" in ended.err
+    zoned.do(lambda: zoned.gateway.enable("web_1"))
+    forewarn("maintain", "h2", "--impact", "reboot")
+    ended = forewarn("approve", "--tenant", "shop")
+    assert "is approved by (operator)" in ended.out
+    assert "is cancelled" in forewarn("cancel", "--host", "h2").out
+    assert forewarn("cancel").status == 2
+
+
+def test_lists_accept_all_selectors(
+    zoned: Served, forewarn: Run, tmp_path: Path
+) -> None:
+    zoned.do(lambda: zoned.gateway.enable("web_0"))
+    for host in ("h1", "h2"):
+        forewarn("maintain", host, "--impact", "freeze")
+    names = tmp_path / "names"
+    names.write_text("web_1\n\n")
+    for selected, host in (
+        (["--zone", "2"], "h2"),
+        (["--tag", "role=web"], "h1"),
+        (["--host", "h1"], "h1"),
+        (["--scope", "web", "--zone", "2"], "h2"),
+        (["--file", str(names)], "h2"),
+    ):
+        (one,) = json.loads(forewarn("operations", "--json", *selected).out)
+        assert one["host"] == host, selected
+        events = json.loads(forewarn("events", "--json", *selected).out)
+        assert {each["operation"] for each in events} == {one["operation"]}
+        fleet = json.loads(forewarn("fleet", "show", "--json", *selected).out)
+        assert [each["name"] for each in fleet["hosts"]] == [host]
+        assert fleet["vms"]
+        assert {each["host"] for each in fleet["vms"]} == {host}
+        entries = json.loads(forewarn("history", "--json", *selected).out)
+        assert any(f"host:{host}" in each["subjects"] for each in entries)
+        accounts = json.loads(forewarn("history", "--summary", "--json", *selected).out)
+        assert [each["host"] for each in accounts] == [host]
+    assert forewarn("operations", "--tag", "role").status == 2
+    assert forewarn("rollout", "list", "--json", "--zone", "2").out.count("ro-") == 1
+    assert json.loads(forewarn("rollout", "list", "--json", "--zone", "3").out) == []
+
+
+LISTS_WITH_NAMES = (
+    ["operations"],
+    ["events"],
+    ["rollout", "list"],
+    ["problems"],
+    ["fleet", "show"],
+    ["history"],
+    ["history", "--summary"],
+    ["operations", "--watch"],
+    ["problems", "--watch"],
+)
+
+
+@pytest.mark.parametrize("words", LISTS_WITH_NAMES)
+def test_unknown_name_in_a_file_is_refused(
+    service: Served, forewarn: Run, tmp_path: Path, words: list[str]
+) -> None:
+    forewarn("maintain", "h1", "h2", "--impact", "freeze")
+    file = tmp_path / "names.txt"
+    file.write_text("h1\nnope\n")
+    ended = forewarn(*words, "--file", str(file))
+    assert (ended.status, ended.out) == (4, "")
+    assert f"{file}: there is no operation" in ended.err
+    assert "'nope'" in ended.err
+
+
+@pytest.mark.parametrize("words", LISTS_WITH_NAMES[:-2])
+def test_names_in_a_file_can_be_of_any_kind(
+    service: Served, forewarn: Run, tmp_path: Path, words: list[str]
+) -> None:
+    forewarn("reboot", "same")
+    (reboot,) = json.loads(forewarn("operations", "--json").out)
+    file = tmp_path / "names.txt"
+    file.write_text(f"h1\nweb_1\nshop\ndb\nsame\n{reboot['operation']}\n")
+    ended = forewarn(*words, "--file", str(file))
+    assert (ended.status, ended.err) == (0, "")
+
+
+def test_rollouts_are_filtered_by_the_names_in_a_file(
+    service: Served, forewarn: Run, tmp_path: Path
+) -> None:
+    made = json.loads(
+        forewarn("maintain", "h1", "h2", "--impact", "freeze", "--json").out
+    )
+    file = tmp_path / "names.txt"
+    for name, found in (("h2", 1), (made["rollout"], 1), ("db_0", 1), ("same", 0)):
+        file.write_text(name)
+        ended = forewarn("rollout", "list", "--file", str(file), "--json")
+        rollouts = json.loads(ended.out)
+        assert len(rollouts) == found, name
+        assert all(set(each) >= {"rollout", "states"} for each in rollouts)
+
+
+@pytest.mark.parametrize(
+    ("selected", "tenants", "vms"),
+    [
+        (["--host", "h1"], {"shop", "bank"}, {"web_0", "db_0"}),
+        (["--host", "h1", "--scope", "web"], {"shop"}, {"web_0"}),
+        (["--zone", "2"], set(), {"web_1", "db_1", "same"}),
+        (["--tag", "role=web"], {"shop"}, {"web_0"}),
+        (["--vm", "db_0"], {"bank"}, {"db_0"}),
+        (["--tenant", "bank", "--host", "h1"], {"bank"}, {"db_0"}),
+    ],
+)
+def test_waits_and_availability_accept_all_selectors(
+    zoned: Served,
+    forewarn: Run,
+    selected: list[str],
+    tenants: set[str],
+    vms: set[str],
+) -> None:
+    forewarn("maintain", "h1", "--impact", "freeze")
+    told = json.loads(forewarn("waits", "--json", *selected).out)
+    assert {each["tenant"] for each in told["waits"]} == tenants
+    told = json.loads(forewarn("availability", "--json", *selected).out)
+    assert {each["vm"] for each in told["vms"]} == vms
+
+
+@pytest.mark.parametrize("command", ["waits", "availability"])
+def test_unknown_selectors_of_waits_and_availability_are_refused(
+    service: Served, forewarn: Run, command: str
+) -> None:
+    for kind in ("vm", "host", "scope", "tenant"):
+        ended = forewarn(command, f"--{kind}", "nope")
+        assert (ended.status, ended.out) == (4, "")
+        assert f"there is no {kind.replace('vm', 'VM')} 'nope'" in ended.err
