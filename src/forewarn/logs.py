@@ -22,6 +22,10 @@ from forewarn.texts import json_text, printable
 LINES_WAITING_MAX = 10_000
 """Maximum queued lines: a few seconds of a busy service, a few MiB."""
 
+WRITE_CHARACTERS = 4_096
+"""Maximum characters of lines that are written together: POSIX keeps so many bytes of one
+write together in a pipe, which several processes may share."""
+
 STOP_SECONDS = 2.0
 """Maximum time to write the last lines at the end; the rest is dropped."""
 
@@ -126,15 +130,22 @@ class Log(logging.Handler):
     The standard library's `QueueHandler` would load sockets and pickle in the agent.
     """
 
-    def __init__(self, to: logging.Handler, *, process: str, flood: Flood) -> None:
-        """Start a thread in which `to` writes the records that pass `flood`."""
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        form: Callable[[logging.LogRecord], str],
+        process: str,
+        flood: Flood,
+    ) -> None:
+        """Start a thread that writes the records that pass `flood` as `form` formats
+        them."""
         super().__init__()
         self.addFilter(flood)
         self._process = process
-        self._waiting: queue.Queue[logging.LogRecord | None] = queue.Queue(
-            LINES_WAITING_MAX
-        )
-        self._to = to
+        self._waiting: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
+        self._stream = stream
+        self._form = form
         self.dropped = 0
         """Number of lines dropped because the queue was full."""
         self._thread = threading.Thread(
@@ -146,33 +157,44 @@ class Log(logging.Handler):
         """Queue the record, or drop it if the queue is full."""
         if self._process:
             record.fields = {**fields_of(record), "process": self._process}
-        try:
-            self._waiting.put_nowait(record)
-        except queue.Full:
+        if self._waiting.qsize() < LINES_WAITING_MAX:
+            self._waiting.put(record)
+        else:
             self.dropped += 1
 
     def _write(self) -> None:
-        while (record := self._waiting.get()) is not None:
-            self._to.handle(record)
+        """Write the queued records, those that are queued together in one piece."""
+        text, record = "", self._waiting.get()
+        while record is not None:
+            line = self._line(record)
+            if text and len(text) + len(line) > WRITE_CHARACTERS:
+                self._send(text)
+                text = ""
+            text += line
+            try:
+                record = self._waiting.get_nowait()
+            except queue.Empty:
+                self._send(text)
+                text, record = "", self._waiting.get()
+        self._send(text)
+
+    def _line(self, record: logging.LogRecord) -> str:
+        try:
+            return f"{self._form(record)}\n"
+        except Exception:  # noqa: BLE001 - any argument may fail to become text
+            self.handleError(record)
+            return ""
+
+    def _send(self, text: str) -> None:
+        # The log has no other place to report that its stream is broken.
+        with contextlib.suppress(OSError, ValueError):
+            self._stream.write(text)
+            self._stream.flush()
 
     def stop(self) -> None:
         """Write the queued lines, at most for STOP_SECONDS, and end the thread."""
-        with contextlib.suppress(queue.Full):
-            self._waiting.put(None, timeout=STOP_SECONDS)
-            self._thread.join(STOP_SECONDS)
-
-
-class _ShownFormatter(logging.Formatter):
-    """Applies `shown` to each line of another formatter."""
-
-    def __init__(self, made: logging.Formatter, shown: Callable[[str], str]) -> None:
-        super().__init__()
-        self._made = made
-        self._shown = shown
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line, including its traceback."""
-        return self._shown(self._made.format(record))
+        self._waiting.put(None)
+        self._thread.join(STOP_SECONDS)
 
 
 @contextlib.contextmanager
@@ -197,9 +219,12 @@ def logging_to(
         formatter: logging.Formatter = JsonFormatter()
     else:
         formatter = TextFormatter(short=is_terminal)
-    writer = logging.StreamHandler(stream)
-    writer.setFormatter(_ShownFormatter(formatter, shown))
-    log = Log(writer, process=process, flood=Flood(clock or SystemClock()))
+    log = Log(
+        stream,
+        form=lambda record: shown(formatter.format(record)),
+        process=process,
+        flood=Flood(clock or SystemClock()),
+    )
     root, ours = logging.getLogger(), logging.getLogger("forewarn")
     before = ours.level
     root.addHandler(log)

@@ -141,6 +141,45 @@ def test_slow_reader_of_the_log_does_not_block_logging(
     assert len(lines(stream)) == 1 + 10
 
 
+def test_lines_that_are_queued_together_are_written_together() -> None:
+    blocked, stuck = threading.Event(), threading.Event()
+    pieces: list[str] = []
+
+    class _Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            stuck.set()
+            blocked.wait(20)
+            pieces.append(text)
+            return len(text)
+
+    with written(LogSettings(), _Slow()):
+        logger.info("the first is being written")
+        assert stuck.wait(20)
+        for number in range(100):
+            logger.info("line %d", number)
+        blocked.set()
+    assert [line.count("\n") for line in pieces[:1]] == [1]
+    assert sum(piece.count("\n") for piece in pieces) == 101
+    assert len(pieces) < 10
+    assert all(len(piece) <= logs.WRITE_CHARACTERS for piece in pieces)
+    assert all(piece.endswith("\n") for piece in pieces)
+
+
+def test_log_survives_a_line_that_cannot_be_formatted_and_a_closed_stream(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stream = io.StringIO()
+    with written(LogSettings(), stream) as log:
+        # Not by a logger: the handler of the tests would raise the error.
+        log.handle(logging.LogRecord("x", 20, "", 0, "%d", ("no number",), None))
+        logger.info("the next")
+    assert [line["message"] for line in lines(stream)] == ["the next"]
+    assert "no number" in capsys.readouterr().err
+    with written(LogSettings(), stream):
+        stream.close()
+        logger.info("nobody reads this")
+
+
 def test_stopped_reader_of_the_log_does_not_block_the_exit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
