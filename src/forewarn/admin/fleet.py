@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from forewarn.admin import bodies, limits, selection, shapes
+from forewarn.admin import bodies, fleet_shapes, limits, selection
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
@@ -176,7 +176,7 @@ class FleetQuery(Selectors):
     )
 
 
-@router.get("/fleet", responses=documented(shapes.FleetPage, 400, 404))
+@router.get("/fleet", responses=documented(fleet_shapes.FleetPage, 400, 404))
 async def fleet(query: Annotated[FleetQuery, Query()], gateway: Desk) -> Response:
     """List the fleet: tenants, scopes with their enabled views, hosts, VMs.
 
@@ -228,7 +228,7 @@ def _page(
     # Give no media type here: errors are JSON, and the type of the file is given below.
     response_class=Response,
     responses={
-        **documented(shapes.FleetCount),
+        **documented(fleet_shapes.FleetCount),
         200: {"content": {FLEET_TYPE: {"schema": {"type": "string"}}}},
     },
 )
@@ -247,7 +247,7 @@ async def fleet_export(gateway: Desk) -> Response:
 
 @router.post(
     "/fleet/validate",
-    responses=documented(shapes.FleetCount, 400),
+    responses=documented(fleet_shapes.FleetCount, 400),
 )
 async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
     """Check only the fleet file, without comparing or changing anything."""
@@ -256,7 +256,7 @@ async def fleet_validate(body: bodies.FleetText, gateway: Desk) -> Response:
 
 @router.post(
     "/fleet/plan",
-    responses=documented(shapes.PlanShape, 400, 409),
+    responses=documented(fleet_shapes.PlanShape, 400, 409),
 )
 async def fleet_plan(body: bodies.FleetText, gateway: Desk) -> Response:
     """Return the changes that a fleet file would make, without making them."""
@@ -266,7 +266,7 @@ async def fleet_plan(body: bodies.FleetText, gateway: Desk) -> Response:
 
 @router.post(
     "/fleet/apply",
-    responses=documented(shapes.PlanShape, 400, 409, 422),
+    responses=documented(fleet_shapes.PlanShape, 400, 409, 422),
 )
 async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
     """Apply a fleet file completely, or not at all.

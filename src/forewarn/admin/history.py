@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from forewarn.admin import selection, shapes
+from forewarn.admin import history_shapes, selection
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.lists import Filters, Name, Paged, Selectors
@@ -78,7 +78,9 @@ class AvailabilityQuery(Selectors, Paged):
     )
 
 
-@router.get("/availability", responses=documented(shapes.AvailabilityPage, 400, 404))
+@router.get(
+    "/availability", responses=documented(history_shapes.AvailabilityPage, 400, 404)
+)
 async def availability(
     query: Annotated[AvailabilityQuery, Query()], gateway: Desk
 ) -> Response:
@@ -204,7 +206,7 @@ class AccountQuery(Filters, Paged):
     until: Name = _UNTIL
 
 
-@router.get("/history", responses=documented(shapes.HistoryPage, 400, 404))
+@router.get("/history", responses=documented(history_shapes.HistoryPage, 400, 404))
 async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Response:
     """List all changes with their actor, time and reason, the oldest first."""
     since, until = _period(query.since, query.until, now=gateway.now())
@@ -242,7 +244,9 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
     return answer(await gateway.read(ask))
 
 
-@router.get("/history/operations", responses=documented(shapes.AccountPage, 400, 404))
+@router.get(
+    "/history/operations", responses=documented(history_shapes.AccountPage, 400, 404)
+)
 async def accounts_of(
     query: Annotated[AccountQuery, Query()], gateway: Desk
 ) -> Response:
@@ -277,7 +281,7 @@ async def accounts_of(
 
 
 @router.get(
-    "/history/operations/{name}", responses=documented(shapes.AccountShape, 404)
+    "/history/operations/{name}", responses=documented(history_shapes.AccountShape, 404)
 )
 async def account_of(name: str, gateway: Desk) -> Response:
     """Return the account of one operation."""

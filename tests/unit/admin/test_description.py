@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
-from forewarn.admin import app, attention_shapes, shapes
+from forewarn.admin import app, attention_shapes, fleet_shapes, history_shapes, shapes
 from forewarn.admin.app import create_app
 from forewarn.admin.errors import Kind
 from tests.unit.admin.gateway import LocalGateway
@@ -120,12 +120,12 @@ def test_answers_match_the_description(
     check(page, shapes.EventPage)
     check(page["events"][0], shapes.EventShape)
     page = client.get("/v1/history").json()
-    check(page, shapes.HistoryPage)
-    check(page["entries"][0], shapes.EntryShape)
-    check(client.get("/v1/fleet").json(), shapes.FleetPage)
+    check(page, history_shapes.HistoryPage)
+    check(page["entries"][0], history_shapes.EntryShape)
+    check(client.get("/v1/fleet").json(), fleet_shapes.FleetPage)
     plan = client.post("/v1/fleet/plan", json={"text": '[[host]]\nname = "h1"\n'})
-    check(plan.json(), shapes.PlanShape)
-    check(plan.json()["changes"][0], shapes.ChangeShape)
+    check(plan.json(), fleet_shapes.PlanShape)
+    check(plan.json()["changes"][0], fleet_shapes.ChangeShape)
     check(client.get("/healthz").json(), shapes.HealthShape)
     check(
         client.post("/v1/cancel", json={"names": [name]}).json(), shapes.CancelledShape
