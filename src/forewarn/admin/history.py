@@ -1,8 +1,6 @@
 """The history of changes, the accounts of operations, and the availability of VMs."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -255,8 +253,7 @@ async def accounts_of(
     since, until = _period(query.since, query.until, now=now)
 
     def ask(reader: Reader) -> dict[str, Any]:
-        # `_find` selects the operations of a VM.
-        wanted = replace(query.wanted(reader, ended=True), vm="")
+        wanted = query.wanted(reader, ended=True)
         lookups = Lookups(reader)
         whole = tenant_reader.real_id(reader, query.operation)
 
@@ -305,14 +302,6 @@ def _find(
     matches: Callable[[Operation], bool],
 ) -> tuple[list[Operation], str]:
     """Return a page of operations, and where the next one begins."""
-    if query.vm:
-        rest = (
-            operation
-            for operation in accounts.operations_of_vm(reader, query.vm)
-            if operation.key > query.after and matches(operation)
-        )
-        page = list(islice(rest, query.limit))
-        return page, page[-1].key if len(page) == query.limit else ""
     asked, value = selection.narrowest(wanted)
     if whole:
         one = reader.get(Operation, whole)

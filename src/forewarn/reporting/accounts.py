@@ -72,21 +72,6 @@ def account(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     }
 
 
-def operations_of_vm(reader: Reader, vm: str) -> list[Operation]:
-    """Return every operation that concerned a VM, in order of their IDs.
-
-    A VM leaves a failure when it runs again, and so it leaves the operation's list. The
-    downtime still names it.
-    """
-    found = {op.operation_id: op for op in every(reader, kinds.OPERATIONS_OF_VM, vm)}
-    for span in every(reader, kinds.SPANS_OF_VM, vm):
-        if span.operation and span.operation not in found:
-            operation = reader.get(Operation, span.operation)
-            if operation is not None:
-                found[span.operation] = operation
-    return [found[key] for key in sorted(found)]
-
-
 def outcome_of(operation: Operation) -> str | None:
     """Return the outcome of the operation; None if it has not ended."""
     if operation.state not in ENDED_STATES:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from forewarn.admin import limits, selection
 from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.admin.tenants import Shared
 
@@ -91,6 +92,26 @@ def test_period_without_entries_returns_empty_lists(
     gateway.advance("1h")
     assert whats(client, vm="web_0", since="1m") == []
     assert get(client, "history/operations", vm="web_0")["operations"] == []
+
+
+def test_search_for_operations_of_a_vm_is_bounded_and_continues(
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that finds nothing within its bound says where the next one begins."""
+    for _ in range(5):
+        post(client, "fail", names=["web_0"])
+        post(client, "restore", names=["web_0"])
+        gateway.advance("1h")
+    monkeypatch.setattr(selection, "PAGE_ROWS", 2)
+    monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 2)
+    whole = get(client, "history/operations", vm="web_0", limit="1")
+    assert len(whole["operations"]) == 1
+    pages, found, after = 0, 0, ""
+    while pages == 0 or after:
+        page = get(client, "history/operations", vm="web_0", until="150m", after=after)
+        found, after = found + len(page["operations"]), page["next"]
+        pages += 1
+    assert (pages, found) == (3, 3)
 
 
 def test_removed_vm_is_still_found_in_the_history(
