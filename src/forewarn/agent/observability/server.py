@@ -146,7 +146,8 @@ class Server:
         except OSError as error:
             raise ListenError(
                 f"cannot listen at {address}: {error.strerror or error}",
-                hint="Check that no other program uses the port and that the address exists.",
+                hint="Find the program that uses the port with `ss -ltnp`, or set another "
+                "address in `listen` (for peers, in `[peers] listen`).",
             ) from error
         listener.setblocking(False)
         self._listeners[listener] = address
