@@ -1,16 +1,32 @@
 """`fleet apply`, `show` and `export`."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.cli import files, output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.selecting import check_names, names_of_file, selectors
 from forewarn.cli.tables import count, counts
+from forewarn.fleet.resources import format_size
 
 _SECTIONS = ("tenants", "scopes", "hosts", "vms")
 _HOST_COLUMNS = ("HOST", "STATE", "ZONE", "VMS", "DOWN", "USED")
+_HOST_DETAILS: Mapping[str, Callable[[Json], str]] = {
+    "CLUSTER": lambda host: host["cluster"],
+    "RACK": lambda host: host["rack"],
+    "POOL": lambda host: host["pool"],
+    "VCPU": lambda host: _number(host["vcpu"]),
+    "MEMORY": lambda host: _size(host["memory"]),
+    "LABELS": lambda host: " ".join(f"{k}={v}" for k, v in host["labels"].items()),
+    "LAST": lambda host: "last" if host["last"] else "",
+}
+"""Columns that are printed if a host has a value for them."""
+_VM_DETAILS: Mapping[str, Callable[[Json], str]] = {
+    "VCPU": lambda vm: _number(vm["vcpu"]),
+    "MEMORY": lambda vm: _size(vm["memory"]),
+    "MOVABLE": lambda vm: "" if vm["movable"] else "no",
+}
 _SCOPE_COLUMNS = ("SCOPE", "TENANT", "KIND", "LISTENS", "LAST SEEN")
 _VM_COLUMNS = ("VM", "HOST", "SCOPE", "FD", "UD", "STATE", "REACHED AT", "OPERATIONS")
 
@@ -76,14 +92,16 @@ def _print_fleet(
         return
     scopes, vms = fleet["scopes"], fleet["vms"]
     down = Counter(each["host"] for each in vms if each["state"] == "down")
-    hosts = [_host_row(each, down[each["name"]]) for each in fleet["hosts"]]
-    output.table("no hosts", _HOST_COLUMNS, hosts)
+    rows = [_host_row(each, down[each["name"]]) for each in fleet["hosts"]]
+    columns, hosts = _with_details(_HOST_COLUMNS, rows, _HOST_DETAILS, fleet["hosts"])
+    output.table("no hosts", columns, hosts)
     # A tenant has no hosts, only its scopes and VMs.
     if with_all or not hosts:
         output.line()
         output.table("no scopes", _SCOPE_COLUMNS, map(_scope_row, scopes))
         output.line()
-        output.table("no VMs", _VM_COLUMNS, map(_vm_row, vms))
+        rows = [_vm_row(each) for each in vms]
+        output.table("no VMs", *_with_details(_VM_COLUMNS, rows, _VM_DETAILS, vms))
     listening = sum(1 for each in scopes if any(v["enabled"] for v in each["views"]))
     states = counts(each["state"] for each in vms)
     output.line(
@@ -91,6 +109,29 @@ def _print_fleet(
         f"{listening:,} listen{'s' * (listening == 1)}, {count(len(vms), 'VM')}"
         + (f": {states}" if vms else "")
     )
+
+
+def _with_details(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    details: Mapping[str, Callable[[Json], str]],
+    objects: Sequence[Json],
+) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Return a table with the additional columns in which an object has a value."""
+    found = {title: [*map(of, objects)] for title, of in details.items()}
+    used = {title: cells for title, cells in found.items() if any(cells)}
+    return (*columns, *used), [
+        (*row, *(cells[place] or "-" for cells in used.values()))
+        for place, row in enumerate(rows)
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _size(mib: int | None) -> str:
+    return "" if mib is None else format_size(mib)
 
 
 def _host_row(host: Json, down: int) -> Sequence[str]:

@@ -17,6 +17,7 @@ from forewarn.fleet import fields, validators
 from forewarn.fleet.errors import Kind, Place, nowhere
 from forewarn.fleet.fields import Record
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm, VmState
+from forewarn.fleet.resources import RESOURCES, Resource
 from forewarn.problems import PROBLEMS_MAX, Problem, did_you_mean, listed, quoted
 
 _Named = TypeVar("_Named", Tenant, Scope, Host, Vm)
@@ -68,15 +69,18 @@ class Current:
             and (now.scope, now.fault_domain) == (vm.scope, vm.fault_domain)
         )
 
-    def is_as_full(self, host: Host) -> bool:
-        """Return whether the host has no less capacity than now."""
-        now = self.hosts.get(host.name)
-        return (
-            now is not None
-            and now.capacity is not None
-            and host.capacity is not None
-            and host.capacity >= now.capacity
-        )
+    def is_as_full(self, host: Host, resource: Resource) -> bool:
+        """Return whether the host has no less of a resource than now."""
+        now, limit = self.hosts.get(host.name), resource.limit(host)
+        if now is None or limit is None:
+            return False
+        before = resource.limit(now)
+        return before is not None and limit >= before
+
+    def needs_no_more(self, vm: Vm, resource: Resource) -> bool:
+        """Return whether the VM uses no more of a resource than now."""
+        now = self.vms.get(vm.name)
+        return now is not None and resource.need(vm) <= resource.need(now)
 
 
 NOTHING = Current()
@@ -345,10 +349,11 @@ def _unique_listeners(fleet: Fleet) -> Iterator[Problem]:
 
 def _capacity(fleet: Fleet) -> Iterator[Problem]:
     limited = [
-        (host, host.capacity)
+        (host, resource, limit)
         for host in fleet.hosts.named.values()
+        for resource in RESOURCES
         # Invalid numbers are reported by `validators`.
-        if host.capacity is not None and host.capacity > 0
+        if (limit := resource.limit(host)) is not None and limit >= 0
     ]
     if not limited:
         return
@@ -356,18 +361,29 @@ def _capacity(fleet: Fleet) -> Iterator[Problem]:
     for vm in fleet.live:
         for host in _hosts_of(vm):
             guests[host].append(vm)
-    for host, capacity in limited:
+    for host, resource, limit in limited:
         vms = guests.get(host.name, [])
-        stays = fleet.current.is_as_full(host) and all(
-            fleet.current.has(vm, host.name) for vm in vms
-        )
-        if len(vms) > capacity and not stays:
-            names = [_on(vm, host.name) for vm in vms]
+        need = sum(map(resource.need, vms))
+        if need <= limit or _is_no_fuller(fleet.current, host, resource, vms):
+            continue
+        names = listed([_on(vm, host.name) for vm in vms])
+        if resource.key == "capacity":
+            message = f"the host has a capacity of {limit} and {need} VMs: {names}"
+        else:
+            has, uses = resource.show(limit), resource.show(need)
             message = (
-                f"the host has a capacity of {capacity} and {len(vms)} VMs:"
-                f" {listed(names)}"
+                f"the host has {has} {resource.noun}, and its VMs need {uses}: {names}"
             )
-            yield fleet.problem(Kind.HOST, host, "capacity", message)
+        yield fleet.problem(Kind.HOST, host, resource.key, message)
+
+
+def _is_no_fuller(
+    current: Current, host: Host, resource: Resource, vms: Iterable[Vm]
+) -> bool:
+    """Return whether the VMs use no more of the host than in the current fleet."""
+    return current.is_as_full(host, resource) and all(
+        current.has(vm, host.name) and current.needs_no_more(vm, resource) for vm in vms
+    )
 
 
 def _fault_domains(fleet: Fleet) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 The file omits defaults, implied scopes and tenants, and deleted VMs. A hypervisor can have
 put VMs on hosts where a file may not place them: two fault domains of a scope on one host,
-or more VMs than its capacity. Such a VM has the host of its last fleet file, so that the
+or VMs that need more than the host has. Such a VM has the host of its last fleet file, so that the
 file can be applied, and a comment with its current host.
 """
 
@@ -16,6 +16,7 @@ from forewarn.fleet.errors import Kind
 from forewarn.fleet.fields import Record, said, toml_value, wished
 from forewarn.fleet.file import DEFAULT_TENANT
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.resources import is_overfull
 
 _BY_NAME = attrgetter("name")
 
@@ -63,17 +64,16 @@ def allowed_places(
 
 
 def _in_conflict(hosts: Mapping[str, Host], vms: Iterable[Vm]) -> Iterator[Vm]:
-    """Yield the VMs on hosts that have several fault domains of a scope, or too many
-    VMs."""
+    """Yield the VMs on hosts that have several fault domains of a scope, or whose VMs need
+    more than the host has."""
     there: defaultdict[str, list[Vm]] = defaultdict(list)
     for vm in vms:
         there[vm.host].append(vm)
     for name, members in there.items():
         host = hosts.get(name)
-        limit = None if host is None else host.capacity
         domains = {(vm.scope, vm.fault_domain) for vm in members}
         is_shared = len({scope for scope, _ in domains}) < len(domains)
-        if is_shared or (limit is not None and len(members) > limit):
+        if is_shared or (host is not None and is_overfull(host, members)):
             yield from members
 
 

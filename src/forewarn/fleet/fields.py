@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, cast
 from forewarn import toml
 from forewarn.fleet.errors import Kind
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
+from forewarn.fleet.resources import format_size, parse_size
 from forewarn.problems import quoted
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
@@ -34,15 +35,28 @@ def _text(option: Option, value: object) -> str:
     return value
 
 
-def _tags(option: Option, value: object) -> tuple[tuple[str, str], ...]:
+def _pairs(option: Option, value: object) -> tuple[tuple[str, str], ...]:
     if not isinstance(value, dict):
         raise forms.unfit(option, value)
-    tags = cast("dict[str, object]", value)
-    for key, text in tags.items():
+    pairs = cast("dict[str, object]", value)
+    noun = "tag" if option.form is Forms.TAGS else "label"
+    for key, text in pairs.items():
         if not isinstance(text, str):
             what = forms.what(text)
-            raise ValueError(f"tag {quoted(key)} must be text, not {what}")  # noqa: TRY004
-    return tuple(sorted(cast("dict[str, str]", tags).items()))
+            raise ValueError(f"{noun} {quoted(key)} must be text, not {what}")  # noqa: TRY004
+    return tuple(sorted(cast("dict[str, str]", pairs).items()))
+
+
+def _shown_pairs(value: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{key}={text}" for key, text in value)
+
+
+def _size(option: Option, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise forms.unfit(option, value)
+    return parse_size(value)
 
 
 def _addresses(option: Option, value: object) -> tuple[str, ...]:
@@ -62,10 +76,10 @@ class Forms:
         read=lambda option, value: ScopeKind(forms.word(option, value)),
         show=lambda value: value.value,
     )
-    TAGS = Form(
-        told="a table of texts",
-        read=_tags,
-        show=lambda value: ", ".join(f"{key}={text}" for key, text in value),
+    TAGS = Form(told="a table of texts", read=_pairs, show=_shown_pairs)
+    LABELS = Form(told="a table of texts", read=_pairs, show=_shown_pairs)
+    SIZE = Form(
+        told="a size such as 64GiB, or a number of MiB", read=_size, show=format_size
     )
     ADDRESSES = Form(
         told="an address, or a list of addresses", read=_addresses, show=forms.joined
@@ -122,7 +136,18 @@ FIELDS: Mapping[Kind, tuple[Field, ...]] = {
         gpu=Forms.FLAG,
         implied=Forms.FLAG,
     ),
-    Kind.HOST: _fields(Host, zone=Forms.TEXT, capacity=Forms.NUMBER),
+    Kind.HOST: _fields(
+        Host,
+        zone=Forms.TEXT,
+        cluster=Forms.TEXT,
+        rack=Forms.TEXT,
+        pool=Forms.TEXT,
+        capacity=Forms.NUMBER,
+        vcpu=Forms.NUMBER,
+        memory=Forms.SIZE,
+        labels=Forms.LABELS,
+        last=Forms.FLAG,
+    ),
     Kind.VM: _fields(
         Vm,
         host=Forms.TEXT,
@@ -132,6 +157,9 @@ FIELDS: Mapping[Kind, tuple[Field, ...]] = {
         wire_name=Forms.TEXT,
         vm_id=Forms.GUID,
         size=Forms.TEXT,
+        vcpu=Forms.NUMBER,
+        memory=Forms.SIZE,
+        movable=Forms.FLAG,
         memory_preserving=Forms.FLAG,
         spot=Forms.FLAG,
         resource_group=Forms.TEXT,
@@ -239,11 +267,11 @@ def wished(applied: str) -> dict[str, object]:
 
 def toml_value(option: Option, value: Any) -> str:
     """Return the value of a field as TOML on one line."""
-    if option.form is Forms.TAGS:
+    if option.form in {Forms.TAGS, Forms.LABELS}:
         return toml.value(dict(value))
     if option.form is Forms.ADDRESSES:
         return toml.value(value[0] if len(value) == 1 else list(value))
-    if option.form in {Forms.DURATION, Forms.SCOPE_KIND}:
+    if option.form in {Forms.DURATION, Forms.SCOPE_KIND, Forms.SIZE}:
         value = option.form.show(value)
     return toml.value(value)
 

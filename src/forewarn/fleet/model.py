@@ -100,8 +100,22 @@ class Host(_Named):
     """A hypervisor node."""
 
     zone: str = ""
+    cluster: str = ""
+    """Group of hosts that are operated together; empty: none."""
+    rack: str = ""
+    """Rack of the host: VMs of a scope are kept on different racks; empty: unknown."""
+    pool: str = ""
+    """Hosts that can exchange VMs. Hosts without a pool are one pool."""
     capacity: int | None = None
     """Maximum number of VMs; None: no limit."""
+    vcpu: int | None = None
+    """Number of virtual CPUs that its VMs can have together; None: no limit."""
+    memory: int | None = None
+    """MiB of memory that its VMs can have together; None: no limit."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """Names with values, sorted, by which operators select hosts."""
+    last: bool = False
+    """Whether the host comes last in each list of hosts that are maintained together."""
     state: HostState = HostState.UP
 
 
@@ -119,6 +133,12 @@ class Vm(_Named):
     fault_domain: int = 0
     update_domain: int = 0
     size: str = ""
+    vcpu: int | None = None
+    """Number of its virtual CPUs; None: they are not counted."""
+    memory: int | None = None
+    """MiB of its memory; None: it is not counted."""
+    movable: bool = True
+    """Whether it can be moved to another host. A VM with a passed-through device cannot."""
     memory_preserving: bool = True
     spot: bool = False
     vm_id: str

@@ -31,6 +31,16 @@ DOMAIN_MAX = 999
 CAPACITY_MAX = 1_000_000
 """Maximum capacity of a host: a larger number is a typing error."""
 
+VCPU_MAX = 1_000_000
+"""Maximum virtual CPUs of a host or VM: a larger number is a typing error."""
+
+MEMORY_MAX = 1 << 30
+"""Maximum memory of a host or VM, in MiB (1 PiB): more is a typing error, such as bytes
+instead of MiB."""
+
+LABELS_MAX = 50
+"""Maximum labels of a host, as for the tags of a VM."""
+
 TERMINATE_NOTICE_MIN = 5 * MINUTE
 TERMINATE_NOTICE_MAX = 15 * MINUTE
 """Limits of clause 5.1: the user sets 5 to 15 minutes."""
@@ -113,12 +123,46 @@ def scope_faults(scope: Scope) -> _Faults:
 
 
 def host_faults(host: Host) -> _Faults:
-    """Yield the problems of a host."""
-    if host.zone and (fault := name_fault(host.zone)):
-        yield "zone", fault
-    capacity = host.capacity
-    if capacity is not None and not 1 <= capacity <= CAPACITY_MAX:
-        yield "capacity", f"must be 1 to {CAPACITY_MAX}, not {number(capacity)}"
+    """Yield the problems of a host.
+
+    A limit of 0 is valid: such a host takes no VMs.
+    """
+    for key, name in (
+        ("zone", host.zone),
+        ("cluster", host.cluster),
+        ("rack", host.rack),
+        ("pool", host.pool),
+    ):
+        if name and (fault := name_fault(name)):
+            yield key, fault
+    yield from _number_faults("capacity", host.capacity, 0, CAPACITY_MAX)
+    yield from _number_faults("vcpu", host.vcpu, 0, VCPU_MAX)
+    yield from _number_faults("memory", host.memory, 0, MEMORY_MAX, unit=" MiB")
+    yield from _label_faults(host)
+
+
+def _number_faults(
+    key: str, value: int | None, least: int, most: int, *, unit: str = ""
+) -> _Faults:
+    if value is not None and not least <= value <= most:
+        yield key, f"must be {least} to {most}{unit}, not {number(value)}"
+
+
+def _label_faults(host: Host) -> _Faults:
+    if len(host.labels) > LABELS_MAX:
+        yield (
+            "labels",
+            f"a host has at most {LABELS_MAX} labels, not {len(host.labels)}",
+        )
+    for label, text in host.labels:
+        # A selector is typed as `--label NAME=VALUE`.
+        if "=" in label:
+            yield (
+                "labels",
+                f"the name of the label {quoted(label[:40])} must not have =",
+            )
+        elif fault := name_fault(label) or _text_fault(text):
+            yield "labels", f"the label {quoted(label[:40])}: {fault}"
 
 
 def vm_faults(vm: Vm) -> _Faults:
@@ -133,6 +177,8 @@ def vm_faults(vm: Vm) -> _Faults:
     ):
         if not 0 <= domain <= DOMAIN_MAX:
             yield key, f"must be 0 to {DOMAIN_MAX}, not {number(domain)}"
+    yield from _number_faults("vcpu", vm.vcpu, 1, VCPU_MAX)
+    yield from _number_faults("memory", vm.memory, 1, MEMORY_MAX, unit=" MiB")
     for key, text in (
         ("size", vm.size),
         ("resource_group", vm.resource_group),
@@ -161,6 +207,8 @@ def _is_plain(vm: Vm) -> bool:
         and all(map(_PLAIN_IPV4.fullmatch, vm.addresses))
         and 0 <= vm.fault_domain <= DOMAIN_MAX
         and 0 <= vm.update_domain <= DOMAIN_MAX
+        and (vm.vcpu is None or 1 <= vm.vcpu <= VCPU_MAX)
+        and (vm.memory is None or 1 <= vm.memory <= MEMORY_MAX)
         and len(texts) <= TEXT_LENGTH_MAX
         and texts.isprintable()
         and _PLAIN_NAME.fullmatch(vm.wire_name) is not None

@@ -20,7 +20,18 @@ from forewarn.store import kinds
 from forewarn.store.port import DuplicateError, StaleWriteError, Store, Transaction
 from forewarn.store.records import AuditEntry, AuditKind
 
-HOST = Host(name="h1", zone="1", capacity=40)
+HOST = Host(
+    name="h1",
+    zone="1",
+    cluster="c1",
+    rack="r7",
+    pool="amd",
+    capacity=40,
+    vcpu=0,
+    memory=512 << 10,
+    labels=(("model", "r7525"),),
+    last=True,
+)
 DOWN = replace(HOST, state=HostState.DOWN)
 OPERATION = Operation(
     operation_id="op-1",

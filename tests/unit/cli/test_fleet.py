@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.admin.gateway import FLEET
+from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.cli.conftest import Ended, Served
 
 Run = Callable[..., Ended]
@@ -128,6 +128,33 @@ def test_show_lists_hosts_and_counts(service: Served, forewarn: Run) -> None:
     assert any(line.startswith("web_0  h1    web") for line in lines)
     fleet = json.loads(forewarn("fleet", "show", "--json").out)
     assert sorted(fleet) == ["hosts", "scopes", "tenants", "vms"]
+
+
+def test_show_has_columns_for_the_places_and_sizes_that_the_fleet_uses(
+    service: Served, forewarn: Run
+) -> None:
+    text = FLEET.replace(
+        'name = "h2"',
+        'name = "h2"\ncluster = "c1"\nrack = "r7"\nvcpu = 64\nmemory = "256GiB"\n'
+        'labels = { model = "r7525", bios = "2.19" }\nlast = true',
+    ).replace('name = "web_0"', 'name = "web_0"\nmemory = "1536MiB"\nmovable = false')
+    service.gateway = service.app.state.gateway = LocalGateway(text)
+    lines = forewarn("fleet", "show", "--all").out.splitlines()
+    title, first, second, *_ = (line.split() for line in lines)
+    places = ["CLUSTER", "RACK", "VCPU", "MEMORY", "LABELS", "LAST"]
+    assert title[-6:] == places
+    assert first[-6:] == ["-"] * 6
+    assert second[-7:-1] == ["c1", "r7", "64", "256GiB", "bios=2.19", "model=r7525"]
+    [web_0] = [line.split() for line in lines if line.startswith("web_0")]
+    assert web_0[-2:] == ["1536MiB", "no"]
+    [host] = json.loads(forewarn("fleet", "show", "--host", "h2", "--json").out)[
+        "hosts"
+    ]
+    assert (host["rack"], host["pool"], host["memory"]) == ("r7", "", 256 << 10)
+    assert host["labels"] == {"bios": "2.19", "model": "r7525"}
+    assert (
+        'labels = {bios = "2.19", model = "r7525"}' in forewarn("fleet", "export").out
+    )
 
 
 def test_show_reads_every_page(

@@ -19,6 +19,7 @@ from forewarn.protocol.operations import (
     RequestState,
 )
 from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader, every
 from forewarn.store.sqlite import SqliteStore
 from tests.support.profiles import amounts
@@ -35,7 +36,7 @@ from tests.support.rollouts import (
     states,
     world_of,
 )
-from tests.support.worlds import CrashError
+from tests.support.worlds import CrashError, World
 
 
 def test_hosts_run_one_at_a_time_with_a_full_notice_each() -> None:
@@ -64,6 +65,17 @@ def test_at_once_limit_counts_from_announcement_to_end() -> None:
         assert request(it).in_flight == len(in_flight(it))
     assert most == 2
     assert set(states(it).values()) == {DONE}
+
+
+def test_hosts_marked_as_last_come_after_the_others() -> None:
+    text = fleet([{"a": 0}, {"b": 0}, {"c": 0}])
+    for name in ("h0000", "h0001"):
+        text = text.replace(f'name = "{name}"', f'name = "{name}"\nlast = true', 1)
+    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    roll_out(it, 3)
+    placed = sorted(it.operations(), key=lambda each: each.position)
+    assert [each.host for each in placed] == ["h0002", "h0000", "h0001"]
+    assert [each.host for each in in_flight(it)] == ["h0002"]
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -70,3 +70,21 @@ def test_message_mentions_more_problems_only_above_the_limit() -> None:
     again = pickle.loads(pickle.dumps(FleetFileError(each)))
     assert again.message == FleetFileError(each).message
     assert again.problems == FleetFileError(each).problems
+
+
+def test_vms_must_fit_into_the_vcpus_and_the_memory_of_their_host() -> None:
+    big = replace(H1, vcpu=4, memory=4 << 10)
+    vms = [replace(vm, vcpu=2, memory=2 << 10) for vm in (FIRST, SECOND)]
+    assert told(*vms, host=big) == []
+    assert told(*vms, host=replace(big, vcpu=3)) == [
+        "host.vcpu of h1: the host has 3 vCPUs, and its VMs need 4: web_0, web_1"
+    ]
+    [problem] = told(*vms, host=replace(big, memory=3 << 10))
+    assert problem.endswith("has 3GiB memory, and its VMs need 4GiB: web_0, web_1")
+
+
+def test_host_of_capacity_zero_takes_no_vm() -> None:
+    closed = replace(H1, capacity=0)
+    assert told(host=closed) == []
+    [problem] = told(FIRST, host=closed)
+    assert problem.endswith("the host has a capacity of 0 and 1 VMs: web_0")

@@ -22,6 +22,14 @@ vm = [
   { name = "web_1", host = "h2" },
 ]
 """
+CROWDED_MEMORY = """\
+host = [
+  { name = "h1" }, { name = "h2", vcpu = 2, memory = "8GiB" }, { name = "h3" }]
+vm = [
+  { name = "web_0", host = "h1", vcpu = 1, memory = "4GiB" },
+  { name = "web_1", host = "h2", vcpu = 2, memory = "6GiB" },
+]
+"""
 NEW_HOST = ('{ name = "h3" }]', '{ name = "h3" }, { name = "h4" }]')
 NEW_VM = (
     "vm = [",
@@ -47,7 +55,7 @@ def exported(world: World) -> str:
 
 
 @pytest.mark.clause("6.3")
-@pytest.mark.parametrize("text", [SHARED, CROWDED])
+@pytest.mark.parametrize("text", [SHARED, CROWDED, CROWDED_MEMORY])
 def test_file_that_does_not_cause_an_observed_conflict_is_applied(text: str) -> None:
     world = moved(text)
     note = "vm web_0 stays on h2, where a migration moved it (the file says h1)"
@@ -67,6 +75,9 @@ def test_file_that_does_not_cause_an_observed_conflict_is_applied(text: str) -> 
             CROWDED.replace("capacity = 1", "capacity = 2"),
             ("capacity = 2", "capacity = 1"),
         ),
+        (CROWDED_MEMORY, ('"8GiB"', '"7GiB"')),
+        (CROWDED_MEMORY, ('"4GiB"', '"5GiB"')),
+        (CROWDED_MEMORY, ("vcpu = 1", "vcpu = 2")),
     ],
 )
 def test_file_that_worsens_an_observed_conflict_is_refused(
@@ -96,7 +107,7 @@ def test_file_moves_a_vm_out_of_an_observed_conflict() -> None:
 
 
 @pytest.mark.clause("6.3")
-@pytest.mark.parametrize("text", [SHARED, CROWDED])
+@pytest.mark.parametrize("text", [SHARED, CROWDED, CROWDED_MEMORY])
 def test_export_of_a_fleet_with_an_observed_conflict_can_be_applied(text: str) -> None:
     world = moved(text)
     written = exported(world)

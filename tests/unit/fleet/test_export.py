@@ -43,7 +43,14 @@ name = "g"
 [[host]]
 name = "h"
 zone = "1"
+cluster = "c1"
+rack = "r7"
+pool = "amd"
 capacity = 4
+vcpu = 0
+memory = "1536MiB"
+labels = {model = "r7525", "os.kernel" = "6.12"}
+last = true
 
 [[vm]]
 name = "a"
@@ -52,6 +59,9 @@ scope = "web"
 fault_domain = 2
 wire_name = "odd \\"\\\\ \\u007fname"
 id = "01234567-89ab-8cde-8f01-23456789abcd"
+vcpu = 2
+memory = "1GiB"
+movable = false
 memory_preserving = false
 spot = true
 tags = {k = "v", "k 2" = ""}
@@ -78,7 +88,21 @@ def test_export_omits_default_values() -> None:
             own_scope("b", "t"),
             own_scope("gone", "t"),
         ],
-        [Host(name="h", zone="1", capacity=4), Host(name="g", applied="{}")],
+        [
+            Host(
+                name="h",
+                zone="1",
+                cluster="c1",
+                rack="r7",
+                pool="amd",
+                capacity=4,
+                vcpu=0,
+                memory=1536,
+                labels=(("model", "r7525"), ("os.kernel", "6.12")),
+                last=True,
+            ),
+            Host(name="g", applied="{}"),
+        ],
         [
             vm("b"),
             Vm(
@@ -89,6 +113,9 @@ def test_export_omits_default_values() -> None:
                 tenant="t",
                 view="web@1",
                 fault_domain=2,
+                vcpu=2,
+                memory=1024,
+                movable=False,
                 spot=True,
                 memory_preserving=False,
                 vm_id="01234567-89ab-8cde-8f01-23456789abcd",

@@ -69,7 +69,7 @@ TOO_LONG = "'11111111111111111111'… is longer than ten years"
         (f"x = {LONG}", "fleet.toml: this is not TOML: a number is too long"),
         (
             f'[[host]]\nname = "h"\ncapacity = 0x{LONG}\n',
-            "fleet.toml:3: host.capacity: must be 1 to 1000000, not " + LONG_NUMBER,
+            "fleet.toml:3: host.capacity: must be 0 to 1000000, not " + LONG_NUMBER,
         ),
         (
             f'[[host]]\nname = "h"\nzone = 0x{LONG}\n',

@@ -86,6 +86,7 @@ TEXTS = st.one_of(
     st.just(""), st.text(max_size=12).filter(lambda text: text.isprintable())
 )
 ZONES = st.sampled_from(["", "1", "2"])
+LABELS = st.sampled_from(["model", "os.kernel", "größe"])
 
 
 def names(most: int) -> st.SearchStrategy[list[str]]:
@@ -127,6 +128,9 @@ def vms_of(
         fault_domain=domain,
         update_domain=draw(st.integers(0, 20)),
         size=draw(TEXTS),
+        vcpu=draw(st.none() | st.integers(1, 8)),
+        memory=draw(st.none() | st.integers(1, 8 << 10)),
+        movable=draw(st.booleans()),
         memory_preserving=draw(st.booleans()),
         spot=draw(st.booleans()),
         vm_id=guid(number) if draw(st.booleans()) else derived_vm_id(name),
@@ -147,7 +151,16 @@ def fleets(draw: st.DrawFn) -> Fleet:
         name: Host(
             name=name,
             zone=draw(ZONES),
+            cluster=draw(ZONES),
+            rack=draw(ZONES),
+            pool=draw(ZONES),
             capacity=draw(st.none() | st.integers(50, 90)),
+            vcpu=draw(st.none() | st.integers(50, 90)),
+            memory=draw(st.none() | st.sampled_from([48 << 10, 50_000, 1 << 20])),
+            labels=tuple(
+                sorted(draw(st.dictionaries(LABELS, TEXTS, max_size=2)).items())
+            ),
+            last=draw(st.booleans()),
         )
         for name in draw(names(4))
     }

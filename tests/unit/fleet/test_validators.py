@@ -11,6 +11,8 @@ from forewarn.fleet.validators import (
     ADDRESSES_MAX,
     CAPACITY_MAX,
     DOMAIN_MAX,
+    LABELS_MAX,
+    MEMORY_MAX,
     NAME_LENGTH_MAX,
     OS_IMAGE_NOTICE_MAX,
     OS_IMAGE_NOTICE_MIN,
@@ -19,6 +21,7 @@ from forewarn.fleet.validators import (
     TERMINATE_NOTICE_MAX,
     TERMINATE_NOTICE_MIN,
     TEXT_LENGTH_MAX,
+    VCPU_MAX,
     host_faults,
     is_loopback,
     name_fault,
@@ -63,6 +66,12 @@ def addresses(count: int) -> tuple[str, ...]:
         ("fault_domain", DOMAIN_MAX, DOMAIN_MAX + 1),
         ("update_domain", 0, -1),
         ("update_domain", DOMAIN_MAX, DOMAIN_MAX + 1),
+        ("vcpu", None, 0),
+        ("vcpu", 1, -1),
+        ("vcpu", VCPU_MAX, VCPU_MAX + 1),
+        ("memory", None, 0),
+        ("memory", 1, -1),
+        ("memory", MEMORY_MAX, MEMORY_MAX + 1),
         ("size", "s" * TEXT_LENGTH_MAX, "s" * (TEXT_LENGTH_MAX + 1)),
         ("size", "tall", "tall\n"),
         ("resource_group", "rg", "\x00"),
@@ -104,12 +113,44 @@ def test_notice_outside_its_bounds_is_refused(key: str, least: int, most: int) -
         assert keys(scope_faults(replace(WEB, **{key: notice}))) == [key]
 
 
-def test_host_capacity_is_at_least_one() -> None:
+@pytest.mark.parametrize(
+    ("key", "most"),
+    [("capacity", CAPACITY_MAX), ("vcpu", VCPU_MAX), ("memory", MEMORY_MAX)],
+)
+def test_limits_of_a_host_are_numbers_from_zero(key: str, most: int) -> None:
     host = Host(name="h1")
-    for capacity in (None, 1, CAPACITY_MAX):
-        assert keys(host_faults(replace(host, capacity=capacity))) == []
-    for capacity in (0, CAPACITY_MAX + 1):
-        assert keys(host_faults(replace(host, capacity=capacity))) == ["capacity"]
+    for limit in (None, 0, most):
+        assert keys(host_faults(replace(host, **{key: limit}))) == []
+    for limit in (-1, most + 1):
+        assert keys(host_faults(replace(host, **{key: limit}))) == [key]
+
+
+@pytest.mark.parametrize("key", ["zone", "cluster", "rack", "pool"])
+def test_places_of_a_host_are_names_or_empty(key: str) -> None:
+    for place in ("", "r-7", "Zürich_2"):
+        assert keys(host_faults(replace(Host(name="h1"), **{key: place}))) == []
+    for place in ("r 7", "a/b", "-r"):
+        assert keys(host_faults(replace(Host(name="h1"), **{key: place}))) == [key]
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_valid"),
+    [
+        ((("model", "r7525"), ("os.kernel", "6.12 (new)")), True),
+        (tags(LABELS_MAX), True),
+        (tags(LABELS_MAX + 1), False),
+        ((("", "r7525"),), False),
+        ((("a=b", "c"),), False),
+        ((("a b", "c"),), False),
+        ((("model", "r\n"),), False),
+        ((("model", "r" * (TEXT_LENGTH_MAX + 1)),), False),
+    ],
+)
+def test_labels_of_a_host_can_be_typed_as_selectors(
+    labels: tuple[tuple[str, str], ...], is_valid: bool
+) -> None:
+    found = keys(host_faults(Host(name="h1", labels=labels)))
+    assert found == ([] if is_valid else ["labels"])
 
 
 @pytest.mark.parametrize("name", ["web_0", ".a", "a(b)", "Zürich-2", "ж" * 128])

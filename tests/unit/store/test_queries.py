@@ -73,8 +73,9 @@ def test_statements_are_built_from_the_columns() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     assert known.get == "SELECT * FROM hosts WHERE name = ?"
     assert known.add == (
-        "INSERT INTO hosts (name, applied, revision, zone, capacity, state)"
-        " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+        "INSERT INTO hosts (name, applied, revision, zone, cluster, rack, pool,"
+        " capacity, vcpu, memory, labels, last, state)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
     )
     assert known.remove == (
         "DELETE FROM hosts WHERE name = ? AND revision = ? AND state = ?"

@@ -307,7 +307,8 @@ def maintain(
         work, wishes, work.policy.notice_for(change.event_type), change.event_type
     )
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
-    hosts = _free_hosts(work, hosts)
+    # Hosts that the fleet marks as the last ones come after the others, in their order.
+    hosts = sorted(_free_hosts(work, hosts), key=lambda name: work.host(name).last)
     request = admission.open_request(
         work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
     )

@@ -1,0 +1,13 @@
+-- Where hosts stand, what they have, and what VMs need.
+
+ALTER TABLE hosts ADD COLUMN cluster TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN rack TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN pool TEXT NOT NULL DEFAULT '';
+ALTER TABLE hosts ADD COLUMN vcpu INTEGER;  -- NULL: no limit
+ALTER TABLE hosts ADD COLUMN memory INTEGER;  -- MiB; NULL: no limit
+ALTER TABLE hosts ADD COLUMN labels TEXT NOT NULL DEFAULT '[]';  -- [["model","r7525"]]
+ALTER TABLE hosts ADD COLUMN last INTEGER NOT NULL DEFAULT 0;
+
+ALTER TABLE vms ADD COLUMN vcpu INTEGER;  -- NULL: not counted
+ALTER TABLE vms ADD COLUMN memory INTEGER;  -- MiB; NULL: not counted
+ALTER TABLE vms ADD COLUMN movable INTEGER NOT NULL DEFAULT 1;
