@@ -69,12 +69,12 @@ real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Run the tests with a
 		--dist loadfile $(if $(ONLY),-k "$(ONLY)") tests/real
 	@$(if $(ONLY),true,$(MAKE) far oldest)
 
-# tests/support/profiles.py has the amounts.
+# `make test` leaves out the tests marked `long`, and tries less in those marked
+# `amounts`. tests/support/profiles.py has the amounts.
 .PHONY: far
-far: .venv/dev.stamp ## Run the tests of which `make test` tries a part, with larger amounts.
-	@$(BIN)/python -m pytest --long -q -rs --durations=10 -n $(WORKERS) --dist worksteal \
-		$$(grep -rlE --include='test_*.py' 'amounts\(\)|settings\(\)\.max_examples' tests) \
-		$(addprefix tests/system/test_, kills.py soak.py shipped_clients.py)
+far: .venv/dev.stamp ## Run what `make test` leaves out or tries in part.
+	@$(BIN)/python -m pytest --long -m "(long or amounts) and not real" -q -rs \
+		--durations=10 -n $(WORKERS) --dist worksteal
 
 .PHONY: oldest
 oldest: .venv/dev.stamp .build/old.stamp ## Run the agent's tests on the oldest Python that it supports.

@@ -71,10 +71,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--long",
         action="store_true",
         default=False,
-        help="run what takes minutes too, as `make real` does",
+        help="run everything, with larger amounts, as `make real` does",
     )
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("long") and not item.config.getoption("--long"):
-        pytest.skip(f"{item.path.name} takes minutes: make real")
+        pytest.skip("tests of the long kind, which `make real` runs")

@@ -13,6 +13,8 @@ from tests.support.planted import Pace
 from tests.support.planted_expected import Plan
 from tests.support.planted_runs import broken, examined
 
+pytestmark = pytest.mark.amounts
+
 EXAMPLES = settings().max_examples
 
 

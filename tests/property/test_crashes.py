@@ -18,6 +18,8 @@ from tests.support.lives import Life, Step
 from tests.support.profiles import amounts
 from tests.support.worlds import CrashError
 
+pytestmark = pytest.mark.amounts
+
 PLACES = ("committed", "published", "called", "asked")
 
 

@@ -10,6 +10,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.support.machine import Lives, LivesInFile
 
+pytestmark = pytest.mark.amounts
+
 EXAMPLES = settings().max_examples
 """Of the profile: `quick` has 50, `far` 100, `deep` 2000."""
 

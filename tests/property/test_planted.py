@@ -35,6 +35,8 @@ from tests.property.stories import FLEET
 from tests.support.lives import Life, Step
 from tests.support.machine import Lives
 
+pytestmark = pytest.mark.amounts
+
 EXAMPLES = settings().max_examples
 
 FAR, DEEP = 100, 2_000

@@ -18,6 +18,8 @@ from tests.search.steps import TICK
 from tests.search.twin import Twin
 from tests.support.profiles import amounts
 
+pytestmark = pytest.mark.amounts
+
 WALKS = amounts().walks
 STEPS = 60
 SETTINGS = (*worlds.WORLDS, worlds.BIG)

@@ -16,6 +16,8 @@ from tests.search.model import Model
 from tests.search.settings import Setting
 from tests.support.profiles import amounts
 
+pytestmark = pytest.mark.amounts
+
 Record = Callable[[str, object], None]
 
 LEAST_STATES = 200_000

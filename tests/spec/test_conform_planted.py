@@ -20,7 +20,7 @@ from tests.support.planted_expected import FOUND, SURE, UNDECIDABLE, Course
 from tests.support.planted_runs import broken, examined
 from tests.support.profiles import amounts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.amounts]
 
 GOES_ON = "a connection stays usable after each answer"
 

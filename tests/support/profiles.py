@@ -1,7 +1,9 @@
 """How much each run of the tests tries of what has no end.
 
 A usual run (`make test`) tries what finds most bugs per second. `--long`, which
-`make real` gives, tries the rest: larger fleets, more lives, more kills.
+`make real` gives, tries the rest: larger fleets, more lives, more kills (tests marked
+`amounts`), and tests that are marked `long`: what takes minutes, and what differs
+little from a test of the same mechanism in a usual run. `some` marks parameters so.
 
 Hypothesis gives the same examples on every usual run and on any Python, so that a
 failure is a change's own. `--hypothesis-profile=deep` looks further, with new examples
@@ -9,6 +11,7 @@ each time. No profile has a deadline or checks how long examples take: on a busy
 this depends on the machine. No profile limits how many drawn values a test refuses.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import hypothesis
@@ -42,7 +45,7 @@ class Amounts:
     crash_stride: int
     """One of so many checkpoints of each story is a place where the service dies."""
     deaths: int
-    """One of so many places where an agent dies is tried with each further lock."""
+    """One of so many places where an agent dies is tried with each kind of lock."""
     lie_stride: int
     """One of so many requests of an integration gets a wrong answer."""
     courses: int
@@ -118,3 +121,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def amounts() -> Amounts:
     """Return the numbers of this run."""
     return _amounts
+
+
+def some(values: Iterable[object], *, usual: Sequence[object]) -> list[object]:
+    """Return parameters of a test, of which a usual run tries only the `usual` ones."""
+    listed = [*values]
+    assert usual, "a usual run would try none of them"
+    assert all(value in listed for value in usual), usual
+    return [
+        pytest.param(value, marks=() if value in usual else pytest.mark.long)
+        for value in listed
+    ]

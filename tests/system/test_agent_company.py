@@ -16,6 +16,7 @@ from tests.support.agents import (
     ground,
 )
 from tests.support.processes import Serving, eventually
+from tests.support.profiles import some
 from tests.support.pythons import Python
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.6")]
@@ -254,7 +255,7 @@ def residents(
         agent.process.wait()
 
 
-@pytest.mark.parametrize("impact", ["live-migrate", "reboot"])
+@pytest.mark.parametrize("impact", some(["live-migrate", "reboot"], usual=["reboot"]))
 def test_service_maintenance_is_prepared_by_each_agent_and_approved_by_one(
     service: Serving, residents: list[AgentProcess], impact: str
 ) -> None:

@@ -61,7 +61,6 @@ def waits_for(agent: AgentProcess) -> str:
     return agent.status()["events"][0]["waits_for"]
 
 
-@pytest.mark.pythons
 def test_alert_delays_the_approval_until_it_ends(
     place: Ground, either: FakeAlerts
 ) -> None:
@@ -323,7 +322,6 @@ def test_dry_run_queries_alerts_and_approves_nothing(
 # With the lock and with other agents
 
 
-@pytest.mark.pythons
 def test_vm_that_waits_for_alerts_delays_no_other_vm(
     place: Ground, alerts: FakeAlerts
 ) -> None:

@@ -218,7 +218,6 @@ def test_restarted_agent_finds_the_failure_of_its_host(
     assert place.posts() == []
 
 
-@pytest.mark.pythons
 def test_prepared_vm_recovers_after_downtime(place: Ground) -> None:
     agent = place.agent().wait_ready()
     event = place.event()

@@ -24,7 +24,12 @@ from tests.support.processes import eventually
 from tests.support.profiles import amounts
 from tests.support.pythons import Python
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.clause("8.8"),
+    pytest.mark.amounts,
+]
 
 WAITING = (
     *("wanted before", "wanted after"),
@@ -71,13 +76,12 @@ def bench(kind: str, tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def deaths(kind: str) -> Sequence[str]:
-    """Return all places for the first kind of lock, and some for each of the others.
+    """Return the places for the kind of lock: in a usual run, each is of one kind.
 
-    The others differ in what they ask their server, which `test_crashes.py` enumerates.
+    The kinds differ in what they ask their server, which `test_crashes.py` enumerates.
     """
-    number = KINDS.index(kind)
-    step = 1 if number == 0 else amounts().deaths
-    return (*WAITING, *LATER)[number % step :: step]
+    step = amounts().deaths
+    return (*WAITING, *LATER)[KINDS.index(kind) % step :: step]
 
 
 def group_of(death: str) -> str:

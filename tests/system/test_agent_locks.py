@@ -34,6 +34,7 @@ from tests.support.lock_benches import (
 )
 from tests.support.locked import Locked, judge_held, locked, spells
 from tests.support.processes import PATIENCE_SECONDS, eventually
+from tests.support.profiles import some
 from tests.support.pythons import Python
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -51,13 +52,13 @@ def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
         yield made
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=some(KINDS, usual=["fleetlock"]))
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     with bench_of(request.param, tmp_path) as made:
         yield made
 
 
-@pytest.fixture(params=EXPIRING)
+@pytest.fixture(params=some(EXPIRING, usual=["consul"]))
 def expiring(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     with bench_of(request.param, tmp_path) as made:
         yield made

@@ -141,7 +141,6 @@ def test_operator_approval_overrides_a_blackout(place: Ground) -> None:
     agent.wait_stage(event, Stage.FINISHED)
 
 
-@pytest.mark.pythons
 def test_approve_command_overrides_a_withheld_approval(place: Ground) -> None:
     agent = place.agent(pages=True).wait_ready()
     agent.fail("drain.prepare")
@@ -226,7 +225,6 @@ def sinks(receiver: Receiver) -> str:
     )
 
 
-@pytest.mark.pythons
 def test_notifications_reach_a_file_and_a_webhook_in_order(
     place: Ground, receiver: Receiver
 ) -> None:

@@ -18,6 +18,7 @@ import pytest
 from forewarn.drivers import shim
 from forewarn.service.settings import load_settings
 from tests.support.processes import PATIENCE_SECONDS, Serving, eventually
+from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -97,7 +98,7 @@ def record(folder: Path, operation: str, name: str) -> dict[str, Any]:
     return json.loads(file.read_text())
 
 
-@pytest.mark.parametrize("ends_meanwhile", [True, False])
+@pytest.mark.parametrize("ends_meanwhile", some([True, False], usual=[False]))
 def test_program_continues_while_the_service_is_down(
     start: Start, tmp_path: Path, ends_meanwhile: bool
 ) -> None:
@@ -173,7 +174,7 @@ def test_driver_does_not_judge_calls_of_another_driver_kind(
     assert "Traceback" not in service.log()
 
 
-@pytest.mark.parametrize("removed", ["all", "calls", "folder"])
+@pytest.mark.parametrize("removed", some(["all", "calls", "folder"], usual=["calls"]))
 def test_program_is_not_run_twice_after_records_are_emptied(
     start: Start, tmp_path: Path, removed: str
 ) -> None:

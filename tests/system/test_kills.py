@@ -22,7 +22,7 @@ from tests.system.aftermath import judge
 from tests.system.conftest import KILLED
 from tests.system.crowd import Crowd, fleet
 
-pytestmark = [pytest.mark.system, pytest.mark.slow]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.amounts]
 
 LIFE_SECONDS = (0.1, 1.2)
 """Seconds from readiness to the kill."""

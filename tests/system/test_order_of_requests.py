@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from tests.support.processes import Serving, eventually
+from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -46,7 +47,7 @@ def started(service: Serving) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("after", KILLED_AFTER)
+@pytest.mark.parametrize("after", some(KILLED_AFTER, usual=[7]))
 def test_order_survives_a_kill(
     tmp_path: Path, services: list[Serving], after: int | None
 ) -> None:

@@ -112,6 +112,7 @@ def test_sdist_has_all_needed_files_and_no_junk(dist: Path, tmp_path: Path) -> N
     assert wheel_of(again).read_bytes() == wheel_of(dist).read_bytes()
 
 
+@pytest.mark.long
 def test_wheel_alone_can_run_an_agent(dist: Path, tmp_path: Path) -> None:
     """In an environment with only `pip install forewarn`."""
     home = tmp_path / "env"
@@ -240,6 +241,7 @@ echo THE END
 """
 
 
+@pytest.mark.long
 def test_agent_package_is_installed_and_removed(
     agent_deb: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import PATIENCE_SECONDS, Serving, eventually, http
+from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -140,7 +141,9 @@ def test_impossible_store_url_is_a_settings_error(
     assert "Traceback" not in service.log()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", some([signal.SIGTERM, signal.SIGINT], usual=[signal.SIGTERM])
+)
 def test_service_stops_at_once_during_a_request(
     start: Start, number: signal.Signals
 ) -> None:

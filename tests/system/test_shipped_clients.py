@@ -1,6 +1,6 @@
 """The included clients pass the included scenarios; a sleeping client fails.
 
-The two fastest scenarios; `make real` runs all, at the speed that a newcomer
+The fastest scenario; `make real` runs all, at the speed that a newcomer
 gets, which is what a client that polls once a second can meet.
 """
 
@@ -10,18 +10,14 @@ import pytest
 
 from forewarn.sim.scenario import builtin
 from tests.support import shipped
+from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
-
-QUICKEST = ("spot-preemption", "terminate-several")
 
 
 @pytest.mark.parametrize(
     "scenario",
-    [
-        pytest.param(each.name, marks=() if each.name in QUICKEST else pytest.mark.long)
-        for each in builtin.scenarios()
-    ],
+    some((each.name for each in builtin.scenarios()), usual=["spot-preemption"]),
 )
 def test_shipped_client_passes_and_sleeping_client_fails(
     scenario: str, tmp_path: Path

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes import PATIENCE_SECONDS, eventually, http
+from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -121,6 +122,7 @@ def client(endpoint: str, *words: str) -> Generator[None]:
         running.wait()
 
 
+@pytest.mark.long
 def test_fleet_can_exceed_the_soft_limit_of_open_files(start: Start) -> None:
     """It has as many files open as the system allows, and says so where that is few."""
     few = ("bash", "-c", 'ulimit -Sn 100 && exec "$@"', "bash")
@@ -153,6 +155,7 @@ def test_program_that_only_watches_fails_with_a_reason(
     assert suites.get("failures") == "1"
 
 
+@pytest.mark.long
 def test_strict_simulator_reports_deviations_that_lenient_accepts(start: Start) -> None:
     # The path in another case is answered, and a program had better not rely on it.
     for profile, status in (("lenient", 0), ("strict", 1)):
@@ -177,7 +180,10 @@ def test_scenarios_run_in_sequence_at_the_same_addresses(
     assert told[-1]["status"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    some([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], usual=[signal.SIGTERM]),
+)
 def test_signal_ends_the_simulator_cleanly(
     start: Start, number: signal.Signals
 ) -> None:
@@ -188,6 +194,7 @@ def test_signal_ends_the_simulator_cleanly(
     assert found.log().splitlines()[-1].endswith("ended")
 
 
+@pytest.mark.long
 def test_signal_during_a_scenario_is_not_a_success(start: Start) -> None:
     found = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
     found.process.send_signal(signal.SIGTERM)
@@ -195,6 +202,7 @@ def test_signal_during_a_scenario_is_not_a_success(start: Start) -> None:
     assert found.log().splitlines()[-1].endswith("interrupted by a signal")
 
 
+@pytest.mark.long
 def test_closed_terminal_ends_the_simulator_with_its_report(tmp_path: Path) -> None:
     """It sends SIGHUP, and once more when the shell has ended, and takes no lines."""
     ours, theirs = os.openpty()
@@ -220,6 +228,7 @@ def test_closed_terminal_ends_the_simulator_with_its_report(tmp_path: Path) -> N
     assert "<error" in report
 
 
+@pytest.mark.long
 def test_simulator_that_ignores_sighup_continues(start: Start) -> None:
     found = start(*ANYWHERE, prefix=("nohup",)).wait_ready()
     found.process.send_signal(signal.SIGHUP)
@@ -228,6 +237,7 @@ def test_simulator_that_ignores_sighup_continues(start: Start) -> None:
     assert found.ended() == 0
 
 
+@pytest.mark.long
 def test_simulator_continues_when_its_output_is_closed(tmp_path: Path) -> None:
     words = ("simulate", "live-migration", *ANYWHERE, "--speed=6000", "--wait=0s")
     words += ("--expect=none",)
@@ -247,6 +257,7 @@ def test_simulator_continues_when_its_output_is_closed(tmp_path: Path) -> None:
     assert running.wait(PATIENCE_SECONDS) == 0
 
 
+@pytest.mark.long
 def test_simulator_loops_until_a_signal(start: Start) -> None:
     words = ("live-migration", *ANYWHERE, "--speed=6000", "--wait=0s", "--loop")
     found = start(*words, "--expect=none").wait_ready()
@@ -255,6 +266,7 @@ def test_simulator_loops_until_a_signal(start: Start) -> None:
     assert found.ended() == 0
 
 
+@pytest.mark.long
 def test_real_profile_has_a_slow_start_and_a_rate_limit(start: Start) -> None:
     found = start(*ANYWHERE, "--profile=real", "--speed=600").wait_ready()
     assert found.document()["DocumentIncarnation"] == 1
@@ -377,6 +389,7 @@ def test_leftovers_of_a_killed_simulator_are_undone_at_the_next_start(
     assert later.ended() == 0
 
 
+@pytest.mark.long
 def test_existing_link_local_address_is_kept(start: Start, netns: str) -> None:
     run("ip", "-n", netns, "address", "add", f"{SERVICE}/32", "dev", "lo")
     found = start("--link-local", f"--netns={netns}").wait_ready()
@@ -426,6 +439,7 @@ def with_server(environment: Path) -> None:
     (packages / "server.pth").write_text("\n".join(sorted(ours)), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_built_package_contains_everything_for_the_quick_start(
     built: Path, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def test_scenario_that_times_out_reports_what_it_waited_for(
     assert why in found.log()
 
 
+@pytest.mark.long
 def test_next_scenario_is_played_after_a_timeout(
     start: Start,
 ) -> None:
@@ -89,6 +90,7 @@ def test_next_scenario_is_played_after_a_timeout(
     assert "a client that asks" not in found.log()
 
 
+@pytest.mark.long
 def test_start_after_delays_the_scenario(start: Start) -> None:
     words = ("user-reboot", "--start-after=1s", "--wait=0s", "--expect=none")
     found = start(*words, *FAST)
@@ -108,6 +110,7 @@ def test_interrupted_scenario_is_in_the_report(start: Start, tmp_path: Path) -> 
     assert errors(tmp_path / "report.xml") == [CUT]
 
 
+@pytest.mark.long
 def test_unfinished_scenarios_at_a_signal_are_in_the_report(
     start: Start, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_unfinished_scenarios_at_a_signal_are_in_the_report(
     assert f"not ended {len(told)}, interrupted by a signal" in found.log()
 
 
+@pytest.mark.long
 def test_killed_run_leaves_no_report_of_an_earlier_run(
     start: Start, tmp_path: Path
 ) -> None:

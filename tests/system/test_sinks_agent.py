@@ -81,7 +81,6 @@ def subjects(mail: FakeSmtp) -> list[str]:
     ]
 
 
-@pytest.mark.pythons
 def test_all_sinks_get_every_notification_and_delay_no_event(
     place: Ground, own: Certificate, mail: FakeSmtp, heard: Heard
 ) -> None:

@@ -19,7 +19,12 @@ import pytest
 from forewarn.sim.faults.fault import FAULTS
 from tests.support.processes import eventually, http
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(0)]
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.timeout(0),
+    pytest.mark.amounts,
+]
 
 VMS = 8
 CLIENTS = 64

@@ -12,6 +12,7 @@ import pytest
 
 from forewarn.drivers import shim
 from tests.support.processes import Serving, eventually
+from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -159,7 +160,7 @@ def test_hung_observe_delays_no_other_report(start: Start, tmp_path: Path) -> No
     assert "Traceback" not in service.log()
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("broken", some(BROKEN, usual=["meaning"]))
 def test_stored_fleet_is_served_after_a_refused_fleet_file(
     start: Start, broken: str
 ) -> None:
@@ -179,7 +180,7 @@ def test_stored_fleet_is_served_after_a_refused_fleet_file(
     assert service.terminate() == 0
 
 
-@pytest.mark.parametrize("broken", BROKEN)
+@pytest.mark.parametrize("broken", some(BROKEN, usual=["missing"]))
 def test_refused_fleet_file_without_a_stored_fleet_prevents_the_start(
     start: Start, broken: str
 ) -> None:

@@ -25,6 +25,8 @@ from forewarn.store.records import AuditEntry
 from tests.support.hand_transactions import begin
 from tests.support.profiles import amounts
 
+pytestmark = pytest.mark.amounts
+
 Model: TypeAlias = dict[str, Record]
 Step: TypeAlias = tuple[bool, Record]
 

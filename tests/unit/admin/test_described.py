@@ -31,7 +31,7 @@ from tests.support.profiles import amounts
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_webhooks import Receivers
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.amounts]
 
 SEED = 20300101
 

@@ -22,6 +22,8 @@ from tests.support.profiles import amounts
 from tests.support.worlds import World
 from tests.unit.control.test_rollouts import DONE, check_of, name_of, roll_out, states
 
+pytestmark = pytest.mark.amounts
+
 HOSTS = amounts().cluster_hosts
 VMS = 3 * (HOSTS - 1)
 """Of all hosts but the one that is empty at first."""

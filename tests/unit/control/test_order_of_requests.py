@@ -28,6 +28,8 @@ from tests.support.profiles import amounts
 from tests.support.rollouts import name_of
 from tests.support.worlds import CrashError, World
 
+pytestmark = pytest.mark.amounts
+
 HOSTS = 12
 
 ORDERS = st.permutations(range(HOSTS))

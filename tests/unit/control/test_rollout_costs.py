@@ -32,6 +32,8 @@ from tests.support.rollouts import (
 )
 from tests.support.worlds import World
 
+pytestmark = pytest.mark.amounts
+
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_host_cost_is_independent_of_the_number_of_hosts(

@@ -38,6 +38,8 @@ from tests.support.rollouts import (
 )
 from tests.support.worlds import CrashError, World
 
+pytestmark = pytest.mark.amounts
+
 
 def test_hosts_run_one_at_a_time_with_a_full_notice_each() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])

@@ -19,6 +19,8 @@ from tests.support.machine import LivesInFile
 from tests.support.profiles import amounts
 from tests.unit.store.written import write_a_life
 
+pytestmark = pytest.mark.amounts
+
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 

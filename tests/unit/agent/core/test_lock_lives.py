@@ -42,6 +42,8 @@ from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.notices import STARTED, Notice
 from tests.unit.agent.core.support import AT_ONCE, START, notice
 
+pytestmark = pytest.mark.amounts
+
 DRAIN = Handler(name="drain")
 RULES = (Rule(name="rule 1", groups=(("drain",),)),)
 

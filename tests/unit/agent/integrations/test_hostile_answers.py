@@ -44,7 +44,7 @@ from tests.support.lock_benches import (
 )
 from tests.support.profiles import amounts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.amounts]
 
 REQUESTS_MAX = 40
 """Maximum requests of an honest run; more would never end here."""
