@@ -28,6 +28,9 @@ PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses control agent/co
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
+# pytest rewrites the assertions of each file and keeps the result beside it. That takes
+# longer than to collect all tests.
+TEST_FILES := $(shell find tests -name '*.py')
 # Many tests wait for something, so run more of them at once than there are cores.
 WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) * 2 )))
 
@@ -132,9 +135,17 @@ linkcheck: .venv/docs.stamp ## Ask every server that the documentation links to.
 
 SPHINX = $(BIN)/sphinx-build -q -n -W --keep-going -j auto -d .build/doctrees
 
+# Otherwise each worker would rewrite every file, at the same time as the others.
+.build/collected.stamp: .venv/dev.stamp $(TEST_FILES)
+	@echo "== collecting the tests"
+	@mkdir -p .build
+	@$(BIN)/python -m pytest --collect-only -qq >.build/collected.log || \
+		{ tail -n 40 .build/collected.log; exit 1; }
+	@touch $@
+
 # All tests except those that `cover` runs.
 .PHONY: rest
-rest: .venv/dev.stamp
+rest: .venv/dev.stamp .build/collected.stamp
 	@echo "== tests"
 	@mkdir -p .build
 	@$(BIN)/python -m pytest -rs -n $(WORKERS) --dist worksteal --color=$(COLOUR) \
