@@ -25,7 +25,7 @@ FLEET = FleetPlan(
 )
 POOL_0, POOL_1, WEB_0, WEB_1, WEB_2 = range(5)
 FREEZE, MIGRATE, REBOOT, REDEPLOY = range(4)
-FAIL, STALL, LIE, REFUSE, FORGET = range(5)
+FAIL, STALL, LIE, REFUSE, FORGET, UNKNOWN = range(6)
 
 
 def _get(vm: int, tag: int = 0) -> Step:
@@ -181,6 +181,14 @@ STORIES: dict[str, list[Step]] = {
         _fault(FORGET),
         _maintain(1, impact=REBOOT),
         _wait(5400),
+        Step("resolve", {"number": 0, "done": True, "down": []}),
+        _wait(600),
+    ],
+    "a call that is done for all VMs but one, whose outcome is unknown": [
+        _get(POOL_0),
+        Step("fault", {"kind": UNKNOWN, "vm": WEB_2, "times": 1, "how": 8}),
+        _maintain(1, impact=REBOOT),
+        _wait(1000),
         Step("resolve", {"number": 0, "done": True, "down": []}),
         _wait(600),
     ],

@@ -202,7 +202,7 @@ class Life(Ordering):
     def fault(self, kind: int, vm: int, times: int, how: int) -> None:
         elsewhere = ""
         fault_kind = FAULTS[kind % len(FAULTS)]
-        if fault_kind is FaultKind.LIE and how & 4:
+        if fault_kind in {FaultKind.LIE, FaultKind.FAIL} and how & 4:
             elsewhere = self._host(how)
             self._crowded.add(elsewhere)
         self.hypervisor.inject(

@@ -110,7 +110,7 @@ class TrackedCall:
                 generation=self.directory.generation,
                 verdict=Verdict.FAILED if failed else Verdict.DONE,
                 reason=failed or said,
-                down=tuple(vm for vm, each in by_vm if each.is_down),
+                down=tuple(vm for vm, each in by_vm if each.running is False),
                 paused=tuple(
                     (vm, each.paused) for vm, each in by_vm if each.paused is not None
                 ),
@@ -128,7 +128,8 @@ def _result(vm: str, each: Progress) -> VmResult:
         # A program that was stopped before it began did nothing; others are unknown.
         verdict=_VERDICTS.get(each.state, VmVerdict.UNKNOWN),
         note=each.reason,
-        is_down=each.is_down,
+        running=each.running,
+        host=each.host,
     )
 
 

@@ -84,8 +84,8 @@ class VmResult:
     verdict: VmVerdict
     note: str = ""
     """Text for an operator: the reason of a failure, or output of the driver."""
-    is_down: bool = False
-    """The VM does not run now."""
+    running: bool | None = None
+    """Whether the VM runs now; None: the driver cannot tell."""
     host: str = ""
     """The host that the VM is on now. Empty after a success: its destination; empty
     after a failure: the driver cannot tell."""
@@ -119,7 +119,7 @@ class Report:
             if (self.verdict is Verdict.DONE)
             else VmVerdict.FAILED,
             note=self.reason,
-            is_down=vm in self.down,
+            running=False if vm in self.down else None,
         )
 
 
@@ -154,6 +154,13 @@ class Observation:
 
     running: bool | None = None
     host: str | None = None
+
+    def or_else(self, result: VmResult) -> "Observation":
+        """Return this observation, completed by what a report says about the VM."""
+        return Observation(
+            running=result.running if self.running is None else self.running,
+            host=self.host or result.host or None,
+        )
 
 
 def not_started(*, asked: str, own: str) -> Probe:

@@ -13,13 +13,14 @@ import functools
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from forewarn.drivers import shim
 from forewarn.drivers.port import Call, CallVm, DriverError, hint_for
+from forewarn.fleet.validators import name_fault
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros, parse_duration
 from forewarn.protocol.operations import Action
@@ -110,6 +111,9 @@ LAST_WORDS_CHARACTERS = 200
 _PAUSED = re.compile(r"^paused: *(\S+)[ \r]*$", re.MULTILINE)
 """The line on which a program reports the measured pause of a VM."""
 
+_VM_HOST = re.compile(r"^vm-host: *(\S+)[ \r]*$", re.MULTILINE)
+"""The line on which a program reports the host that its VM is on."""
+
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)\.([0-9]{1,9})", re.ASCII)
 
 
@@ -133,7 +137,10 @@ class Progress:
 
     state: RunState
     reason: str = ""
-    is_down: bool = False
+    running: bool | None = None
+    """Whether the VM runs; None: the program did not tell."""
+    host: str = ""
+    """The host that the VM is on, if the program reported it."""
     is_watched: bool = False
     """The shim of the program is alive, so the program can be stopped."""
     paused: Micros | None = None
@@ -363,13 +370,33 @@ def _progress_of(end: dict[str, Any]) -> Progress:
     last = "".join(letter for letter in last if letter.isprintable())
     after = f": {last}" if last else ""
     if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
-        return Progress(state=RunState.DONE, reason=last, paused=_paused_in(output))
+        return Progress(
+            state=RunState.DONE,
+            reason=last,
+            host=_vm_host_in(output),
+            paused=_paused_in(output),
+        )
     reason = f"exit status {status}{after}"
     if how in _ENDS:
         reason = _ENDS[how].format(after=after)
     elif status is not None and status < 0:
         reason = f"the program was ended by signal {-status}{after}"
-    return Progress(state=RunState.FAILED, reason=reason, is_down=status == DOWN_STATUS)
+    return Progress(
+        state=RunState.FAILED,
+        reason=reason,
+        running=_RUNNING.get(status) if how in {"exited", "probed"} else None,
+        host=_vm_host_in(output),
+    )
+
+
+_RUNNING: Mapping[int | None, bool] = {RUNS_STATUS: True, DOWN_STATUS: False}
+"""Whether a VM runs after a failure, by the exit status."""
+
+
+def _vm_host_in(output: str) -> str:
+    """Return the host that a program reported for its VM; empty: it reported none."""
+    said = _VM_HOST.findall(output)
+    return said[-1] if said and not name_fault(said[-1]) else ""
 
 
 def _paused_in(output: str) -> Micros | None:

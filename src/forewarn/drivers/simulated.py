@@ -163,10 +163,10 @@ class SimulatedDriver:
         if not task.has_ended(now):
             return Probe(state=ProbeState.RUNNING)
         task = self._end(task)
-        done = task.verdict is Verdict.DONE
-        return Probe(
-            state=ProbeState.DONE if done else ProbeState.FAILED, report=task.report()
-        )
+        state = ProbeState.DONE
+        if task.verdict is Verdict.FAILED:
+            state = ProbeState.UNKNOWN if task.unknown else ProbeState.FAILED
+        return Probe(state=state, report=task.report())
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         """Stop a call before `abort_share` of its time; its VMs are unchanged."""
@@ -189,6 +189,8 @@ class SimulatedDriver:
             verdict=Verdict.FAILED,
             reason="it was stopped",
             down=(),
+            spared=(),
+            unknown=(),
             elsewhere="",
             is_lie=False,
         )

@@ -28,7 +28,10 @@ TIMES_MAX = 1_000_000
 """Maximum of `times`: more calls than a simulation makes; use `times=always`."""
 
 _TIMES = re.compile(r"[0-9]{1,7}", re.ASCII)
-_FORM = "write ACTION KIND [vm=NAME] [times=N], such as 'reboot fail times=2'"
+_FORM = (
+    "write ACTION KIND [vm=NAME] [others=done] [left=down] [host=NAME] [times=N], such "
+    "as 'reboot fail times=2'"
+)
 
 
 class FaultKind(enum.Enum):
@@ -44,6 +47,8 @@ class FaultKind(enum.Enum):
     """The driver refuses the call."""
     FORGET = "forget"
     """The driver accepts the call and loses all record of it."""
+    UNKNOWN = "unknown"
+    """The call ends on time, and the driver does not know whether it did the work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +67,9 @@ class Fault:
     """With FAIL or LIE: whether the VMs of the call do not run afterward. If `vm` is
     set, this applies only to that VM."""
     spares_others: bool = False
-    """FAIL with `vm`: the call succeeds for the other VMs."""
+    """FAIL and UNKNOWN with `vm`: the call succeeds for the other VMs."""
     elsewhere: str = ""
-    """LIE: the actual host of the VMs."""
+    """FAIL or LIE: the actual host of the VMs. Empty: where the call left them."""
     abortable: bool = True
     """STALL: whether the call can be stopped."""
 
@@ -76,7 +81,7 @@ class Fault:
 
 
 def parse_fault(text: str) -> Fault:
-    """Return the fault of a setting in the form `ACTION KIND [vm=NAME] [times=N]`.
+    """Return the fault of a setting, in the form `_FORM`.
 
     Raises ValueError with a message for the operator.
     """
@@ -87,9 +92,16 @@ def parse_fault(text: str) -> Fault:
     rest = dict[str, str]()
     for word in words[2:]:
         key, _, value = word.partition("=")
-        if key not in {"vm", "times"} or key in rest or not value:
+        if key not in _PARTS or key in rest or not value:
             raise ValueError(f"{word!r} is not part of a fault: {_FORM}")
+        part = _PARTS[key]
+        if part.value and value != part.value:
+            raise ValueError(f"{key} can only be {part.value}, not {value!r}")
+        if kind not in part.kinds:
+            raise ValueError(f"a fault {kind.value!r} cannot have {key}")
         rest[key] = value
+    if "others" in rest and "vm" not in rest:
+        raise ValueError("others=done needs the vm for which the call is not done")
     return Fault(
         kind=kind,
         action=_one_of(words[0], _ACTIONS),
@@ -97,8 +109,32 @@ def parse_fault(text: str) -> Fault:
         times=_times(rest.get("times", "1")),
         # A report of success would be true if the VMs ran on the right host, so it
         # would not be a LIE.
-        leaves_down=kind is FaultKind.LIE,
+        leaves_down="left" in rest or (kind is FaultKind.LIE and "host" not in rest),
+        spares_others="others" in rest,
+        elsewhere=rest.get("host", ""),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """An optional part of a fault's notation."""
+
+    kinds: frozenset[FaultKind] = frozenset(FaultKind)
+    """The kinds of faults that can have it."""
+    value: str = ""
+    """Its only value; empty: any."""
+
+
+_PARTS: Mapping[str, _Part] = {
+    "vm": _Part(),
+    "times": _Part(),
+    "others": _Part(kinds=frozenset({FaultKind.FAIL, FaultKind.UNKNOWN}), value="done"),
+    "left": _Part(
+        kinds=frozenset({FaultKind.FAIL, FaultKind.LIE, FaultKind.UNKNOWN}),
+        value="down",
+    ),
+    "host": _Part(kinds=frozenset({FaultKind.FAIL, FaultKind.LIE})),
+}
 
 
 _ACTIONS: Mapping[str, Action | None] = {
@@ -136,7 +172,10 @@ class Task:
     """VMs that do not run after the call, whatever its verdict."""
     spared: tuple[str, ...] = ()
     """The VMs for which the call succeeds, if it fails for others."""
+    unknown: tuple[str, ...] = ()
+    """The VMs whose outcome the driver does not know."""
     elsewhere: str = ""
+    """The host of the VMs that are not spared, if it is another one than expected."""
     is_lie: bool = False
     abortable: bool = True
     forgotten: bool = False
@@ -161,22 +200,31 @@ class Task:
             reason=self.reason if failed else "",
             down=self.down if failed else (),
             paused=() if failed else self._paused(),
-            results=self._results() if failed and self.spared else (),
+            results=tuple(self._result(each) for each in self.call.vms),
         )
 
-    def _results(self) -> tuple[VmResult, ...]:
-        """Return the results of the VMs if the call failed for some of them."""
-        return tuple(
-            VmResult(vm=each.vm, verdict=VmVerdict.DONE)
-            if each.vm in self.spared
-            else VmResult(
-                vm=each.vm,
-                verdict=VmVerdict.FAILED,
-                note=self.reason,
-                is_down=each.vm in self.down,
+    def _result(self, vm: CallVm) -> VmResult:
+        """Return the result for one VM, as the driver reports it."""
+        if vm.vm in self.unknown:
+            return VmResult(vm=vm.vm, verdict=VmVerdict.UNKNOWN)
+        if self._is_done(vm):
+            # A LIE reports what a success would have left.
+            return VmResult(
+                vm=vm.vm,
+                verdict=VmVerdict.DONE,
+                running=self.call.action is not Action.DELETE,
+                host=vm.to_host or self.call.host,
             )
-            for each in self.call.vms
+        return VmResult(
+            vm=vm.vm,
+            verdict=VmVerdict.FAILED,
+            note=self.reason,
+            running=vm.vm not in self.down,
+            host=self.elsewhere or self.call.host,
         )
+
+    def _is_done(self, vm: CallVm) -> bool:
+        return self.verdict is Verdict.DONE or vm.vm in self.spared
 
     def _paused(self) -> tuple[tuple[str, Micros], ...]:
         """Return how long the call's VMs were paused, if the action only pauses
@@ -187,17 +235,16 @@ class Task:
 
     def left(self) -> dict[str, Observation]:
         """Return the state of the call's VMs after its end."""
-        done = self.verdict is Verdict.DONE
+        return {each.vm: self._left(each) for each in self.call.vms}
+
+    def _left(self, vm: CallVm) -> Observation:
+        done = self._is_done(vm)
         gone = done and self.call.action is Action.DELETE and not self.is_lie
-        return {
-            each.vm: Observation(
-                running=not gone and each.vm not in self.down,
-                host=self.elsewhere
-                or (each.to_host if done or each.vm in self.spared else "")
-                or self.call.host,
-            )
-            for each in self.call.vms
-        }
+        elsewhere = "" if vm.vm in self.spared else self.elsewhere
+        return Observation(
+            running=not gone and vm.vm not in self.down,
+            host=elsewhere or (vm.to_host if done else "") or self.call.host,
+        )
 
 
 def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -> Task:
@@ -208,7 +255,8 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
     hit = tuple(each.vm for each in call.vms if fault.vm in {"", each.vm})
     down = hit if fault.leaves_down else ()
     match fault.kind:
-        case FaultKind.FAIL:
+        case FaultKind.FAIL | FaultKind.UNKNOWN:
+            is_known = fault.kind is FaultKind.FAIL
             spared = tuple(each.vm for each in call.vms if each.vm not in hit)
             return replace(
                 task,
@@ -216,6 +264,8 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
                 reason=fault.reason,
                 down=down,
                 spared=spared if fault.spares_others else (),
+                unknown=() if is_known else hit,
+                elsewhere=fault.elsewhere if is_known else "",
             )
         case FaultKind.STALL:
             return replace(task, ends=None, abortable=fault.abortable)
@@ -239,6 +289,7 @@ def note_of(task: Task) -> Note:
         "reason": task.reason,
         "down": list(task.down),
         "spared": list(task.spared),
+        "unknown": list(task.unknown),
         "elsewhere": task.elsewhere,
         "lie": task.is_lie,
         "abortable": task.abortable,
@@ -265,6 +316,7 @@ def task_from(note: Note) -> Task:
         down=tuple(note["down"]),
         # Journals of 0.1.0 have no partial success.
         spared=tuple(note.get("spared", ())),
+        unknown=tuple(note.get("unknown", ())),
         elsewhere=note["elsewhere"],
         is_lie=note["lie"],
         abortable=note["abortable"],

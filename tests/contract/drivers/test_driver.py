@@ -1,25 +1,15 @@
-"""The contract of drivers, tested on each driver.
+"""The contract of drivers, tested on each driver."""
 
-A driver is a context here: `world` makes one, `reopen` makes it again as a new
-process of the service would, and `pass_until_reported` lets its time pass. The
-command driver runs examples/drivers/harmless.py.
-"""
-
-import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from forewarn.clock import SystemClock
-from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
+from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import (
     Call,
     CallVm,
-    Driver,
     Observation,
     OutcomeUnknownError,
     ProbeState,
@@ -27,152 +17,15 @@ from forewarn.drivers.port import (
     Verdict,
     VmVerdict,
 )
-from forewarn.drivers.programs import Programs
-from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
-from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.operations import Action
-from tests.support.processes import eventually
-
-HARMLESS = Path(__file__).resolve().parents[3] / "examples" / "drivers" / "harmless.py"
+from tests.contract.drivers.worlds import (
+    ACTIONS,
+    CommandWorld,
+    SimulatedWorld,
+    World,
+)
 
 SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
-
-START: Micros = 1_800_000_000 * SECOND
-
-
-class World:
-    """A driver, its memory and its time."""
-
-    driver: Driver
-
-    def __init__(self) -> None:
-        self.now = START
-        self.driver = self.opened()
-
-    def opened(self) -> Driver:
-        """Return the driver as a new process creates it."""
-        raise NotImplementedError
-
-    def reopen(self) -> None:
-        """Kill the service and start it again."""
-        self.driver.close()
-        self.driver = self.opened()
-
-    def begin(self, call: Call) -> None:
-        self.driver.begin(call, now=self.now)
-
-    def probe(self, call: Call) -> ProbeState:
-        return self.probe_for(call, self.driver.memory)
-
-    def probe_for(self, call: Call, memory: str) -> ProbeState:
-        """Probe a call that was given to `memory`."""
-        return self.driver.probe(
-            call.operation_id, call.generation, now=self.now, memory=memory
-        ).state
-
-    def lose_memory(self) -> None:
-        """Have the driver's memory removed while the service is away, and reopen."""
-        raise NotImplementedError
-
-    def abort(self, call: Call) -> bool:
-        return self.driver.abort(call.operation_id, call.generation, now=self.now)
-
-    def pass_until_reported(self) -> list[Report]:
-        """Let the time of the next report come; return what is reported then."""
-        raise NotImplementedError
-
-    def pass_long(self) -> None:
-        """Let so much time pass that nothing is under way any more."""
-        raise NotImplementedError
-
-    def reports_now(self) -> list[Report]:
-        """Return what is reported without any time passing."""
-        return list(self.driver.reports(now=self.now))
-
-    def late_reports(self) -> list[Report]:
-        self.pass_long()
-        return list(self.driver.reports(now=self.now))
-
-
-class SimulatedWorld(World):
-    """All of it is simulated."""
-
-    def __init__(
-        self, journal: Callable[[], Journal], forget: Callable[[], None]
-    ) -> None:
-        self._journal = journal
-        self.forget = forget
-        super().__init__()
-
-    def opened(self) -> Driver:
-        return SimulatedDriver(journal=self._journal())
-
-    def lose_memory(self) -> None:
-        self.driver.close()
-        self.forget()
-        self.driver = self.opened()
-
-    def pass_until_reported(self) -> list[Report]:
-        instant = self.driver.next_report_at()
-        assert instant is not None, "no report is expected"
-        self.now = max(self.now, instant)
-        return list(self.driver.reports(now=self.now))
-
-    def pass_long(self) -> None:
-        self.now += HOUR
-
-
-class CommandWorld(World):
-    """Real programs that wait for a file, so that the test controls their end."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._waiting: list[Call] = []
-        super().__init__()
-
-    def opened(self) -> CommandDriver:
-        harmless = (sys.executable, "-S", str(HARMLESS), str(self._folder / "vms"))
-        wait = ("--wait-for", f"{self._folder}/go-{{operation}}")
-        return CommandDriver(
-            Programs(
-                actions=dict.fromkeys(ACTIONS, (*harmless, "{action}", "{vm}", *wait)),
-                abortable=frozenset(ACTIONS),
-                timeouts={},
-                observe=(*harmless, "observe", "{vm}"),
-            ),
-            records=self._folder / "records",
-            clock=SystemClock(),
-        )
-
-    def lose_memory(self) -> None:
-        self.driver.close()
-        for path in (self._folder / "records").iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-        self.driver = self.opened()
-
-    def begin(self, call: Call) -> None:
-        super().begin(call)
-        self._waiting.append(call)
-
-    def pass_until_reported(self) -> list[Report]:
-        self._waiting.sort(key=lambda call: -IMPACTS[call.action])
-        self._go(self._waiting.pop())
-        return eventually(
-            lambda: list(self.driver.reports(now=self.now)), bool, what="a report"
-        )
-
-    def pass_long(self) -> None:
-        for call in self._waiting:
-            self._go(call)
-        assert isinstance(self.driver, CommandDriver)
-        eventually(self.driver.under_way, lambda count: count == 0)
-
-    def _go(self, call: Call) -> None:
-        (self._folder / f"go-{call.operation_id}").touch()
-
-
-ACTIONS = [action for action in Action if action is not Action.NONE]
 
 
 @pytest.fixture(
@@ -361,6 +214,51 @@ def test_a_call_is_not_done_again_after_a_crash(world: World) -> None:
     world.begin(call_of())
     assert world.reports_now() == told
     assert world.late_reports() == []
+
+
+# Results per VM
+
+
+TWO = (CallVm(vm="web_0", to_host="h2"), CallVm(vm="web_1", to_host="h2"))
+
+
+def test_call_that_fails_for_one_vm_reports_the_result_of_each(world: World) -> None:
+    world.fail("web_1", host="h2")
+    world.begin(replace(call_of(Action.REDEPLOY), vms=TWO))
+    [report] = world.pass_until_reported()
+    assert report.verdict is Verdict.FAILED
+    assert report.result_of("web_0").verdict is VmVerdict.DONE
+    assert report.result_of("web_0").host in {"", "h2"}
+    result = report.result_of("web_1")
+    assert result.verdict is VmVerdict.FAILED
+    assert (result.running, result.host) == (True, "h2")
+    assert result.note
+
+
+def test_report_names_the_vm_that_a_failed_call_left_down(world: World) -> None:
+    world.fail("web_1", is_down=True)
+    vms = (CallVm(vm="web_0"), CallVm(vm="web_1"))
+    world.begin(replace(call_of(Action.REBOOT), vms=vms))
+    [report] = world.pass_until_reported()
+    assert report.result_of("web_1").running is False
+    assert report.result_of("web_0").running is not False
+
+
+def test_unknown_outcome_of_one_vm_leaves_the_results_of_the_others(
+    world: World,
+) -> None:
+    call = replace(call_of(Action.REDEPLOY), vms=TWO)
+    world.lose(call, "web_1")
+    probe = world.driver.probe(
+        call.operation_id,
+        call.generation,
+        now=world.now,
+        memory=world.driver.memory,
+    )
+    assert probe.state is ProbeState.UNKNOWN
+    assert probe.report is not None
+    assert probe.report.result_of("web_0").verdict is VmVerdict.DONE
+    assert probe.report.result_of("web_1").verdict is VmVerdict.UNKNOWN
 
 
 # A backup was put back: control knows less than its driver

@@ -171,6 +171,7 @@ def fault(story: Story, words: Words) -> None:
     reason = words.option("--reason", "a simulated fault")
     vm, elsewhere = words.option("--vm"), words.option("--elsewhere")
     leaves_down, endless = words.flag("--leaves-down"), words.flag("--endless")
+    spares_others = words.flag("--spares-others")
     kind, *action = words.all(most=2)
     if kind == "none":
         story.driver.clear()
@@ -186,6 +187,7 @@ def fault(story: Story, words: Words) -> None:
                 leaves_down=leaves_down,
                 elsewhere=elsewhere,
                 abortable=not endless,
+                spares_others=spares_others,
             )
         )
     except ValueError as error:

@@ -79,7 +79,7 @@ def wait_called_again(world: World, operation: Operation) -> Operation:
 def result(
     vm: str, verdict: VmVerdict, note: str = "", *, down: bool = False
 ) -> VmResult:
-    return VmResult(vm=vm, verdict=verdict, note=note, is_down=down)
+    return VmResult(vm=vm, verdict=verdict, note=note, running=not down)
 
 
 DONE, FAILED, UNKNOWN = VmVerdict.DONE, VmVerdict.FAILED, VmVerdict.UNKNOWN
@@ -221,6 +221,21 @@ def test_report_that_names_another_host_is_not_accepted(
     after = report(world, operation, result("v1", DONE), result("v2", DONE), elsewhere)
     assert "vm v3 is on h1, not on h2" in note(after.note)
     assert world.stored_vm("v1").host == "h2"
+
+
+def test_failed_vm_is_recorded_on_the_host_that_the_report_names(
+    world: World,
+) -> None:
+    operation = started(world)
+    moved = replace(result("v3", FAILED, "no disk"), host="h2")
+    results = result("v1", DONE), result("v2", DONE), moved
+    while report(world, operation, *results).state is OperationState.IMPACTING:
+        # While it is tried again, nothing is settled.
+        assert world.stored_vm("v3").host == "h1"
+        results = (moved,)
+        wait_called_again(world, operation)
+    assert world.operation(operation.operation_id).state is OperationState.FAILED
+    assert world.stored_vm("v3").host == "h2"
 
 
 def test_late_report_of_an_earlier_call_changes_nothing(world: World) -> None:

@@ -22,6 +22,21 @@ from forewarn.protocol.operations import Action
             "freeze lie",
             Fault(kind=FaultKind.LIE, action=Action.FREEZE, leaves_down=True),
         ),
+        (
+            "any fail vm=web_0 others=done left=down",
+            Fault(
+                kind=FaultKind.FAIL, vm="web_0", spares_others=True, leaves_down=True
+            ),
+        ),
+        (
+            "redeploy fail host=h3",
+            Fault(kind=FaultKind.FAIL, action=Action.REDEPLOY, elsewhere="h3"),
+        ),
+        ("any lie host=h3", Fault(kind=FaultKind.LIE, elsewhere="h3")),
+        (
+            "any unknown vm=web_0 others=done",
+            Fault(kind=FaultKind.UNKNOWN, vm="web_0", spares_others=True),
+        ),
     ],
 )
 def test_fault_is_parsed_from_text(text: str, expected: Fault) -> None:
@@ -35,13 +50,20 @@ def test_fault_is_parsed_from_text(text: str, expected: Fault) -> None:
         ("reboot", "'reboot' is not a fault"),
         ("none fail", "'none' is not one of any, freeze, live_migrate"),
         ("live-migrate fail", "'live-migrate' is not one of"),
-        ("reboot Fail", "'Fail' is not one of fail, stall, lie, refuse, forget"),
+        (
+            "reboot Fail",
+            "'Fail' is not one of fail, stall, lie, refuse, forget, unknown",
+        ),
         ("reboot fail once", "'once' is not part of a fault"),
         ("reboot fail vm=", "'vm=' is not part of a fault"),
         ("reboot fail vm=a vm=b", "'vm=b' is not part of a fault"),
         ("reboot fail times=0", "times must be 1 to 1000000, or always, not '0'"),
         ("reboot fail times=-1", "times must be"),
         ("reboot fail times=1000001", "times must be"),
+        ("reboot fail others=some vm=a", "others can only be done, not 'some'"),
+        ("reboot fail others=done", "others=done needs the vm"),
+        ("reboot stall left=down", "a fault 'stall' cannot have left"),
+        ("reboot unknown host=h1", "a fault 'unknown' cannot have host"),
     ],
 )
 def test_invalid_fault_is_refused(text: str, complaint: str) -> None:

@@ -63,3 +63,22 @@ def test_a_simulated_pause_is_as_long_as_its_call(action: Action) -> None:
     [report] = driver.reports(now=HOUR)
     measured = dict.fromkeys(("a", "b"), IMPACTS[action])
     assert dict(report.paused) == (measured if action in KEEPING_ACTIONS else {})
+
+
+@pytest.mark.parametrize(
+    ("output", "host"),
+    [
+        ("", ""),
+        ("vm-host: h2\n", "h2"),
+        ("moving\nvm-host:h2\r\ndone", "h2"),
+        ("vm-host: h1\nvm-host: h2\n", "h2"),
+        ("the vm-host: h2\n", ""),
+        ("vm-host: h2 or h3\n", ""),
+        ("vm-host: -rf\n", ""),
+        ("vm-host: a/b\n", ""),
+    ],
+)
+def test_program_reports_the_host_of_its_vm_on_a_separate_line(
+    output: str, host: str
+) -> None:
+    assert records._vm_host_in(output) == host

@@ -7,7 +7,7 @@ get their own failure event. An unknown outcome waits for an operator; such a ca
 repeated automatically.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from forewarn.control.execution import calls, downtime, ending, impact, leaving
 from forewarn.control.requests import failures
@@ -61,8 +61,12 @@ def take_report(
         return
     work.lock_scopes(operation.scopes)
     moves = calls.current_moves(operation)
+    observed = {
+        move.vm: observed.get(move.vm, Observation()).or_else(report.result_of(move.vm))
+        for move in moves
+    }
     ends = [
-        _end_of(work, operation, move, report.result_of(move.vm), observed)
+        _end_of(work, operation, move, report.result_of(move.vm), observed[move.vm])
         for move in moves
     ]
     left = {end.vm: end for end in ends if end is not None}
@@ -111,7 +115,7 @@ def _end_of(
     operation: Operation,
     move: Move,
     result: VmResult,
-    observed: Mapping[str, Observation],
+    seen: Observation,
 ) -> VmEnd | None:
     """Return how the call ended for a VM; None: success, as far as observed."""
     if result.verdict is not VmVerdict.DONE:
@@ -120,7 +124,7 @@ def _end_of(
             is_unknown=result.verdict is VmVerdict.UNKNOWN,
             said=result.note[:SAID_CHARACTERS_MAX],
         )
-    wrong = _contradictions(work, operation, move, result, observed)
+    wrong = _contradictions(work, operation, move, seen)
     return VmEnd(vm=move.vm, wrong=wrong) if wrong else None
 
 
@@ -128,7 +132,7 @@ def _call_end(
     report: Report, left: Mapping[str, VmEnd], *, of: int, is_partial: bool
 ) -> CallEnd:
     """Return why a call did not succeed as a whole."""
-    if not is_partial and not report.results:
+    if not is_partial and _is_said_once(report, left):
         if report.verdict is Verdict.DONE:
             return CallEnd(
                 wrong=tuple(each for end in left.values() for each in end.wrong)
@@ -140,6 +144,12 @@ def _call_end(
         of=of if is_partial else 0,
         done=of - len(left),
     )
+
+
+def _is_said_once(report: Report, left: Iterable[str]) -> bool:
+    """Return whether the results of the VMs add nothing to the report's reason."""
+    results = (report.result_of(vm) for vm in left)
+    return all(result.note == report.reason for result in results)
 
 
 def call_not_made(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
@@ -310,13 +320,10 @@ def _contradictions(
     work: Work,
     operation: Operation,
     move: Move,
-    result: VmResult,
-    observed: Mapping[str, Observation],
+    seen: Observation,
 ) -> tuple[Contradiction, ...]:
     """Return the observations and reports that contradict a success."""
     wrong: list[Contradiction] = []
-    seen = observed.get(move.vm, Observation())
-    host = seen.host or result.host or None
     gone = operation.action is Action.DELETE
     # If the destination failed meanwhile, the VM is there but does not run.
     is_stranded = move.to_host != "" and _is_down(work, move.to_host)
@@ -326,9 +333,9 @@ def _contradictions(
         and not _was_down(work, operation, move)
     ):
         wrong.append(Contradiction(vm=move.vm, runs=gone))
-    if move.to_host and host not in {None, move.to_host}:
+    if move.to_host and seen.host not in {None, move.to_host}:
         wrong.append(
-            Contradiction(vm=move.vm, host=host or "", wanted_host=move.to_host)
+            Contradiction(vm=move.vm, host=seen.host or "", wanted_host=move.to_host)
         )
     return tuple(wrong)
 
@@ -352,7 +359,7 @@ def _down(
     return tuple(
         move.vm
         for move in calls.current_moves(operation)
-        if report.result_of(move.vm).is_down
+        if report.result_of(move.vm).running is False
         or observed.get(move.vm, Observation()).running is False
     )
 

@@ -1,0 +1,227 @@
+"""The drivers of the contract suite: one simulated, one that runs programs.
+
+A world makes a driver, `reopen` makes it again as a new process of the service would,
+and `pass_until_reported` lets its time pass. The command driver runs
+examples/drivers/harmless.py.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn.clock import SystemClock
+from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.journal import Journal
+from forewarn.drivers.port import (
+    Call,
+    Driver,
+    ProbeState,
+    Report,
+)
+from forewarn.drivers.programs import Programs
+from forewarn.drivers.records import DOWN_STATUS, RUNS_STATUS
+from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.protocol.operations import Action
+from tests.support.processes import eventually
+
+HARMLESS = Path(__file__).resolve().parents[3] / "examples" / "drivers" / "harmless.py"
+
+SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
+
+START: Micros = 1_800_000_000 * SECOND
+
+
+ACTIONS = [action for action in Action if action is not Action.NONE]
+
+
+class World:
+    """A driver, its memory and its time."""
+
+    driver: Driver
+
+    def __init__(self) -> None:
+        self.now = START
+        self.driver = self.opened()
+
+    def opened(self) -> Driver:
+        """Return the driver as a new process creates it."""
+        raise NotImplementedError
+
+    def reopen(self) -> None:
+        """Kill the service and start it again."""
+        self.driver.close()
+        self.driver = self.opened()
+
+    def begin(self, call: Call) -> None:
+        self.driver.begin(call, now=self.now)
+
+    def probe(self, call: Call) -> ProbeState:
+        return self.probe_for(call, self.driver.memory)
+
+    def probe_for(self, call: Call, memory: str) -> ProbeState:
+        """Probe a call that was given to `memory`."""
+        return self.driver.probe(
+            call.operation_id, call.generation, now=self.now, memory=memory
+        ).state
+
+    def lose_memory(self) -> None:
+        """Have the driver's memory removed while the service is away, and reopen."""
+        raise NotImplementedError
+
+    def abort(self, call: Call) -> bool:
+        return self.driver.abort(call.operation_id, call.generation, now=self.now)
+
+    def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
+        """Let the next call fail for one VM, which is on `host` afterwards."""
+        raise NotImplementedError
+
+    def lose(self, call: Call, vm: str) -> None:
+        """Begin a call whose outcome nobody knows for one VM; the others are done."""
+        raise NotImplementedError
+
+    def pass_until_reported(self) -> list[Report]:
+        """Let the time of the next report come; return what is reported then."""
+        raise NotImplementedError
+
+    def pass_long(self) -> None:
+        """Let so much time pass that nothing is under way any more."""
+        raise NotImplementedError
+
+    def reports_now(self) -> list[Report]:
+        """Return what is reported without any time passing."""
+        return list(self.driver.reports(now=self.now))
+
+    def late_reports(self) -> list[Report]:
+        self.pass_long()
+        return list(self.driver.reports(now=self.now))
+
+
+class SimulatedWorld(World):
+    """All of it is simulated."""
+
+    def __init__(
+        self, journal: Callable[[], Journal], forget: Callable[[], None]
+    ) -> None:
+        self._journal = journal
+        self.forget = forget
+        super().__init__()
+
+    def opened(self) -> Driver:
+        return SimulatedDriver(journal=self._journal())
+
+    def lose_memory(self) -> None:
+        self.driver.close()
+        self.forget()
+        self.driver = self.opened()
+
+    def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
+        self._inject(
+            Fault(
+                kind=FaultKind.FAIL,
+                vm=vm,
+                leaves_down=is_down,
+                elsewhere=host,
+                spares_others=True,
+            )
+        )
+
+    def lose(self, call: Call, vm: str) -> None:
+        self._inject(Fault(kind=FaultKind.UNKNOWN, vm=vm, spares_others=True))
+        self.begin(call)
+        self.pass_long()
+
+    def _inject(self, fault: Fault) -> None:
+        assert isinstance(self.driver, SimulatedDriver)
+        self.driver.inject(fault)
+
+    def pass_until_reported(self) -> list[Report]:
+        instant = self.driver.next_report_at()
+        assert instant is not None, "no report is expected"
+        self.now = max(self.now, instant)
+        return list(self.driver.reports(now=self.now))
+
+    def pass_long(self) -> None:
+        self.now += HOUR
+
+
+class CommandWorld(World):
+    """Real programs that wait for a file, so that the test controls their end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._waiting: list[Call] = []
+        self._lost = 0
+        super().__init__()
+
+    def opened(self) -> CommandDriver:
+        harmless = (sys.executable, "-S", str(HARMLESS), str(self._folder / "vms"))
+        wait = ("--wait-for", f"{self._folder}/go-{{operation}}")
+        # A file with the name of the VM makes its program fail.
+        fault = 'test -e "$0" && . "$0"; exec "$@"'
+        shell = ("/bin/sh", "-c", fault, f"{self._folder}/fail-{{vm}}")
+        words = (*shell, *harmless, "{action}", "{vm}", *wait)
+        return CommandDriver(
+            Programs(
+                actions=dict.fromkeys(ACTIONS, words),
+                abortable=frozenset(ACTIONS),
+                timeouts={},
+                observe=(*harmless, "observe", "{vm}"),
+            ),
+            records=self._folder / "records",
+            clock=SystemClock(),
+        )
+
+    def lose_memory(self) -> None:
+        self.driver.close()
+        for path in (self._folder / "records").iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+        self.driver = self.opened()
+
+    def fail(self, vm: str, *, is_down: bool = False, host: str = "") -> None:
+        said = f'echo "vm-host: {host}"; ' if host else ""
+        status = DOWN_STATUS if is_down else RUNS_STATUS
+        (self._folder / f"fail-{vm}").write_text(f"{said}exit {status}\n")
+
+    def lose(self, call: Call, vm: str) -> None:
+        super().begin(call)
+        self._lost += 1
+        number = [each.vm for each in call.vms].index(vm)
+        records = self._folder / "records" / f"{call.operation_id}.{call.generation}"
+        files = records / f"{number}.start", records / f"{number}.program"
+        # A shim that is killed before it has recorded its program loses the program.
+        eventually(files[1].exists, bool, what="the program")
+        for file in files:
+            os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
+        self._go(call)
+        others = [other for other in range(len(call.vms)) if other != number]
+        ends = [records / f"{other}.end" for other in others]
+        eventually(lambda: all(file.exists() for file in ends), bool, what="the ends")
+
+    def begin(self, call: Call) -> None:
+        super().begin(call)
+        self._waiting.append(call)
+
+    def pass_until_reported(self) -> list[Report]:
+        self._waiting.sort(key=lambda call: -IMPACTS[call.action])
+        self._go(self._waiting.pop())
+        return eventually(
+            lambda: list(self.driver.reports(now=self.now)), bool, what="a report"
+        )
+
+    def pass_long(self) -> None:
+        for call in self._waiting:
+            self._go(call)
+        assert isinstance(self.driver, CommandDriver)
+        eventually(self.driver.under_way, lambda count: count == self._lost)
+
+    def _go(self, call: Call) -> None:
+        (self._folder / f"go-{call.operation_id}").touch()
