@@ -154,6 +154,8 @@ class Vm(_Named):
     state: VmState = VmState.RUNNING
     moving_to: str = ""
     """Destination host that reserves capacity for it during a move; empty: none."""
+    is_observed: bool = False
+    """Whether the driver observed it on its host, where forewarn did not place it."""
     started: tuple[str, ...] = ()
     """IDs of operations that have started on the VM and have not ended."""
     left_views: tuple[str, ...] = ()

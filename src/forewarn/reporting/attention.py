@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.rules import guard
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
 from forewarn.fleet.model import Scope
 from forewarn.instants import (
@@ -39,6 +40,10 @@ Json: TypeAlias = dict[str, Any]
 ROWS_MAX = 5_000
 """Maximum operations that are read in each state: a tenth of a second's work."""
 
+OBSERVED_MAX = 1_000
+"""Maximum VMs on hosts where forewarn did not place them that are read, with all VMs of
+these hosts: a tenth of a second's work."""
+
 LATE: Micros = 5 * MINUTE
 """An approval is late if less than this is left until NotBefore, or less than
 `LATE_SHARE` of a short notice. Then there is hardly time to prepare."""
@@ -54,6 +59,7 @@ class ProblemKind(enum.Enum):
     VM_DOWN = "vm-down"
     OUTCOME_UNKNOWN = "outcome-unknown"
     DRIVER_FAILING = "driver-failing"
+    SHARED_HOST = "shared-host"
     APPROVAL_LATE = "approval-late"
     HELD = "held"
     WEBHOOK_LATE = "webhook-late"
@@ -165,7 +171,29 @@ class _Search:
     def found(self) -> list[Problem]:
         """Return the problems in the store, unordered."""
         found = (self._of(operation) for operation in self._operations())
-        return [each for each in found if each is not None]
+        problems = [each for each in found if each is not None]
+        return [*problems, *self._shared_hosts()]
+
+    def _shared_hosts(self) -> Iterator[Problem]:
+        """Yield the hosts that have several fault domains of a scope.
+
+        At least one of the VMs was observed there. A tenant's reader shows none.
+        """
+        observed = islice(every(self._reader, kinds.VMS_OBSERVED), OBSERVED_MAX)
+        for host in sorted({vm.host for vm in observed}):
+            there = list(every(self._reader, kinds.VMS_ON_HOST, host))
+            for shared in guard.shares(host, there):
+                yield Problem(
+                    kind=ProblemKind.SHARED_HOST,
+                    name=f"{host}/{shared.scope}",
+                    text=explained.shared_host(shared),
+                    target=host,
+                    tenants=tuple(filter(None, [self._tenant_of(shared.scope)])),
+                    scopes=(shared.scope,),
+                    vms=tuple(vm.name for vm in there if vm.scope == shared.scope),
+                    hosts=(host,),
+                    actions=("maintain", "redeploy"),
+                )
 
     def _operations(self) -> Iterator[Operation]:
         """Yield the operations that can be problems, each once."""

@@ -5,10 +5,11 @@ reason is a value from the guard's code, with its sentence.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from forewarn.control.redaction import tenant_reader
+from forewarn.control.rules import guard
 from forewarn.control.rules.remedies import actionable_first, remedy_of
 from forewarn.control.transactions.named import is_id, kind_of_work
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
@@ -25,6 +26,7 @@ from forewarn.protocol.blockers import (
     NotApproved,
     NotDue,
     NoticeRuns,
+    SharedHost,
     bounded,
 )
 from forewarn.protocol.errors import NotFoundError, RefusedError
@@ -252,15 +254,15 @@ def _of_event(reader: Reader, event: Event, *, now: Micros) -> Json:
 
 
 def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
+    there = list(every(reader, kinds.VMS_ON_HOST, host.name))
+    shares = guard.shares(host.name, there)
     return _of_place(
         reader,
         every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name),
         kind="host",
         name=host.name,
         state=host.state.value,
-        standing=explained.host_standing(
-            host, sum(1 for _ in every(reader, kinds.VMS_ON_HOST, host.name))
-        ),
+        standing=_with_shares(explained.host_standing(host, len(there)), shares),
         now=now,
     )
 
@@ -273,9 +275,25 @@ def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
         kind="vm",
         name=vm.name,
         state=vm.state.value,
-        standing=explained.vm_standing(vm),
+        standing=_with_shares(
+            explained.vm_standing(vm), _shares_of(reader, vm) if is_there else ()
+        ),
         now=now,
     )
+
+
+def _shares_of(reader: Reader, vm: Vm) -> Iterator[SharedHost]:
+    """Yield the VM's scope if its host has several fault domains of it.
+
+    A tenant's reader shows no host.
+    """
+    there = every(reader, kinds.VMS_ON_HOST, vm.host) if vm.host else ()
+    return (each for each in guard.shares(vm.host, there) if each.scope == vm.scope)
+
+
+def _with_shares(standing: str, shares: Iterable[SharedHost]) -> str:
+    """Return a state with the scopes of which the host has several fault domains."""
+    return operators.JOINT.join([standing, *map(explained.shared_host, shares)])
 
 
 def _of_place(

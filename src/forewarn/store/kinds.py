@@ -152,6 +152,12 @@ VMS_MOVING: Query[Vm] = Query(
     "vms_moving", Vm, lambda vm: ("",) if vm.moving_to else ()
 )
 """VMs for which any host has reserved capacity."""
+VMS_OBSERVED: Query[Vm] = Query(
+    "vms_observed",
+    Vm,
+    lambda vm: ("",) if vm.is_observed and vm.state is not VmState.DELETED else (),
+)
+"""VMs that the driver observed on hosts where forewarn did not place them: few."""
 VMS_OF_SCOPE: Query[Vm] = Query(
     "vms_of_scope",
     Vm,

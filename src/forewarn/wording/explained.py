@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros, describe_duration
 from forewarn.problems import listed
+from forewarn.protocol.blockers import SharedHost
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import ENDED_STATES, Operation
 from forewarn.protocol.verbs import TargetKind
@@ -74,6 +75,14 @@ def with_operations(standing: str, count: int) -> str:
         else f"{count} open operations concern"
     )
     return f"{standing}; {which} it"
+
+
+def shared_host(found: SharedHost) -> str:
+    """Return a sentence: a host has several fault domains of a scope, and the remedy."""
+    return (
+        f"{operators.shared_host(found)}: run `forewarn maintain {found.host} --impact "
+        "live-migrate`, or redeploy one of the VMs"
+    )
 
 
 def down(operation: Operation) -> str:

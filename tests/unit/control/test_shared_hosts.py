@@ -1,12 +1,17 @@
 """A hypervisor put a VM on a host of another fault domain of its scope."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
 from forewarn.control.execution import leaving
 from forewarn.control.execution.calls import current_moves
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
+from forewarn.drivers.port import Observation
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR
 from forewarn.protocol.blockers import DomainMember, HinderedError, SharedHost
 from forewarn.protocol.operations import (
@@ -15,7 +20,9 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
 )
+from forewarn.reporting import attention, explanations
 from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader
 from forewarn.wording.operators import refusal
 from tests.support.worlds import World
 
@@ -41,15 +48,34 @@ AT_ONCE = sorted(
 )
 
 
+class Elsewhere(SimulatedDriver):
+    """Observes VMs where the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, str] = {}
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        return {
+            vm: Observation(running=True, host=self.seen[vm])
+            for vm in vms
+            if vm in self.seen
+        }
+
+
 @pytest.fixture
 def world() -> World:
     store = MemoryStore()
-    return World(store=lambda: store, driver=SimulatedDriver(), fleet=FLEET)
+    return World(store=lambda: store, driver=Elsewhere(), fleet=FLEET)
 
 
 def move(world: World, vm: str, host: str) -> None:
     """Move a VM as an observation does, which no rule can refuse."""
-    world.order(lambda work: leaving.move_vm(work, work.vm(vm), work.host(host)))
+    world.order(
+        lambda work: leaving.move_vm(
+            work, work.vm(vm), work.host(host), is_observed=True
+        )
+    )
 
 
 def maintain(world: World, action: Action, *hosts: str) -> None:
@@ -147,3 +173,78 @@ def test_failure_of_a_host_with_two_fault_domains_is_announced(world: World) -> 
     world.order(lambda work: failures.fail_host(work, "h2"))
     [event] = world.live_events()
     assert [each.vm for each in event.resources] == ["web_0", "web_1"]
+
+
+def observed(world: World) -> None:
+    """Let a live migration of h1 fail, and observe web_0 on h2."""
+    driver = world.driver
+    assert isinstance(driver, Elsewhere)
+    driver.seen["web_0"] = "h2"
+    driver.inject(Fault(kind=FaultKind.FAIL, times=None))
+    maintain(world, Action.LIVE_MIGRATE, "h1")
+    world.advance("2h")
+    assert of_host(world, "h1").state is OperationState.FAILED
+    assert world.stored_vm("web_0").host == "h2"
+
+
+def test_observed_conflict_is_a_problem_until_a_vm_leaves(world: World) -> None:
+    assert world.read(lambda reader: attention.problems(reader, now=world.now)) == []
+    observed(world)
+    [problem] = world.read(lambda reader: attention.problems(reader, now=world.now))
+    text = (
+        "host h2 has fault domains 0 (VM web_0) and 1 (VM web_1) of scope web, and "
+        "maintenance of the host would affect them together: run `forewarn maintain h2 "
+        "--impact live-migrate`, or redeploy one of the VMs"
+    )
+    assert problem.kind is attention.ProblemKind.SHARED_HOST
+    assert problem.text == text
+    assert (problem.hosts, problem.scopes, problem.vms, problem.tenants) == (
+        ("h2",),
+        ("web",),
+        ("web_0", "web_1"),
+        ("shop",),
+    )
+    for name in ("h2", "web_0", "web_1"):
+        assert text in str(explained(world, name)["standing"])
+    move(world, "web_0", "h3")
+    assert world.read(lambda reader: attention.problems(reader, now=world.now)) == []
+    assert text not in str(explained(world, "h2")["standing"])
+
+
+def test_problem_names_each_vm_of_the_scope_on_the_host(world: World) -> None:
+    more = '  { name = "web_2", host = "h2", scope = "web", fault_domain = 1 },\n]'
+    world.apply_fleet(FLEET.rstrip().removesuffix("]") + more)
+    move(world, "web_0", "h2")
+    [problem] = world.read(lambda reader: attention.problems(reader, now=world.now))
+    assert problem.vms == ("web_0", "web_1", "web_2")
+
+
+def test_vm_that_forewarn_moves_is_where_forewarn_placed_it(world: World) -> None:
+    observed(world)
+    assert world.stored_vm("web_0").is_observed
+    world.apply_fleet(FLEET.replace('"h1", scope', '"h3", scope'))
+    assert not world.stored_vm("web_0").is_observed
+
+
+def test_changed_vm_stays_observed(world: World) -> None:
+    observed(world)
+    world.apply_fleet(
+        FLEET.replace("fault_domain = 0", "fault_domain = 0, spot = true")
+    )
+    vm = world.stored_vm("web_0")
+    assert (vm.spot, vm.host, vm.is_observed) == (True, "h2", True)
+
+
+def test_tenant_does_not_learn_of_the_host(world: World) -> None:
+    observed(world)
+
+    def read(reader: Reader) -> tuple[list[attention.Problem], object]:
+        shown = TenantReader(reader, "shop")
+        found = explanations.explain(shown, "web_0", now=world.now)
+        return attention.problems(shown, now=world.now), found["standing"]
+
+    assert world.read(read) == ([], "it runs; no open operation concerns it")
+
+
+def explained(world: World, name: str) -> dict[str, object]:
+    return world.read(lambda reader: explanations.explain(reader, name, now=world.now))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.store import kinds
 from forewarn.store.check import check
 from forewarn.store.connection import Connection
 from forewarn.store.migrate import Step, count_done, load_steps, migrate, statements
@@ -146,3 +147,19 @@ def test_upgrade_marks_the_time_before_records_as_unknown(path: Path) -> None:
     assert found == [("down_0", "failure", 0, 1, 1), ("moved_0", "freeze", 0, 0, 1)]
     assert lives == [(7, 0, 0)]
     assert check(path) == []
+
+
+def test_upgrade_finds_the_hosts_that_have_two_fault_domains(path: Path) -> None:
+    write_a_life(path)
+    (step,) = (step for step in STEPS if step.name.endswith("_observed.sql"))
+    database = sqlite3.connect(path)
+    database.executescript(
+        "DROP INDEX vms_observed; ALTER TABLE vms DROP COLUMN is_observed;"
+        "UPDATE vms SET fault_domain = 1 WHERE name = 'idle_1';"
+    )
+    database.executescript(step.sql)
+    database.close()
+    store = SqliteStore(path)
+    found = store.read(lambda reader: reader.select(kinds.VMS_OBSERVED))
+    store.close()
+    assert [vm.name for vm in found] == ["idle_0", "idle_1"]

@@ -124,9 +124,9 @@ LISTS = (
         path=("problems",),
         summary="list problems that need attention, the worst first",
         text="List problems that need attention, the worst first: VMs that are down, "
-        "calls with an unknown outcome, a driver that fails, late approvals, held "
-        "operations, late webhooks, and a service that is not ready. The exit status "
-        "is 1 if there is a problem.",
+        "calls with an unknown outcome, a driver that fails, hosts with two fault "
+        "domains of a scope, late approvals, held operations, late webhooks, and a "
+        "service that is not ready. The exit status is 1 if there is a problem.",
         run="forewarn.cli.attention:problems",
         options=(
             *_FILTERS,
@@ -137,6 +137,7 @@ LISTS = (
                     "vm-down",
                     "outcome-unknown",
                     "driver-failing",
+                    "shared-host",
                     "approval-late",
                     "held",
                     "webhook-late",

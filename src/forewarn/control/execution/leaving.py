@@ -26,13 +26,16 @@ from forewarn.store.port import every
 from forewarn.store.records import AuditKind, Facts, VmMove
 
 
-def move_vm(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
+def move_vm(
+    work: Work, vm: Vm, host: Host, *, besides: str = "", is_observed: bool = False
+) -> Vm:
     """Move a VM to another host; it leaves operations that are bound to the old host.
 
     `besides` is the operation that moves the VM; the VM does not leave that operation.
+    `is_observed`: the driver observed it there, where forewarn did not place it.
     """
     note_moves(work, [(vm, host.name)], besides=besides)
-    return put_on(work, vm, host, besides=besides)
+    return put_on(work, vm, host, besides=besides, is_observed=is_observed)
 
 
 def note_moves(
@@ -66,10 +69,14 @@ def note_moves(
     )
 
 
-def put_on(work: Work, vm: Vm, host: Host, *, besides: str = "") -> Vm:
+def put_on(
+    work: Work, vm: Vm, host: Host, *, besides: str = "", is_observed: bool = False
+) -> Vm:
     """Move a VM to another host, after its history entry; see `move_vm`."""
     old_host = vm.host
-    moved = work.save_vm(vm, replace(vm, host=host.name, moving_to=""))
+    moved = work.save_vm(
+        vm, replace(vm, host=host.name, moving_to="", is_observed=is_observed)
+    )
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
         if operation.operation_id == besides or not (
             operation.state in WAITING_STATES or ending.is_failure(operation)

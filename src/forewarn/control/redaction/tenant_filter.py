@@ -166,6 +166,7 @@ class TenantFilter:
             vm,
             host="",
             moving_to="",
+            is_observed=False,
             listen="",
             left_views=(),
             started=tuple(self.aliases.of(each) for each in vm.started),

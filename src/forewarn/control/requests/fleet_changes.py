@@ -330,6 +330,7 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
             state=current.state,
             started=current.started,
             moving_to=current.moving_to,
+            is_observed=current.is_observed,
             left_views=current.left_views,
             revision=current.revision,
         ),

@@ -432,7 +432,13 @@ def _settle_where_seen(
         return
     host = work.tx.get(Host, seen.host or "")
     if host is not None:
-        moved = leaving.move_vm(work, vm, host, besides=operation.operation_id)
+        moved = leaving.move_vm(
+            work,
+            vm,
+            host,
+            besides=operation.operation_id,
+            is_observed=host.name != move.to_host,
+        )
         if moved.state is VmState.DOWN and seen.running is not False:
             leaving.vm_runs_again(work, moved)
 

@@ -25,6 +25,10 @@ SELECT * FROM vms WHERE moving_to != '' AND moving_to = :value;
 -- The VMs for which any host has reserved capacity.
 SELECT * FROM vms WHERE moving_to != '' AND :value = '';
 
+-- name: vms_observed
+-- The VMs that the driver observed on hosts where forewarn did not place them.
+SELECT * FROM vms WHERE is_observed AND state != 'deleted' AND :value = '';
+
 -- name: vms_of_scope
 -- The VMs of a scope, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND scope = :value;
