@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from forewarn.clock import SystemClock
+from tests.support.forked import Forked
+
+FOREWARN = (sys.executable, "-m", "forewarn")
 
 T = TypeVar("T")
 
@@ -66,7 +69,12 @@ def http(
 
 
 class Serving:
-    """A process of `forewarn serve`."""
+    """A process of `forewarn serve`.
+
+    Without a command that starts it, it is forked from a process with loaded modules.
+    """
+
+    is_forked = True
 
     def __init__(
         self,
@@ -95,23 +103,19 @@ class Serving:
         ]
         self._log = folder / "log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *under,
-                    sys.executable,
-                    "-m",
-                    "forewarn",
-                    "serve",
-                    "--fleet=fleet.toml",
-                    *flags,
-                ],
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        words = ["serve", "--fleet=fleet.toml", *flags]
+        self.process: Forked | subprocess.Popen[bytes]
+        if self.is_forked and not under:
+            self.process = Forked(words, cwd=folder, log=self._log)
+        else:
+            self.process = self._loaded([*under, *FOREWARN, *words], folder)
         self.urls: dict[str, str] = {}
+
+    def _loaded(self, words: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                words, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
 
     def log(self) -> str:
         """Return what this process has logged."""
@@ -164,3 +168,9 @@ class Serving:
         status, answer = http(self.urls["operators"] + path, body)
         assert status < 300, answer
         return answer
+
+
+class FreshServing(Serving):
+    """A process that loads its modules, for tests of starts and of the API's process."""
+
+    is_forked = False

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from forewarn.service import limits
-from tests.support.processes import Serving, eventually, http
+from tests.support.processes import FreshServing, Serving, eventually, http
 
 pytestmark = pytest.mark.system
 
@@ -41,7 +41,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
     def starting(**settings: str) -> Serving:
         usual = {"store_url": "sqlite:///forewarn.db"}
-        running.append(Serving(tmp_path, FLEET, **{**usual, **settings}))
+        running.append(FreshServing(tmp_path, FLEET, **{**usual, **settings}))
         return running[-1].wait_ready()
 
     yield starting

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import Serving, eventually
+from tests.support.processes import FreshServing, Serving, eventually
 from tests.system.test_api_process import FLEET, api_of, is_gone
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -26,7 +26,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
     def beginning() -> Serving:
         settings = {"store_url": "sqlite:///f.db", "admin_listen": f"127.0.0.1:{port}"}
-        running.append(Serving(tmp_path, FLEET, **settings))
+        running.append(FreshServing(tmp_path, FLEET, **settings))
         return running[-1]
 
     yield beginning

@@ -17,7 +17,7 @@ from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from forewarn.protocol.operations import ENDED_STATES
 from tests.support import stepped_clock
-from tests.support.processes import POLL_SECONDS, Serving, http
+from tests.support.processes import POLL_SECONDS, FreshServing, Serving, http
 from tests.system.aftermath import judge
 from tests.system.conftest import KILLED
 from tests.system.crowd import Crowd, fleet
@@ -79,7 +79,7 @@ class Lives:
         under: list[str] = []
         if self._offset is not None:
             under = [sys.executable, stepped_clock.__file__, str(self._offset)]
-        self.services.append(Serving(self.folder, text, under, **self._settings))
+        self.services.append(FreshServing(self.folder, text, under, **self._settings))
         return self.services[-1]
 
     @property

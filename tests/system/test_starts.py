@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forewarn.drivers import shim
-from tests.support.processes import Serving, eventually
+from tests.support.processes import FreshServing, Serving, eventually
 from tests.support.profiles import some
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -42,7 +42,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Serving] = []
 
     def begin(fleet: str | None = FLEET, **settings: str) -> Serving:
-        started.append(Serving(tmp_path, fleet, **settings))
+        started.append(FreshServing(tmp_path, fleet, **settings))
         return started[-1]
 
     yield begin

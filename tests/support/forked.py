@@ -1,0 +1,70 @@
+"""Processes of forewarn that are forked from one which has loaded it.
+
+Loading takes most of the start of a service and of its API. A test of anything but the
+start itself needs a process, which can be killed and has its own files, but not another
+load. One server of each test process loads all modules once; each start is a fork of it.
+"""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.support.forked_start"])
+
+
+class Forked:
+    """A process of the command `forewarn`; it has the interface of `Popen`."""
+
+    def __init__(self, words: Sequence[str], *, cwd: Path, log: Path) -> None:
+        """Run `forewarn` with `words` in `cwd`; its output is added to `log`."""
+        log.touch()
+        # A process that is left over ends with the tests.
+        self._process = _CONTEXT.Process(
+            target=_run,
+            args=([*words], str(cwd), str(log), dict(os.environ)),  # noqa: TID251
+            daemon=True,
+        )
+        self._process.start()
+
+    @property
+    def pid(self) -> int:
+        """Return the ID of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status when it has ended; raises TimeoutExpired."""
+        self._process.join(timeout)
+        status = self._process.exitcode
+        if status is None:
+            raise subprocess.TimeoutExpired("forewarn", timeout or 0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it without a warning."""
+        self.send_signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+
+def _run(*arguments: Any) -> None:
+    """Run the program in the new process, where its modules are loaded."""
+    from tests.support import forked_start  # noqa: PLC0415 - loaded in the server only
+
+    forked_start.run(*arguments)
