@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,32 @@ class Forked:
     def terminate(self) -> None:
         """Ask it to end."""
         self.send_signal(signal.SIGTERM)
+
+
+Program = Forked | subprocess.Popen[bytes]
+
+
+def started(
+    words: Sequence[str], *, cwd: Path, log: Path, under: Sequence[str] = ()
+) -> Program:
+    """Run `forewarn` with `words`; a command `under` which it runs needs a new load."""
+    if under:
+        return loaded(words, cwd=cwd, log=log, under=under)
+    return Forked(words, cwd=cwd, log=log)
+
+
+def loaded(
+    words: Sequence[str], *, cwd: Path, log: Path, under: Sequence[str] = ()
+) -> Program:
+    """Run `forewarn` as a new program, which loads its modules."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [*under, sys.executable, "-m", "forewarn", *words],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
 
 
 def _run(*arguments: Any) -> None:

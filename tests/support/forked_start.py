@@ -19,10 +19,10 @@ from forewarn import cli
 from forewarn.service import api_process, api_start
 
 LOADED = (
-    *("forewarn.cli.parser", "forewarn.cli.commands"),
+    *("forewarn.cli.parser", "forewarn.cli.serve", "forewarn.cli.simulate"),
     *("forewarn.service.service", "forewarn.service.api_child"),
 )
-"""Modules that a service and its API load at their start."""
+"""Modules that a service, its API and a simulator load at their start."""
 
 for _name in LOADED:
     importlib.import_module(_name)

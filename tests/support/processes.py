@@ -3,8 +3,6 @@
 import json
 import re
 import signal
-import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -13,9 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from forewarn.clock import SystemClock
-from tests.support.forked import Forked
-
-FOREWARN = (sys.executable, "-m", "forewarn")
+from tests.support.forked import loaded, started
 
 T = TypeVar("T")
 
@@ -104,18 +100,9 @@ class Serving:
         self._log = folder / "log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
         words = ["serve", "--fleet=fleet.toml", *flags]
-        self.process: Forked | subprocess.Popen[bytes]
-        if self.is_forked and not under:
-            self.process = Forked(words, cwd=folder, log=self._log)
-        else:
-            self.process = self._loaded([*under, *FOREWARN, *words], folder)
+        begin = started if self.is_forked else loaded
+        self.process = begin(words, cwd=folder, log=self._log, under=under)
         self.urls: dict[str, str] = {}
-
-    def _loaded(self, words: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
-        with self._log.open("ab") as log:
-            return subprocess.Popen(
-                words, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
 
     def log(self) -> str:
         """Return what this process has logged."""

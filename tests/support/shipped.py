@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support.forked import Program, started
 from tests.support.processes import eventually
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,10 +96,8 @@ def play(scenario: str, command: Command, folder: Path) -> Played:
     """Play a scenario, at its own speed, to a client in each VM that is served."""
     folder.mkdir()
     said = folder / "simulator.log"
-    simulator = _start(
-        [sys.executable, "-m", "forewarn", "simulate", scenario, *ANYWHERE], said
-    )
-    clients: list[subprocess.Popen[bytes]] = []
+    simulator = started(["simulate", scenario, *ANYWHERE], cwd=folder, log=said)
+    clients: list[Program] = []
     try:
         log = eventually(
             lambda: said.read_text(encoding="utf-8"),
