@@ -4,6 +4,8 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from functools import cached_property, partial
+from itertools import chain
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -25,7 +27,7 @@ from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import Action, MergePlan
-from forewarn.fleet.model import Vm, VmState
+from forewarn.fleet.model import Host, Vm, VmState, places_of
 from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting import reports
 from forewarn.store import kinds
@@ -112,7 +114,7 @@ _SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report], ...] = (
 _BY_ITSELF: dict[str, Callable[[Any], About]] = {
     "tenants": lambda one: About(tenants=(one.name,)),
     "scopes": lambda one: About(scopes=(one.name,), tenants=(one.tenant,)),
-    "hosts": lambda one: About(hosts=(one.name,), zones=(one.zone,)),
+    "hosts": lambda one: About(hosts=(one.name,), places=places_of(one)),
 }
 """The names that select an object even if it has no VMs."""
 
@@ -124,6 +126,26 @@ class _Selected:
         self._reader = reader
         self._wanted = wanted
         self._lookups = Lookups(reader)
+
+    def page(
+        self, section: str, query: StoreQuery[Any], after: str, limit: int
+    ) -> tuple[list[Any], str]:
+        """Return a page of the selected objects of a section, and where the next one
+        begins."""
+        few = {"hosts": self._few_hosts, "vms": self._few_vms}.get(section)
+        if few is None:
+            return selection.scan(
+                self._reader,
+                query,
+                "",
+                matches=partial(self.matches, section),
+                after=after,
+                limit=limit,
+            )
+        found = [
+            each for each in few if each.key > after and self.matches(section, each)
+        ]
+        return found[:limit], found[limit - 1].key if len(found) > limit else ""
 
     def matches(self, section: str, one: Any) -> bool:
         """Return whether an object of a section is selected."""
@@ -151,8 +173,35 @@ class _Selected:
             "hosts": {vm.host for vm in vms},
         }
 
+    @cached_property
+    def _few_hosts(self) -> list[Host] | None:
+        """All hosts of a selected place, sorted; None: there is none, or it is large."""
+        if not self._wanted.places:
+            return None
+        pages = (
+            self._reader.select(
+                kinds.HOSTS_AT_PLACE, each, limit=limits.PLACE_HOSTS_MAX + 1
+            )
+            for each in self._wanted.places
+        )
+        few = min(pages, key=len)
+        return few if len(few) <= limits.PLACE_HOSTS_MAX else None
+
+    @cached_property
+    def _few_vms(self) -> list[Vm] | None:
+        """All VMs on the hosts of a selected place, sorted; None as for the hosts."""
+        if self._few_hosts is None:
+            return None
+        there = (
+            every(self._reader, kinds.VMS_ON_HOST, host.name)
+            for host in self._few_hosts
+        )
+        return sorted(chain.from_iterable(there), key=attrgetter("name"))
+
     def _candidates(self) -> Iterable[Vm]:
         wanted = self._wanted
+        if self._few_vms is not None:
+            return self._few_vms
         if wanted.vm:
             vm = self._reader.get(Vm, wanted.vm)
             return [] if vm is None else [vm]
@@ -207,14 +256,7 @@ def _page(
     selected = _Selected(reader, wanted)
     left = limit
     for name, query, report in _SECTIONS[first:]:
-        found, following = selection.scan(
-            reader,
-            query,
-            "",
-            matches=partial(selected.matches, name),
-            after=after,
-            limit=left,
-        )
+        found, following = selected.page(name, query, after, left)
         page[name] = [report(reader, row) for row in found]
         if following:
             return {**page, "next": f"{name}:{following}"}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from forewarn.admin import history_shapes, selection
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
-from forewarn.admin.lists import Filters, Name, Paged, Selectors
+from forewarn.admin.lists import Filters, Name, Paged, Selectors, check_places
 from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.named import kind_of_work, need
@@ -85,7 +85,8 @@ async def availability(
     """List the downtime of VMs in a period by cause, and the time without records.
 
     `total` is the total of this page. Add the totals of all pages for the whole list.
-    `host`, `zone` and `tag` select the VMs that are there, or have the tag, now.
+    `host`, `zone`, `cluster`, `rack`, `pool`, `label` and `tag` select the VMs that are
+    there, or have the tag, now.
     """
     now = gateway.now()
     since = instant_of("since", query.since or "7d", now=now)
@@ -99,6 +100,7 @@ async def availability(
     def ask(reader: Reader) -> dict[str, Any]:
         if query.host:
             need(reader, Host, query.host)
+        check_places(reader, query)
         asked = uptime.Asked(
             period=period,
             vm=query.vm,
@@ -116,7 +118,7 @@ def _placed(reader: Reader, query: Selectors) -> Callable[[str], bool] | None:
 
     A deleted VM is at no place.
     """
-    wanted = Wanted(host=query.host, zone=query.zone, tag=query.tag)
+    wanted = Wanted(host=query.host, places=query.places, tag=query.tag)
     if wanted == Wanted():
         return None
     lookups = Lookups(reader)
@@ -185,7 +187,7 @@ class HistoryQuery(Selectors, Paged):
 
     def matches(self, entry: AuditEntry, subjects: list[str], lookups: Lookups) -> bool:
         """Return whether an entry matches."""
-        wanted = Wanted(zone=self.zone, tag=self.tag)
+        wanted = Wanted(places=self.places, tag=self.tag)
         return (
             all(each in entry.subjects for each in subjects)
             and self.actor in {"", entry.actor.text}
@@ -234,6 +236,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
         )
         if not found and not query.after:
             _check_known(reader, named, said=query.event)
+            check_places(reader, query)
         return {
             "entries": [reports.audit_report(entry) for entry in found],
             "next": following or None,
@@ -267,6 +270,7 @@ async def accounts_of(
         found, following = _find(reader, query, wanted, whole, matches)
         if not found and not query.after:
             _check_known(reader, list(_names(query)))
+            check_places(reader, query)
         return {
             "operations": [
                 accounts.account(reader, operation, now=now) for operation in found

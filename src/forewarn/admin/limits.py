@@ -45,6 +45,10 @@ PAGE_OBJECTS_MAX = 1_000
 SCAN_ROWS_MAX = 10_000
 """Maximum rows that one response searches: a rare match can be on a later page."""
 
+PLACE_HOSTS_MAX = 256
+"""Maximum hosts of a place whose VMs are read through the index of places: some racks, or
+a cluster. The VMs of a larger place are found by reading all of them in pages."""
+
 TENANT_SCAN_READS_MAX = 4_000
 """Rows that one response of a tenant reads from the store before its search ends, also
 those that only decide what the tenant sees: a quarter of a second."""

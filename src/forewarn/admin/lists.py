@@ -16,10 +16,12 @@ from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
 from forewarn.control.transactions.named import need
-from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.fleet.model import LABEL, PLACES, Host, Scope, Tenant, Vm, place
+from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.reporting import reports
+from forewarn.store import kinds
 from forewarn.store.port import Reader, Record
 
 router = APIRouter(tags=["operations and events"])
@@ -32,22 +34,22 @@ def _capitalised(value: object) -> object:
 Name = Annotated[str, Field(max_length=limits.NAME_CHARACTERS_MAX)]
 
 
-def _readable_tag(text: str) -> str:
+def _readable_pair(text: str) -> str:
     key, equals, _ = text.partition("=")
     if text and not (key and equals):
         raise ValueError("must be KEY=VALUE, such as role=web")
     return text
 
 
-Tag = Annotated[
+Pair = Annotated[
     str,
     Field(
         max_length=2 * limits.NAME_CHARACTERS_MAX,
         json_schema_extra={"pattern": "^([^=]+=.*)?$"},
     ),
-    AfterValidator(_readable_tag),
+    AfterValidator(_readable_pair),
 ]
-"""A tag of a VM, `key=value`."""
+"""A tag of a VM or a label of a host, `key=value`."""
 State = Annotated[OperationState, BeforeValidator(_capitalised)]
 Status = Annotated[EventStatus, BeforeValidator(_capitalised)]
 
@@ -71,11 +73,27 @@ class Selectors(BaseModel):
     scope: Name = Field(default="", description="Only objects of this scope.")
     tenant: Name = Field(default="", description="Only objects of this tenant.")
     zone: Name = Field(default="", description="Only objects on hosts of this zone.")
-    tag: Tag = Field(
+    cluster: Name = Field(
+        default="", description="Only objects on hosts of this cluster."
+    )
+    rack: Name = Field(default="", description="Only objects on hosts of this rack.")
+    pool: Name = Field(default="", description="Only objects on hosts of this pool.")
+    label: Pair = Field(
+        default="",
+        description="Only objects on hosts with this label.",
+        examples=["model=r7525"],
+    )
+    tag: Pair = Field(
         default="",
         description="Only objects about VMs with this tag.",
         examples=["role=web"],
     )
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the places and labels of hosts that are selected."""
+        named = ((kind, getattr(self, kind)) for kind in (*PLACES, LABEL))
+        return tuple(place(kind, name) for kind, name in named if name)
 
     def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
         """Return the selection; with `ended`, ended objects too."""
@@ -85,7 +103,7 @@ class Selectors(BaseModel):
             host=self.host,
             scope=self.scope,
             tenant=self.tenant,
-            zone=self.zone,
+            places=self.places,
             tag=self.tag,
             ended=ended,
         )
@@ -256,3 +274,16 @@ def check_names(reader: Reader, filters: Selectors) -> None:
     for kind, name in named:
         if name:
             need(reader, kind, name)
+    check_places(reader, filters)
+
+
+def check_places(reader: Reader, filters: Selectors) -> None:
+    """Raise NotFoundError for a place or label that no host has."""
+    for each in filters.places:
+        if not reader.select(kinds.HOSTS_AT_PLACE, each, limit=1):
+            kind, _, name = each.partition("=")
+            noun = f"host with label {name}" if kind == LABEL else f"{kind} {name!r}"
+            raise NotFoundError(
+                f"there is no {noun}",
+                hint="Run `forewarn fleet show` to list the places and labels of hosts.",
+            )

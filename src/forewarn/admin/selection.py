@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from forewarn.admin import limits
 from forewarn.control.redaction import tenant_reader
-from forewarn.fleet.model import Host, Scope, Vm
+from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -32,7 +32,8 @@ class About:
     hosts: Collection[str] = ()
     scopes: Collection[str] = ()
     tenants: Collection[str] = ()
-    zones: Collection[str] = ()
+    places: Collection[str] = ()
+    """Places and labels of the object's hosts: `fleet.model.place`."""
     tags: Collection[str] = ()
     """Tags of the object's VMs, as `key=value`."""
     rollout: str = ""
@@ -47,7 +48,8 @@ class Wanted:
     host: str = ""
     scope: str = ""
     tenant: str = ""
-    zone: str = ""
+    places: tuple[str, ...] = ()
+    """Places and labels of a host: `fleet.model.place`."""
     tag: str = ""
     """A tag of a VM, as `key=value`."""
     rollout: str = ""
@@ -64,13 +66,13 @@ class Wanted:
             and (not self.host or self.host in about.hosts)
             and (not self.scope or self.scope in about.scopes)
             and (not self.tenant or self.tenant in about.tenants)
-            and (not self.zone or self.zone in about.zones)
+            and all(each in about.places for each in self.places)
             and (not self.tag or self.tag in about.tags)
             and self.rollout in {"", about.rollout}
         )
 
 
-EVERYTHING = Wanted(vm="*", tenant="*", zone="*", tag="*")
+EVERYTHING = Wanted(vm="*", tenant="*", places=("*",), tag="*")
 """Needs each member of an `About`."""
 
 
@@ -81,7 +83,7 @@ class Lookups:
         """Read from `reader`."""
         self._reader = reader
         self._tenants: dict[str, str] = {}
-        self._zones: dict[str, str] = {}
+        self._places: dict[str, tuple[str, ...]] = {}
         self._tags: dict[str, tuple[str, ...]] = {}
 
     def tenant_of(self, name: str) -> str:
@@ -91,12 +93,12 @@ class Lookups:
             self._tenants[name] = scope.tenant if scope else ""
         return self._tenants[name]
 
-    def zone_of(self, name: str) -> str:
-        """Return the zone of a host; empty if there is none."""
-        if name not in self._zones:
+    def places_of(self, name: str) -> tuple[str, ...]:
+        """Return the places of a host; none if it was removed."""
+        if name not in self._places:
             host = self._reader.get(Host, name)
-            self._zones[name] = host.zone if host else ""
-        return self._zones[name]
+            self._places[name] = places_of(host) if host else ()
+        return self._places[name]
 
     def tags_of(self, name: str) -> tuple[str, ...]:
         """Return the tags of a VM, as `key=value`."""
@@ -170,14 +172,16 @@ class Lookups:
         )
 
     def about_vm(self, vm: Vm, wanted: Wanted = EVERYTHING) -> About:
-        """Return the names of a VM."""
+        """Return the names of a VM. A deleted VM is at no place."""
         self._tags[vm.name] = tags_of(vm)
-        return self._about(
-            wanted,
+        is_placed = wanted.places and vm.state is not VmState.DELETED
+        return About(
             vms=(vm.name,),
             hosts=(vm.host,),
             scopes=(vm.scope,),
             tenants=(vm.tenant,),
+            places=self.places_of(vm.host) if is_placed else (),
+            tags=self._tags[vm.name],
         )
 
     def _about(
@@ -188,9 +192,13 @@ class Lookups:
         hosts: Collection[str],
         **others: Any,
     ) -> About:
-        zones = {self.zone_of(host) for host in hosts} if wanted.zone else ()
+        places = {
+            place
+            for host in (hosts if wanted.places else ())
+            for place in self.places_of(host)
+        }
         tags = {tag for vm in vms for tag in self.tags_of(vm)} if wanted.tag else ()
-        return About(vms=vms, hosts=hosts, zones=zones, tags=tags, **others)
+        return About(vms=vms, hosts=hosts, places=places, tags=tags, **others)
 
 
 def tags_of(vm: Vm) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from forewarn.admin import limits, selection
 from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
-from forewarn.fleet.model import Host
+from forewarn.fleet.model import Host, places_of
 from forewarn.instants import Micros, cut_to_second, format_instant
 from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
 from forewarn.protocol.events import Event, EventStatus
@@ -149,7 +149,7 @@ def _host(reader: Reader, host: Host, *, is_bare: bool = False) -> Change:
         hosts=(host.name,),
         scopes={vm.scope for vm in vms},
         tenants={vm.tenant for vm in vms},
-        zones=(host.zone,),
+        places=places_of(host),
         tags={tag for vm in vms for tag in selection.tags_of(vm)},
     )
     return Change("hosts", host.name, body, about, body)

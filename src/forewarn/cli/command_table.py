@@ -157,6 +157,22 @@ SELECTORS = (
     Option(
         name="--zone", metavar="ZONE", help="Only hosts of this zone and their VMs."
     ),
+    Option(
+        name="--cluster",
+        metavar="CLUSTER",
+        help="Only hosts of this cluster and their VMs.",
+    ),
+    Option(
+        name="--rack", metavar="RACK", help="Only hosts of this rack and their VMs."
+    ),
+    Option(
+        name="--pool", metavar="POOL", help="Only hosts of this pool and their VMs."
+    ),
+    Option(
+        name="--label",
+        metavar="KEY=VALUE",
+        help="Only hosts with this label and their VMs.",
+    ),
     Option(name="--tag", metavar="KEY=VALUE", help="Only VMs with this tag."),
 )
 """Options that narrow lists and select targets of requests. All must match."""

@@ -119,6 +119,27 @@ class Host(_Named):
     state: HostState = HostState.UP
 
 
+PLACES = ("zone", "cluster", "rack", "pool")
+"""Attributes of a host that say where it stands."""
+
+LABEL = "label"
+"""Kind of the places that are labels."""
+
+
+def place(kind: str, name: str) -> str:
+    """Return a place by which hosts are found: `rack=r7`, or `label=model=r7525`."""
+    return f"{kind}={name}"
+
+
+def places_of(host: Host) -> tuple[str, ...]:
+    """Return all places of a host."""
+    named = ((kind, getattr(host, kind)) for kind in PLACES)
+    return (
+        *(place(kind, name) for kind, name in named if name),
+        *(place(LABEL, f"{key}={value}") for key, value in host.labels),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vm(_Named):
     """A virtual machine."""

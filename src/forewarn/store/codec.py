@@ -22,7 +22,17 @@ from itertools import compress, product
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from forewarn.fleet.model import AppliedFile, Capacity, Host, Scope, Span, Tenant, Vm
+from forewarn.fleet.model import (
+    PLACES,
+    AppliedFile,
+    Capacity,
+    Host,
+    Scope,
+    Span,
+    Tenant,
+    Vm,
+    places_of,
+)
 from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import Operation, Request
@@ -307,7 +317,20 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(Leader, "leader", key="name", table="leader"),
     Codec(Tenant, "tenant", key="name"),
     Codec(Scope, "scope", key="name"),
-    Codec(Host, "host", key="name", status="state"),
+    Codec(
+        Host,
+        "host",
+        key="name",
+        status="state",
+        links=(
+            Links(
+                "host_place",
+                ("place", "name"),
+                places_of,
+                attrgetter(*PLACES, "labels"),
+            ),
+        ),
+    ),
     Codec(Capacity, "room", key="host"),
     Codec(Vm, "vm", key="name", status="state"),
     Codec(View, "view", key="view_id", status="state"),

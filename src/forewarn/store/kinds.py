@@ -19,6 +19,7 @@ from forewarn.fleet.model import (
     Tenant,
     Vm,
     VmState,
+    places_of,
 )
 from forewarn.instants import Micros
 from forewarn.protocol.events import Event
@@ -135,6 +136,8 @@ ALL_VIEWS: Query[View] = Query("all_views", View, everything)
 ALL_OPERATIONS: Query[Operation] = Query("all_operations", Operation, everything)
 ALL_AUDIT: Query[AuditEntry] = Query("all_audit", AuditEntry, everything)
 
+HOSTS_AT_PLACE: Query[Host] = Query("hosts_at_place", Host, places_of)
+"""The hosts of a zone, cluster, rack or pool, or with a label: `fleet.model.place`."""
 SCOPES_OF_TENANT: Query[Scope] = Query(
     "scopes_of_tenant", Scope, lambda scope: (scope.tenant,)
 )

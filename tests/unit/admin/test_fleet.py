@@ -10,9 +10,14 @@ from starlette.testclient import TestClient
 from forewarn.admin import limits
 from forewarn.admin.fleet import _page
 from forewarn.admin.selection import Wanted
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.store.memory import MemoryStore
 from tests.support.counted import Counted
-from tests.support.rollouts import world_of
+from tests.support.rollouts import fleet, name_of, world_of
+from tests.support.worlds import World
 from tests.unit.admin.gateway import FLEET
+
+SECTIONS = ("tenants", "scopes", "hosts", "vms")
 
 
 def post(client: TestClient, path: str, text: str, status: int = 200) -> Any:
@@ -36,9 +41,8 @@ def test_fleet_is_listed_in_pages(client: TestClient) -> None:
     after = ""
     while True:
         page = client.get("/v1/fleet", params={"limit": 2, "after": after}).json()
-        sections = ("tenants", "scopes", "hosts", "vms")
-        assert sum(len(page[section]) for section in sections) <= 2
-        found += [f"{s}:{each['name']}" for s in sections for each in page[s]]
+        assert sum(len(page[section]) for section in SECTIONS) <= 2
+        found += [f"{s}:{each['name']}" for s in SECTIONS for each in page[s]]
         if page["next"] is None:
             break
         after = page["next"]
@@ -174,7 +178,7 @@ def test_selected_fleet_reads_each_vm_once_and_fills_its_pages() -> None:
             lambda reader: _page(Counted(reader, rows).reader, wanted, 0, "", limit)
         )
 
-    assert page(Wanted(zone="9"))["next"] is None
+    assert page(Wanted(tag="role=db"))["next"] is None
     # Each question counts too.
     assert rows["all_vms"] == 2 * count + 1
     assert not rows["vms_of_scope"]
@@ -183,3 +187,47 @@ def test_selected_fleet_reads_each_vm_once_and_fills_its_pages() -> None:
     assert found["next"] == f"vms:{found['vms'][-1]['name']}"
     assert len(found["hosts"]) == count
     assert sum(len(part) for name, part in found.items() if name != "next") == limit
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_fleet_of_a_small_place_is_read_without_the_others(
+    monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
+    if not is_small:
+        monkeypatch.setattr(limits, "PLACE_HOSTS_MAX", 2)
+    count = 60
+    text = fleet([{"a": 0, "b": 1}] * count)
+    for number in range(count):
+        name = f'[[host]]\nname = "{name_of(number)}"'
+        place = f'rack = "r{number // 3}"\nlabels = {{ model = "m{number % 2}" }}'
+        text = text.replace(name, f"{name}\n{place}")
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    rows: Counter[str] = Counter()
+    found: list[tuple[str, str]] = []
+    after = ""
+    # Pages of two objects begin in the middle of a host.
+    while True:
+        section, _, name = after.partition(":")
+        first = SECTIONS.index(section) if section else 0
+        wanted = Wanted(places=("label=model=m1", "rack=r7"))
+        page = world.read(
+            lambda reader, first=first, name=name, wanted=wanted: _page(
+                Counted(reader, rows).reader, wanted, first, name, 2
+            )
+        )
+        found += [(each, one["name"]) for each in SECTIONS for one in page[each]]
+        if (after := page["next"] or "") == "":
+            break
+    assert found == [
+        ("tenants", "shop"),
+        ("scopes", "a"),
+        ("scopes", "b"),
+        ("hosts", "h0021"),
+        ("hosts", "h0023"),
+        ("vms", "a-21"),
+        ("vms", "a-23"),
+        ("vms", "b-21"),
+        ("vms", "b-23"),
+    ]
+    assert bool(rows["all_vms"]) != is_small
+    assert not is_small or not rows["all_hosts"]

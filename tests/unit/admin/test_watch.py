@@ -126,7 +126,7 @@ def test_operation_is_sent_again_if_its_reasons_change_with_another(
         (Wanted(tenant="shop"), "web_1"),
         (Wanted(host="h1"), "web_0"),
         (Wanted(scope="db", vm="db_1"), "db_1"),
-        (Wanted(zone="2"), "db_1"),
+        (Wanted(places=("zone=2",)), "db_1"),
         (Wanted(tag="role=web"), "web_0"),
     ],
 )
@@ -143,7 +143,10 @@ def test_filters_apply_to_initial_objects_and_changes(
         watcher = streams.watch("operations", wanted=wanted)
         assert await watcher.until("ready") == []
         for vm in ("web_0", "web_1", "db_1"):
-            if vm == seen or wanted not in {Wanted(tenant="shop"), Wanted(zone="2")}:
+            if vm == seen or wanted not in {
+                Wanted(tenant="shop"),
+                Wanted(places=("zone=2",)),
+            }:
                 fail(gateway, vm)
         _, told = await watcher.next()
         assert told["target"] == seen

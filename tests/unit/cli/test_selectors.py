@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.admin.lists import Selectors
+from forewarn.cli.selecting import KEYS
 from forewarn.verbs.table import VERBS
 from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.cli.conftest import Ended, Served
@@ -13,9 +15,11 @@ from tests.unit.cli.conftest import Ended, Served
 Run = Callable[..., Ended]
 
 
-FLEET_WITH_ZONES = FLEET.replace('name = "h2"', 'name = "h2"\nzone = "2"').replace(
-    'name = "web_0"', 'name = "web_0"\ntags = { role = "web" }'
-)
+FLEET_WITH_ZONES = FLEET.replace(
+    'name = "h2"',
+    'name = "h2"\nzone = "2"\ncluster = "c2"\nrack = "r2"\npool = "amd"\n'
+    'labels = { model = "r7525" }',
+).replace('name = "web_0"', 'name = "web_0"\ntags = { role = "web" }')
 
 
 @pytest.fixture
@@ -33,7 +37,11 @@ def zoned(service: Served) -> Served:
         (["redeploy", "--zone", "2", "--scope", "web"], ["web_1"]),
         (["redeploy", "--tag", "role=web"], ["web_0"]),
         (["upgrade-os", "--scope", "db"], ["db_0", "db_1"]),
+        (["redeploy", "--rack", "r2", "--scope", "db"], ["db_1"]),
         (["maintain", "--zone", "2", "--impact", "freeze"], ["h2"]),
+        (["maintain", "--cluster", "c2", "--impact", "freeze"], ["h2"]),
+        (["maintain", "--pool", "amd", "--impact", "freeze"], ["h2"]),
+        (["maintain", "--label", "model=r7525", "--impact", "freeze"], ["h2"]),
         (["maintain", "--scope", "web", "--impact", "freeze"], ["h1", "h2"]),
         (["maintain", "--host", "h1", "--impact", "freeze"], ["h1"]),
         (["predict-failure", "--tag", "role=web"], ["db_0", "web_0"]),
@@ -111,6 +119,9 @@ def test_lists_accept_all_selectors(
     names.write_text("web_1\n\n")
     for selected, host in (
         (["--zone", "2"], "h2"),
+        (["--cluster", "c2"], "h2"),
+        (["--rack", "r2", "--pool", "amd"], "h2"),
+        (["--label", "model=r7525"], "h2"),
         (["--tag", "role=web"], "h1"),
         (["--host", "h1"], "h1"),
         (["--scope", "web", "--zone", "2"], "h2"),
@@ -130,7 +141,41 @@ def test_lists_accept_all_selectors(
         assert [each["host"] for each in accounts] == [host]
     assert forewarn("operations", "--tag", "role").status == 2
     assert forewarn("rollout", "list", "--json", "--zone", "2").out.count("ro-") == 1
-    assert json.loads(forewarn("rollout", "list", "--json", "--zone", "3").out) == []
+
+
+def test_all_selectors_of_the_api_are_options_of_the_commands() -> None:
+    assert {"vm", *KEYS} == set(Selectors.model_fields)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["operations"],
+        ["events"],
+        ["rollout", "list"],
+        ["problems"],
+        ["waits"],
+        ["history"],
+        ["history", "--summary"],
+        ["availability"],
+        ["fleet", "show"],
+        ["operations", "--watch"],
+        ["maintain", "--impact", "freeze"],
+        ["restore"],
+    ],
+)
+def test_place_that_no_host_has_is_refused(
+    zoned: Served, forewarn: Run, words: list[str]
+) -> None:
+    for kind in ("zone", "cluster", "rack", "pool"):
+        ended = forewarn(*words, f"--{kind}", "nope")
+        assert (ended.status, ended.out) == (4, "")
+        assert f"there is no {kind} 'nope'" in ended.err
+    ended = forewarn(*words, "--label", "model=r6515")
+    assert (ended.status, ended.out) == (4, "")
+    assert "there is no host with label model=r6515" in ended.err
+    assert "hint: Run `forewarn fleet show` to list the places" in ended.err
+    assert forewarn(*words, "--label", "model").status == 2
 
 
 LISTS_WITH_NAMES = (
@@ -192,6 +237,7 @@ def test_rollouts_are_filtered_by_the_names_in_a_file(
         (["--host", "h1"], {"shop", "bank"}, {"web_0", "db_0"}),
         (["--host", "h1", "--scope", "web"], {"shop"}, {"web_0"}),
         (["--zone", "2"], set(), {"web_1", "db_1", "same"}),
+        (["--label", "model=r7525"], set(), {"web_1", "db_1", "same"}),
         (["--tag", "role=web"], {"shop"}, {"web_0"}),
         (["--vm", "db_0"], {"bank"}, {"db_0"}),
         (["--tenant", "bank", "--host", "h1"], {"bank"}, {"db_0"}),

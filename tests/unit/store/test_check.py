@@ -343,6 +343,8 @@ DAMAGES = {
     "DELETE FROM open_operation_vms": "the link open operation vm of",
     "DELETE FROM open_operation_scopes": "the link open operation scope of",
     "DELETE FROM audit_subjects": "the link audit subject of",
+    "INSERT INTO host_places VALUES ('rack=r9', 'h9')": "is stray",
+    'UPDATE hosts SET labels = \'[["model","m1"]]\'': "and label=model=m1 is missing",
     "INSERT INTO operation_vms VALUES ('idle', 'op-x')": "is stray",
     "INSERT INTO open_operation_vms VALUES ('idle', 'op-x')": "is stray",
     "INSERT INTO open_operation_scopes VALUES ('web', 'op-x')": "is stray",

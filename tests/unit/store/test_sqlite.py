@@ -265,7 +265,7 @@ def test_file_that_is_not_a_database_is_not_changed(path: Path) -> None:
 def test_damaged_file_is_detected_when_read(path: Path) -> None:
     def work(tx: Transaction) -> None:
         for number in range(2000):
-            tx.add(replace(HOST, name=f"h{number}", applied="x" * 100))
+            tx.add(replace(HOST, name=f"h{number}", zone="", applied="x" * 100))
 
     with opened(path) as store:
         store.transact(work)

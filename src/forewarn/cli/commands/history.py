@@ -78,7 +78,7 @@ HISTORY = (
         "interruptions, and the longest one. For a scope, also show how long several "
         "fault domains were down at once. The percentage is of the time in which a VM "
         "existed and records were kept. Time before the records is shown as unknown. "
-        "Host, zone and tags are those that a VM has now.",
+        "Host, places, labels and tags are those that a VM has now.",
         run="forewarn.cli.history:availability",
         options=(
             Option(name="--vm", metavar="VM", help="Only this VM."),

@@ -1,6 +1,18 @@
 -- The links that the records should have, as key and name: `forewarn store check`
 -- compares them with the tables of links. Each statement reads every row.
 
+-- name: host_place
+-- The places and labels of hosts.
+SELECT name, 'zone=' || zone FROM hosts WHERE zone != ''
+UNION SELECT name, 'cluster=' || cluster FROM hosts WHERE cluster != ''
+UNION SELECT name, 'rack=' || rack FROM hosts WHERE rack != ''
+UNION SELECT name, 'pool=' || pool FROM hosts WHERE pool != ''
+UNION SELECT
+    name,
+    'label=' || json_extract(label.value, '$[0]') || '='
+    || json_extract(label.value, '$[1]')
+FROM hosts, json_each(hosts.labels) AS label;
+
 -- name: operation_vm
 -- The VMs of operations, and those that have left them.
 SELECT operation_id, json_extract(move.value, '$.vm')

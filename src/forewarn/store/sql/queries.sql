@@ -59,6 +59,12 @@ ORDER BY links.fault_domain, links.event_id;
 -- The VMs of one fault domain of a scope, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND scope || '/' || fault_domain = :value;
 
+-- name: hosts_at_place
+-- The hosts of a zone, cluster, rack or pool, or with a label.
+SELECT hosts.* FROM host_places AS links
+CROSS JOIN hosts USING (name)
+WHERE links.place = :value;
+
 -- name: rooms_open_in_zone
 -- The hosts of a zone that can take a VM.
 SELECT * FROM rooms
