@@ -16,6 +16,7 @@ from forewarn.sim.loop import LoopThread
 from forewarn.sim.scenario.setup import Setup
 from forewarn.sim.simulator import Terms
 from forewarn.testing.client import HttpClient
+from tests.support.forked import AGENT, Forked, Program, ran
 from tests.support.processes import PATIENCE_SECONDS, eventually, http
 from tests.support.pythons import THIS, Python
 from tests.support.residents import SOON
@@ -83,6 +84,9 @@ def handler(name: str, **more: object) -> str:
 DRAIN = handler("drain")
 
 
+CONFIG = ("--config", "agent.toml")
+
+
 def free_port() -> int:
     """Return a port that no program uses now."""
     with socket.socket() as listener:
@@ -119,10 +123,13 @@ class AgentProcess:
         (folder / "act").write_text(_ACT, encoding="utf-8")
         self.process = self._started()
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _started(self) -> Program:
+        if self._python == THIS:
+            log = self.folder / "log"
+            return Forked(CONFIG, cwd=self.folder, log=log, program=AGENT)
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [*self._python.agent, "--config", "agent.toml"],
+                [*self._python.agent, *CONFIG],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -148,8 +155,10 @@ class AgentProcess:
 
     def command(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of the agent's with the same settings."""
+        if self._python == THIS:
+            return ran([*words, *CONFIG], cwd=self.folder, program=AGENT)
         return subprocess.run(
-            [*self._python.agent, *words, "--config", "agent.toml"],
+            [*self._python.agent, *words, *CONFIG],
             cwd=self.folder,
             capture_output=True,
             text=True,

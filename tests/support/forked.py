@@ -10,24 +10,52 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+PATIENCE_SECONDS = 120.0
+"""For anything that will surely come, the start of a process above all: on a machine
+under load, a start that usually takes half a second can take half a minute."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.support.forked_start"])
 
 
-class Forked:
-    """A process of the command `forewarn`; it has the interface of `Popen`."""
+CLI, AGENT = "forewarn.cli", "forewarn.agent.__main__"
+"""The modules of the commands `forewarn` and `python -m forewarn.agent`."""
 
-    def __init__(self, words: Sequence[str], *, cwd: Path, log: Path) -> None:
-        """Run `forewarn` with `words` in `cwd`; its output is added to `log`."""
+
+class Forked:
+    """A process of a program; it has the interface of `Popen`."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        cwd: Path,
+        log: Path,
+        program: str = CLI,
+        environ: Mapping[str, str] | None = None,
+        err: Path | None = None,
+    ) -> None:
+        """Run the module `program`, or a text of Python, with `words` in `cwd`.
+
+        Its output is added to `log`, and its errors to `err`, if that is given.
+        """
         log.touch()
-        # A process that is left over ends with the tests.
+        environ = os.environ if environ is None else environ  # noqa: TID251
         self._process = _CONTEXT.Process(
             target=_run,
-            args=([*words], str(cwd), str(log), dict(os.environ)),  # noqa: TID251
+            args=(program, [*words]),
+            kwargs={
+                "cwd": str(cwd),
+                "out": str(log.resolve()),
+                "err": str((err or log).resolve()),
+                "environ": dict(environ),
+            },
+            # A process that is left over ends with the tests.
             daemon=True,
         )
         self._process.start()
@@ -90,8 +118,27 @@ def loaded(
         )
 
 
-def _run(*arguments: Any) -> None:
+def ran(
+    words: Sequence[str], *, cwd: Path, program: str = CLI
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end; return what it printed."""
+    with TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        process = Forked(words, cwd=cwd, log=out, err=err, program=program)
+        try:
+            status = process.wait(PATIENCE_SECONDS)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(
+            [program, *words],
+            status,
+            out.read_text(encoding="utf-8"),
+            err.read_text(encoding="utf-8"),
+        )
+
+
+def _run(*arguments: Any, **more: Any) -> None:
     """Run the program in the new process, where its modules are loaded."""
     from tests.support import forked_start  # noqa: PLC0415 - loaded in the server only
 
-    forked_start.run(*arguments)
+    forked_start.run(*arguments, **more)

@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-from forewarn import cli
 from forewarn.service import api_process, api_start
 
 LOADED = (
     *("forewarn.cli.parser", "forewarn.cli.serve", "forewarn.cli.simulate"),
     *("forewarn.service.service", "forewarn.service.api_child"),
+    *("forewarn.agent.__main__", "forewarn.agent.front", "forewarn.agent.running"),
 )
-"""Modules that a service, its API and a simulator load at their start."""
+"""Modules that services, their APIs, simulators and agents load at their start."""
 
 for _name in LOADED:
     importlib.import_module(_name)
@@ -30,17 +30,32 @@ for _name in LOADED:
 gc.freeze()
 
 
-def run(words: Sequence[str], cwd: str, log: str, environ: Mapping[str, str]) -> None:
-    """Run `forewarn` with `words`, as the shell would; does not return."""
+def run(
+    program: str,
+    words: Sequence[str],
+    *,
+    cwd: str,
+    out: str,
+    err: str,
+    environ: Mapping[str, str],
+) -> None:
+    """Run a program with `words`, as the shell would; does not return.
+
+    The program is the name of a module with a function `main`, or a text of Python.
+    """
     os.chdir(cwd)
     os.environ.clear()  # noqa: TID251 - a new program gets its own
     os.environ.update(environ)  # noqa: TID251
     _become(0, os.devnull, os.O_RDONLY)
-    for number in (1, 2):
-        _become(number, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    for number, file in ((1, out), (2, err)):
+        _become(number, file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    if "\n" in program:
+        sys.argv = ["-c", *words]
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        sys.exit(0)
     api_process.__dict__["subprocess"] = _Starts()
     sys.argv = ["forewarn", *words]
-    sys.exit(cli.main(words))
+    sys.exit(importlib.import_module(program).main(words))
 
 
 def _become(number: int, path: str, flags: int) -> None:

@@ -8,7 +8,8 @@ from forewarn.agent.core.model import NoteKind
 from forewarn.agent.core.permits import LockState
 from forewarn.agent.journal import sqlite
 from forewarn.instants import SECOND, Micros
-from tests.support.agents import DRAIN, AgentProcess, Ground
+from tests.support.agents import CONFIG, DRAIN, AgentProcess, Ground
+from tests.support.forked import Forked, Program
 from tests.support.lock_benches import Bench
 from tests.support.pythons import THIS, Python
 
@@ -103,16 +104,22 @@ class Locked(AgentProcess):
         self._under = under
         super().__init__(folder, endpoint, settings, python=python)
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _started(self) -> Program:
         text = f"{_IMPATIENT}{_DYING if self._dies else ''}{_RUN}"
+        environ = {"PATH": "/usr/bin:/bin", "DIES_AT": self._dies}
+        if self._python == THIS and not self._under:
+            log = self.folder / "log"
+            return Forked(
+                CONFIG, cwd=self.folder, log=log, program=text, environ=environ
+            )
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [*self._under, *self._python.script(text), "--config", "agent.toml"],
+                [*self._under, *self._python.script(text), *CONFIG],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={"PATH": "/usr/bin:/bin", "DIES_AT": self._dies},
+                env=environ,
             )
 
     def wait_lock(self, state: LockState) -> None:

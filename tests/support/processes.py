@@ -11,13 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from forewarn.clock import SystemClock
-from tests.support.forked import loaded, started
+from tests.support.forked import PATIENCE_SECONDS, loaded, started
 
 T = TypeVar("T")
-
-PATIENCE_SECONDS = 120.0
-"""For anything that will surely come, the start of a process above all: on a machine
-under load, a start that usually takes half a second can take half a minute."""
 
 POLL_SECONDS = 0.02
 

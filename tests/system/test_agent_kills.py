@@ -18,9 +18,10 @@ import pytest
 from forewarn.agent.core import steps
 from forewarn.agent.core.model import Consent, Memory, Stage
 from forewarn.sim.loop import LoopThread
-from tests.support.agents import DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.agents import CONFIG, DRAIN, AgentProcess, Ground, ground, handler
+from tests.support.forked import Forked, Program
 from tests.support.processes import eventually
-from tests.support.pythons import Python
+from tests.support.pythons import THIS, Python
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.clause("8.8")]
 
@@ -79,11 +80,14 @@ class Mortal(AgentProcess):
         self.death: Death | None = death
         super().__init__(folder, endpoint, DRAIN, python=python)
 
-    def _started(self) -> "subprocess.Popen[bytes]":
+    def _started(self) -> Program:
         if self.death is None:
             return super()._started()
-        words = (str(self.death.at), self.death.when, "--config", "agent.toml")
+        words = (str(self.death.at), self.death.when, *CONFIG)
         self.death = None
+        if self._python == THIS:
+            log = self.folder / "log"
+            return Forked(words, cwd=self.folder, log=log, program=DYING)
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [*self._python.script(DYING), *words],
