@@ -30,14 +30,15 @@ ANSWERS = {
     Answer.RESTORED: "`restored`: `kind`, `name` and `state` of each",
     Answer.CANCELLED: "`cancelled`: the operations",
     Answer.APPROVED: "`approved`: the events",
+    Answer.HOSTS: "`hosts`: the changed hosts",
     Answer.OPERATION: "the operation",
 }
 
 
 def _verb(entry: Entry) -> Iterator[str]:
-    command = next(each for each in COMMANDS if each.path == (entry.name,))
+    command = next(each for each in COMMANDS if each.path == entry.path)
     who = "operators, and tenants for their own" if entry.for_tenants else "operators"
-    yield f"`forewarn {entry.name}{usage(command.options)}` · for {who}"
+    yield f"`forewarn {entry.command}{usage(command.options)}` · for {who}"
     yield ""
     yield "| argument | option | meaning |"
     yield "|---|---|---|"
@@ -114,7 +115,7 @@ def test_verb_entry_is_complete(entry: Entry) -> None:
     for argument in entry.arguments:
         assert bool(argument.words) == (argument.form is Form.WORD)
     for example in entry.examples:
-        assert example.startswith(f"forewarn {entry.name} ")
+        assert example.startswith(f"forewarn {entry.command} ")
 
 
 def test_kit_methods_have_the_names_in_the_table() -> None:
@@ -124,7 +125,10 @@ def test_kit_methods_have_the_names_in_the_table() -> None:
         name for kind in (ScheduledEvents, Vm) for name in dir(kind) if name in named
     }
     # Cancelled and approved is an event, by its own methods.
-    without = {"upgrade_os", "reimage", "cancel", "approve", "resolve"}
+    without = {
+        *("upgrade_os", "reimage", "cancel", "approve", "resolve"),
+        *("host_cordon", "host_open"),
+    }
     assert methods == named - without, (
         "write a method of ScheduledEvents or Vm for the verb, or add its name to "
         "`without`: `ScheduledEvents.order` gives every verb"

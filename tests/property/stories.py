@@ -101,6 +101,18 @@ STORIES: dict[str, list[Step]] = {
         Step("restore_host", {"host": 3}),
         _wait(1200),
     ],
+    "cordoned destinations, until one is open": [
+        *_everybody(),
+        *(Step("cordon", {"host": host, "owner": 0}) for host in (1, 2, 3)),
+        Step("cordon", {"host": 3, "owner": 1}),
+        _maintain(0, impact=REDEPLOY),
+        Step("restart", {"vms": [WEB_0], "redeploy": True}),
+        _wait(700),
+        Step("open_host", {"host": 3, "owner": 0, "by_all": False}),
+        _wait(60),
+        Step("open_host", {"host": 3, "owner": 0, "by_all": True}),
+        _wait(1800),
+    ],
     "user reboot and redeploy": [
         _get(WEB_0),
         Step("restart", {"vms": [WEB_0, POOL_0], "redeploy": False}),

@@ -26,9 +26,10 @@ from forewarn.control.transactions.publishing import events_for
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, Report, Verdict, VmResult, VmVerdict
 from forewarn.fleet import placement
-from forewarn.fleet.model import HostState, Vm
+from forewarn.fleet.model import HostState, Scope, Vm
 from forewarn.instants import MINUTE
 from forewarn.protocol import documents
+from forewarn.protocol.blockers import Unfit
 from forewarn.protocol.operations import CallState, Operation
 from forewarn.protocol.views import View
 from tests.property.stories import FLEET
@@ -135,6 +136,17 @@ def _forgets_at_restore(work: Work, vm: Vm) -> bool:
     return is_down and _own_failure(work, vm)
 
 
+_why_unfit = placement._why_unfit
+
+
+def _on_cordoned_hosts(
+    vm: Vm, scope: Scope, zone: str, candidate: placement.Candidate
+) -> Unfit | None:
+    """Choose cordoned hosts like others."""
+    opened = replace(candidate, host=replace(candidate.host, cordons=()))
+    return _why_unfit(vm, scope, zone, opened)
+
+
 def _carried_out_again(
     work: Work, _once: idempotency.Once, decide: Callable[[Work], Any]
 ) -> idempotency.Result:
@@ -228,6 +240,12 @@ BUGS = (
         home=placement,
         function="_room",
         instead=lambda _candidate: 1.0,
+    ),
+    Bug(
+        name="cordoned hosts take VMs",
+        home=placement,
+        function="_why_unfit",
+        instead=_on_cordoned_hosts,
     ),
     Bug(
         name="two calls meet on one VM",

@@ -63,3 +63,7 @@ def s1c_no_domains_together(moment: Moment) -> None:
                 there.setdefault(vm.scope, set()).add(vm.fault_domain)
         for scope, domains in there.items():
             assert len(domains) == 1, (operation, scope, domains)
+
+
+ANNOUNCED = (s1c_no_domains_together, s2_one_domain_is_announced)
+"""Asked after every commit."""

@@ -25,10 +25,8 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.views import View
-from tests.support.announced import (
-    s1c_no_domains_together,
-    s2_one_domain_is_announced,
-)
+from tests.support.announced import ANNOUNCED
+from tests.support.closed import CLOSED
 from tests.support.moments import Moment, is_alone
 
 ORDER = (
@@ -472,13 +470,12 @@ def l3_holds_are_bounded(moment: Moment) -> None:
 EVERY_COMMIT: tuple[Callable[[Moment], None], ...] = (
     s1_one_fault_domain,
     s1b_one_migration,
-    s1c_no_domains_together,
+    *ANNOUNCED,
     s2_no_start_beside_another,
     s3_start_is_allowed,
     s6_notice,
     s7_events_go_forward,
     s8_one_rise_a_commit,
-    s2_one_domain_is_announced,
     s10_impact_is_announced,
     s12_own_failure_stays,
     s12_down_is_told,
@@ -490,6 +487,7 @@ EVERY_COMMIT: tuple[Callable[[Moment], None], ...] = (
     rows_started,
     rows_views,
     l1_something_wakes_it,
+    *CLOSED,
 )
 """Asked after every commit."""
 

@@ -10,7 +10,14 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
-from forewarn.control.requests import approvals, failures, idempotency, outcome, verbs
+from forewarn.control.requests import (
+    approvals,
+    cordons,
+    failures,
+    idempotency,
+    outcome,
+    verbs,
+)
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.obstacles import why_not_start
@@ -299,6 +306,10 @@ class Life(Ordering):
             for name, host in sorted(self.mirror.hosts.items()):
                 if host.state is HostState.DOWN:
                     self.order(lambda work, n=name: failures.restore_host(work, n))
+                if host.cordons:
+                    self.order(
+                        lambda work, n=name: cordons.open_host(work, n, by_all=True)
+                    )
             for vm in sorted(self.mirror.live_vms, key=lambda vm: vm.name):
                 if vm.state is VmState.DOWN:
                     self.order(lambda work, n=vm.name: failures.restore_vm(work, n))

@@ -42,6 +42,11 @@ RENEW = _step("renew_image", vms=SOME, reimage=FLAG)
 PREDICT = _step("predict_failure", host=NUMBER, hours=st.sampled_from((1, 24, 168)))
 FAIL = st.one_of(_step("fail_host", host=NUMBER), _step("fail_vm", vm=NUMBER))
 RESTORE = st.one_of(_step("restore_host", host=NUMBER), _step("restore_vm", vm=NUMBER))
+CLOSE = st.one_of(
+    _step("cordon", host=NUMBER, owner=st.integers(0, 1)),
+    _step("cordon", host=NUMBER, owner=st.integers(0, 1)),
+    _step("open_host", host=NUMBER, owner=st.integers(0, 1), by_all=FLAG),
+)
 CANCEL = _step("cancel", number=NUMBER, whole=FLAG)
 RESOLVE = _step("resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_size=2))
 CHANGE = _step(
@@ -97,7 +102,7 @@ THEN = st.sampled_from(
 )
 """What follows a step at once, so that no kind of life lacks time or consent."""
 ACTIONS = st.one_of(
-    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CANCEL, RESOLVE,
+    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, CANCEL, RESOLVE,
     CHANGE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
 )  # fmt: skip
 
@@ -191,6 +196,10 @@ class Lives(RuleBasedStateMachine):
 
     @rule(step=RESTORE, then=THEN)
     def restore(self, step: Step, then: str) -> None:
+        self._turn(step, then)
+
+    @rule(step=CLOSE, then=THEN)
+    def close(self, step: Step, then: str) -> None:
         self._turn(step, then)
 
     @rule(step=CANCEL, then=THEN)

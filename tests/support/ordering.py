@@ -4,7 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from forewarn.control.requests import failures, fleet_changes, outcome, verbs
+from forewarn.control.requests import (
+    cordons,
+    failures,
+    fleet_changes,
+    outcome,
+    verbs,
+)
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.errors import FleetFileError
@@ -69,12 +75,14 @@ class Ordering(Witnessed):
 
     # Orders
 
-    def order(self, decide: Callable[[Work], T]) -> T | None:
+    def order(
+        self, decide: Callable[[Work], T], *, actor: str = "operator"
+    ) -> T | None:
         """Order something; what is refused must change nothing."""
         commits = self.mirror.commits
         approved = self._approved()
         try:
-            result = self.world.order(decide)
+            result = self.world.order(decide, actor=actor)
         except (RefusedError, FleetFileError) as refusal:
             assert self.mirror.commits == commits, f"refused, and changed: {refusal}"  # noqa: PT017
             self.refused += 1
@@ -158,6 +166,20 @@ class Ordering(Witnessed):
     def restore_vm(self, vm: int) -> None:
         name = self._vm(vm)
         self.order(lambda work: failures.restore_vm(work, name))
+
+    def cordon(self, host: int, owner: int) -> None:
+        name = self._host(host)
+        self.order(lambda work: cordons.cordon(work, name), actor=self._owner(owner))
+
+    def open_host(self, host: int, owner: int, by_all: bool) -> None:
+        name = self._host(host)
+        self.order(
+            lambda work: cordons.open_host(work, name, by_all=by_all),
+            actor=self._owner(owner),
+        )
+
+    def _owner(self, number: int) -> str:
+        return ("operator", "alice")[number % 2]
 
     def cancel(self, number: int, whole: bool) -> None:
         name = self._operation(number)

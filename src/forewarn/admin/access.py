@@ -129,6 +129,8 @@ DEMANDS: dict[str, Demand] = {
     "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
     "POST /v1/fleet/plan": Demand.OPERATOR_READS,
     "POST /v1/fleet/validate": Demand.OPERATOR_READS,
+    "POST /v1/hosts/{name}/cordon": Demand.OPERATOR_ORDERS,
+    "POST /v1/hosts/{name}/open": Demand.OPERATOR_ORDERS,
     "POST /v1/tokens": Demand.OPERATOR_ORDERS,
     "POST /v1/tokens/revoke": Demand.OPERATOR_ORDERS,
     "POST /v1/webhooks/test": Demand.OPERATOR_ORDERS,

@@ -20,6 +20,7 @@ from forewarn.admin import (
     fleet,
     health,
     history,
+    hosts,
     lists,
     meters,
     metrics,
@@ -60,7 +61,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 """The service has its own metrics, and reads no variables for telemetry."""
 
 
-_PARTS = (orders, lists, attention, history, fleet, watch, credentials)
+_PARTS = (orders, hosts, lists, attention, history, fleet, watch, credentials)
 
 
 class _Described(FastAPI):

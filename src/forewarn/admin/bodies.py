@@ -177,6 +177,26 @@ def _body_of(entry: Entry) -> type[Order]:
     return model
 
 
+class HostCordoning(Order):
+    """The request to cordon one host."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "bad DIMM"}]},
+    )
+
+
+class HostOpening(Order):
+    """The request to open one host."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "DIMM replaced"}]},
+    )
+
+    all_owners: bool = Field(
+        default=False, description="Also remove the cordons of others."
+    )
+
+
 BODIES: Mapping[str, type[Order]] = {name: _body_of(VERBS[name]) for name in VERBS}
 """The body of each verb of the table."""
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
-from forewarn.admin import bodies, limits, shapes
+from forewarn.admin import bodies, host_shapes, limits, shapes
 from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import caller_of
@@ -24,6 +24,7 @@ from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.event_json import event_report
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Who
+from forewarn.fleet.model import Host
 from forewarn.instants import Micros
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
@@ -171,6 +172,14 @@ ANSWERS: Mapping[Answer, Told] = {
         shape=shapes.ApprovedShape,
         report=lambda reader, made, _: {
             "approved": [event_report(need(reader, Event, each)) for each in made]
+        },
+    ),
+    Answer.HOSTS: Told(
+        shape=host_shapes.HostsShape,
+        report=lambda reader, made, _: {
+            "hosts": [
+                reports.host_report(reader, need(reader, Host, each)) for each in made
+            ]
         },
     ),
     Answer.OPERATION: Told(shape=shapes.OperationShape, report=_operation),

@@ -114,13 +114,13 @@ RefusedShape = shape(
     hint=(str, "The next step; can be empty."),
 )
 
-_REFUSED = "Targets that were refused; the request applies to the others."
+REFUSED = "Targets that were refused; the request applies to the others."
 
 MadeShape = shape(
     "MadeShape",
     "The result of a request.",
     RequestShape,
-    refused=(list_of(RefusedShape), _REFUSED),
+    refused=(list_of(RefusedShape), REFUSED),
 )
 
 EventShape = shape(
@@ -181,14 +181,14 @@ CancelledShape = shape(
     "CancelledShape",
     "The cancelled operations.",
     cancelled=list_of(OperationShape),
-    refused=(list_of(RefusedShape), _REFUSED),
+    refused=(list_of(RefusedShape), REFUSED),
 )
 
 ApprovedShape = shape(
     "ApprovedShape",
     "The events that were approved.",
     approved=list_of(EventShape),
-    refused=(list_of(RefusedShape), _REFUSED),
+    refused=(list_of(RefusedShape), REFUSED),
 )
 
 RestoredTarget = shape(
@@ -203,7 +203,7 @@ RestoredShape = shape(
     "RestoredShape",
     "The hosts and VMs that are up again.",
     restored=list_of(RestoredTarget),
-    refused=(list_of(RefusedShape), _REFUSED),
+    refused=(list_of(RefusedShape), REFUSED),
 )
 
 WebhookShape = shape(

@@ -111,6 +111,6 @@ def _options(command: Command) -> dict[str, str]:
         each.key: each.metavar or each.name if each.is_word else each.name
         for each in command.options
     }
-    if entry := VERBS.get(command.name):
+    if entry := VERBS.get("-".join(command.path)):
         options |= {each.key: each.name for each in entry.arguments}
     return options

@@ -139,7 +139,7 @@ def _host_row(host: Json, down: int) -> Sequence[str]:
     used = vms + len(host["keeps_places_for"])
     return (
         host["name"],
-        host["state"],
+        host["state"] + (", cordoned" if host["cordons"] else ""),
         host["zone"] or "-",
         str(vms),
         str(down or "-"),

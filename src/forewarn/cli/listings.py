@@ -75,6 +75,14 @@ def what(operation: Json) -> str:
     return f"{kind} of {operation['target_kind']} {operation['target']}".rstrip()
 
 
+def cordons_of(host: Json) -> str:
+    """Return who cordoned a host, and why: `alice (bad DIMM), bob`."""
+    return ", ".join(
+        each["by"] + (f" ({each['reason']})" if each["reason"] else "")
+        for each in host["cordons"]
+    )
+
+
 def approved(events_: Sequence[Json]) -> str:
     """Return the number of approved events: `2/15`, without events of failures."""
     asked = [each for each in events_ if each["approved_by"] != FAILURE]

@@ -7,7 +7,7 @@ from forewarn.cli import output
 from forewarn.cli.api_errors import REFUSALS_MAX, refusal
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
-from forewarn.cli.listings import FAILURE, OPERATIONS, what
+from forewarn.cli.listings import FAILURE, OPERATIONS, cordons_of, what
 from forewarn.cli.lists import show
 from forewarn.cli.selecting import selectors, targets
 from forewarn.cli.tables import count
@@ -24,7 +24,7 @@ _VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
 
 def order(call: Call) -> int:
     """Send a request of the table of verbs."""
-    entry = VERBS[call.command.name]
+    entry = VERBS["-".join(call.command.path)]
     client = Client.of(call)
     told = client.post(entry.name, _body(call, client, entry))
     if call.flag("json"):
@@ -169,11 +169,21 @@ def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
             yield move["vm"], "-", "-", "-", "-", operation["operation"]
 
 
+def _print_hosts(_call: Call, told: Json) -> None:
+    lines = [
+        f"host {each['name']} is "
+        + (f"cordoned by {cordons_of(each)}" if each["cordons"] else "open")
+        for each in told["hosts"]
+    ]
+    _print_first(lines, "host")
+
+
 SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.REQUEST: _print_made,
     Answer.RESTORED: _print_restored,
     Answer.CANCELLED: _print_cancelled,
     Answer.APPROVED: _print_approved,
+    Answer.HOSTS: _print_hosts,
     Answer.OPERATION: lambda _, told: output.line(
         f"{told['operation']} is {told['state']}: {what(told)}"
     ),

@@ -121,7 +121,7 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
         what = entry.targets.kind.value
         raise CommandError(
             Exit.USAGE,
-            f"{entry.name} needs a name or a selector",
+            f"{entry.command} needs a name or a selector",
             hint=f"Give at least one {what}, a selector such as --scope, or --file.",
         )
     return names

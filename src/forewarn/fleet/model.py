@@ -10,6 +10,8 @@ import enum
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
+from forewarn.protocol.actors import Actor
+from forewarn.protocol.frozen import frozen_dataclass
 
 
 class ScopeKind(enum.Enum):
@@ -95,6 +97,21 @@ class Scope(_Named):
     """Whether it was created for a VM without a scope. It is removed with the VM."""
 
 
+@frozen_dataclass
+class Cordon:
+    """A demand of one owner that a host takes no new VM."""
+
+    by: Actor
+    """The owner: who cordoned the host. Only its name and kind identify it."""
+    reason: str
+    at: Micros
+    """Time of the request."""
+
+    def is_of(self, actor: Actor) -> bool:
+        """Return whether an actor is the owner, with any token and from any address."""
+        return (self.by.kind, self.by.name) == (actor.kind, actor.name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host(_Named):
     """A hypervisor node."""
@@ -117,6 +134,8 @@ class Host(_Named):
     last: bool = False
     """Whether the host comes last in each list of hosts that are maintained together."""
     state: HostState = HostState.UP
+    cordons: tuple[Cordon, ...] = ()
+    """Its cordons, oldest first, at most one of each owner; empty: it is open."""
 
 
 PLACES = ("zone", "cluster", "rack", "pool")
@@ -215,6 +234,7 @@ class Capacity:
     """Number of operations that are announced or running for the host itself."""
     done_in: str = ""
     """The request for which the host was last maintained completely."""
+    is_cordoned: bool = False
     revision: int = 0
 
     @property
@@ -230,12 +250,12 @@ class Capacity:
     @property
     def is_open(self) -> bool:
         """Return whether a VM can be placed there now."""
-        return self.is_up and not self.works and self.free > 0
+        return self.has_space and not self.works
 
     @property
     def has_space(self) -> bool:
         """Return whether a VM can be placed there while no operation occupies the host."""
-        return self.is_up and self.free > 0
+        return self.is_up and not self.is_cordoned and self.free > 0
 
 
 def capacity_of(
@@ -250,6 +270,7 @@ def capacity_of(
         is_up=host.state is HostState.UP,
         works=works,
         done_in=done_in,
+        is_cordoned=bool(host.cordons),
     )
 
 

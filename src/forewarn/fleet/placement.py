@@ -92,6 +92,8 @@ def _why_unfit(vm: Vm, scope: Scope, zone: str, candidate: Candidate) -> Unfit |
     host = candidate.host
     if host.state is HostState.DOWN:
         return Unfit.DOWN
+    if host.cordons:
+        return Unfit.CORDONED
     if candidate.busy:
         return Unfit.BUSY
     if scope.kind is ScopeKind.SCALE_SET and host.zone != zone:

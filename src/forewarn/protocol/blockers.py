@@ -94,6 +94,7 @@ class Unfit(enum.Enum):
     """Why a host cannot take a VM."""
 
     DOWN = "down"
+    CORDONED = "cordoned"
     BUSY = "busy"
     FULL = "full"
     DOMAIN = "fault domain"
@@ -134,7 +135,8 @@ class NoPlace:
     """Host of the VM; empty: it was not among the hosts that were checked."""
     unfit: tuple[UnfitHosts, ...] = ()
     others_are_full: bool = False
-    """Whether all hosts that are not named are full, down or under maintenance."""
+    """Whether all hosts that are not named are full, down, cordoned or under
+    maintenance."""
     looked_at_most: int = 0
     """Number of checked hosts, those with the most free capacity; 0: all with capacity."""
 

@@ -17,6 +17,7 @@ from forewarn.control.rules import guard
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
 from forewarn.fleet.model import Scope
 from forewarn.instants import (
+    DAY,
     MINUTE,
     Micros,
     cut_to_second,
@@ -52,6 +53,10 @@ LATE_SHARE = 4
 """Divisor of a short notice: an approval is late in the last quarter of it."""
 
 
+CORDONED_LONG: Micros = DAY
+"""Time after which a cordon can be forgotten work. A shorter one is usually planned."""
+
+
 class ProblemKind(enum.Enum):
     """Kinds of problems, the worst first."""
 
@@ -63,6 +68,7 @@ class ProblemKind(enum.Enum):
     APPROVAL_LATE = "approval-late"
     HELD = "held"
     WEBHOOK_LATE = "webhook-late"
+    HOST_CORDONED = "host-cordoned"
 
 
 _RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
@@ -172,7 +178,7 @@ class _Search:
         """Return the problems in the store, unordered."""
         found = (self._of(operation) for operation in self._operations())
         problems = [each for each in found if each is not None]
-        return [*problems, *self._shared_hosts()]
+        return [*problems, *self._shared_hosts(), *self._cordoned()]
 
     def _shared_hosts(self) -> Iterator[Problem]:
         """Yield the hosts that have several fault domains of a scope.
@@ -194,6 +200,23 @@ class _Search:
                     hosts=(host,),
                     actions=("maintain", "redeploy"),
                 )
+
+    def _cordoned(self) -> Iterator[Problem]:
+        """Yield the hosts that have been cordoned for so long that they may be forgotten."""
+        if self._is_tenant:
+            return
+        for host in islice(every(self._reader, kinds.HOSTS_CORDONED), ROWS_MAX):
+            if self._now < host.cordons[0].at + CORDONED_LONG:
+                continue
+            yield Problem(
+                kind=ProblemKind.HOST_CORDONED,
+                name=host.name,
+                text=f"host {host.name} {explained.cordoned(host)}",
+                since=host.cordons[0].at,
+                target=host.name,
+                hosts=(host.name,),
+                actions=("host open",),
+            )
 
     def _operations(self) -> Iterator[Operation]:
         """Yield the operations that can be problems, each once."""

@@ -177,6 +177,14 @@ def host_report(reader: Reader, host: Host) -> Json:
         "labels": dict(host.labels),
         "last": host.last,
         "state": host.state.value,
+        "cordons": [
+            {
+                "by": each.by.text,
+                "reason": each.reason,
+                "since": format_instant(each.at),
+            }
+            for each in host.cordons
+        ],
         "vms": [vm.name for vm in every(reader, kinds.VMS_ON_HOST, host.name)],
         "keeps_places_for": [
             vm.name for vm in every(reader, kinds.VMS_MOVING_TO, host.name)

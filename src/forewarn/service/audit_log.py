@@ -29,7 +29,13 @@ _MANY = ("vm", "scope", "host", "tenant")
 """The subjects that one entry can have several of."""
 
 _NOTABLE = frozenset(
-    {AuditKind.FLEET_APPLIED, AuditKind.HOST_FAILED, AuditKind.HOST_RESTORED}
+    {
+        AuditKind.FLEET_APPLIED,
+        AuditKind.HOST_FAILED,
+        AuditKind.HOST_RESTORED,
+        AuditKind.HOST_CORDONED,
+        AuditKind.HOST_OPENED,
+    }
 )
 """Kinds logged at `info` although they name no operation."""
 

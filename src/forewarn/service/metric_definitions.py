@@ -113,6 +113,9 @@ VMS_DOWN_AGE = _gauge(
     "vms_down_age_seconds",
     "Age of the oldest failure that keeps VMs down; 0 if there is none.",
 )
+HOSTS_CORDONED = _gauge(
+    "hosts_cordoned", "Hosts that take no new VM, since they are cordoned."
+)
 DOCUMENTS = _gauge(
     "documents",
     "Event documents: served if the scope has Scheduled Events enabled, else disabled.",

@@ -21,6 +21,7 @@ from forewarn import __version__
 from forewarn.admin.meters import Histogram, Reading
 from forewarn.clock import Clock
 from forewarn.control.rules import obstacles
+from forewarn.fleet.model import Host
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Server
@@ -81,6 +82,8 @@ class Tally(Listener):
         """Start with zero counts."""
         self._clock = clock
         self._open: dict[str, Counted] = {}
+        self.cordoned: set[str] = set()
+        """Names of the hosts that take no new VM."""
         self.ended: Counter[tuple[str, str]] = Counter()
         self.live: Counter[tuple[str, str]] = Counter()
         """Events in documents, by status and type."""
@@ -104,6 +107,9 @@ class Tally(Listener):
                 self._open[operation.operation_id] = counted(
                     operation, _since(operation, now)
                 )
+            self.cordoned.update(
+                host.name for host in every(reader, kinds.HOSTS_CORDONED)
+            )
             for event in every(reader, kinds.LIVE_EVENTS):
                 self.live[event.status.value, event.event_type.value] += 1
 
@@ -134,6 +140,8 @@ class Tally(Listener):
                     self._operation(change, now, looked_at)
                 case Event():
                     self._event(change)
+                case Host():
+                    self._host(change, record.name)
                 case View():
                     self._timer(change, record.view_id, now, looked_at)
                 case AuditEntry() if record.kind in VERDICTS:
@@ -143,6 +151,11 @@ class Tally(Listener):
         for operation_id in looked_at & self._open.keys():
             if self._open[operation_id].operation.state in ENDED_STATES:
                 del self._open[operation_id]
+
+    def _host(self, change: Change, name: str) -> None:
+        self.cordoned.discard(name)
+        if isinstance(change.after, Host) and change.after.cordons:
+            self.cordoned.add(name)
 
     def _operation(self, change: Change, now: Micros, looked_at: set[str]) -> None:
         before, after = change.before, change.after
@@ -330,6 +343,7 @@ class Metrics:
             Reading(metric_definitions.VMS, len(endpoint.directory.by_vm)),
             Reading(metric_definitions.VMS_DOWN, down),
             Reading(metric_definitions.VMS_DOWN_AGE, age),
+            Reading(metric_definitions.HOSTS_CORDONED, len(self.tally.cordoned)),
             Reading(
                 metric_definitions.DOCUMENTS,
                 {"served": served, "disabled": known - served},

@@ -208,7 +208,8 @@ def capacities(contents: Contents) -> Iterator[str]:
             yield (
                 f"host {name} uses {right.used} of {right.places} places and has "
                 f"{right.works} operations, but its capacity has {kept.used} of "
-                f"{kept.places} and {kept.works}, or another zone or state"
+                f"{kept.places} and {kept.works}, or another zone or state, or a "
+                "cordon"
             )
 
 

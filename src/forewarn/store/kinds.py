@@ -138,6 +138,10 @@ ALL_AUDIT: Query[AuditEntry] = Query("all_audit", AuditEntry, everything)
 
 HOSTS_AT_PLACE: Query[Host] = Query("hosts_at_place", Host, places_of)
 """The hosts of a zone, cluster, rack or pool, or with a label: `fleet.model.place`."""
+HOSTS_CORDONED: Query[Host] = Query(
+    "hosts_cordoned", Host, lambda host: ("",) if host.cordons else ()
+)
+"""Hosts that take no new VM."""
 SCOPES_OF_TENANT: Query[Scope] = Query(
     "scopes_of_tenant", Scope, lambda scope: (scope.tenant,)
 )
@@ -310,7 +314,8 @@ ROOMS_WITH_SPACE: Ranking[Capacity] = Ranking(
     Capacity,
     lambda room: (("", room.free),) if room.has_space else (),
 )
-"""Hosts with free capacity, including those with running operations."""
+"""Hosts with free capacity that are not cordoned, including those with running
+operations."""
 
 OPERATIONS_DUE: Range[Operation] = Range(
     "operations_due", Operation, lambda op: op.due_at

@@ -57,6 +57,8 @@ class AuditKind(enum.Enum):
     DRIVER_OUTCOME_UNKNOWN = "driver outcome unknown"
     HOST_FAILED = "host failed"
     HOST_RESTORED = "host restored"
+    HOST_CORDONED = "host cordoned"
+    HOST_OPENED = "host opened"
     VM_MOVED = "vm moved"
     VM_RUNS_AGAIN = "vm runs again"
     VM_DELETED = "vm deleted"

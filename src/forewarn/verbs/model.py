@@ -110,6 +110,8 @@ class Answer(enum.Enum):
     """The IDs of the approved events."""
     OPERATION = enum.auto()
     """The ID of the operation with the new outcome."""
+    HOSTS = enum.auto()
+    """The names of the changed hosts."""
 
     @property
     def kind(self) -> type:
@@ -131,6 +133,9 @@ class Entry:
     """The description of one verb, without its decision."""
 
     name: str
+    group: str = ""
+    """First word of the command, which the name begins with: `host` for `host-open`, whose
+    command is `forewarn host open`."""
     summary: str
     """Line of the verb in lists of commands."""
     text: str
@@ -149,6 +154,18 @@ class Entry:
     without_notice: str = ""
     """Why operations of the verb can have no event, and the verb that gives notice
     instead."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Return the words of the command."""
+        if not self.group:
+            return (self.name,)
+        return (self.group, self.name.removeprefix(f"{self.group}-"))
+
+    @property
+    def command(self) -> str:
+        """Return the command as it is typed, without the name of the program."""
+        return " ".join(self.path)
 
     def argument(self, key: str) -> Argument:
         """Return the argument with this key; raises StopIteration without one."""

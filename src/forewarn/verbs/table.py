@@ -5,6 +5,7 @@ A new verb is an entry here and its decision in `control.requests.verbs`.
 
 from collections.abc import Mapping
 
+from forewarn.verbs.hosts import HOST_ENTRIES, HOSTS
 from forewarn.verbs.model import (
     TARGETS_MAX,
     Answer,
@@ -18,9 +19,6 @@ from forewarn.verbs.model import (
 
 # Targets
 
-_HOSTS = Targets(
-    kind=Kind.HOST, key="hosts", metavar="HOST", about="Names of hosts in the fleet."
-)
 _VMS = Targets(
     kind=Kind.VM, key="vms", metavar="VM", about="Names of VMs in the fleet."
 )
@@ -142,7 +140,7 @@ _ENTRIES = (
         "the other, each with a full notice. Each starts when its tenants have approved, "
         "or at NotBefore, if the guard of fault domains allows it. If one fails, the "
         "rollout stops and announces no further hosts.",
-        targets=_HOSTS,
+        targets=HOSTS,
         arguments=(
             Argument(
                 key="impact",
@@ -327,7 +325,7 @@ _ENTRIES = (
         summary="announce that hosts will fail",
         text="Announce that hosts will fail. Each of their VMs gets an event, and moves "
         "early if it approves.",
-        targets=_HOSTS,
+        targets=HOSTS,
         arguments=(
             Argument(
                 key="in",
@@ -351,6 +349,7 @@ _ENTRIES = (
         examples=("forewarn predict-failure h1 --in 3d",),
         body={"hosts": ["h1"], "in": "3d"},
     ),
+    *HOST_ENTRIES,
     Entry(
         name="cancel",
         summary="cancel operations that have not started",

@@ -4,7 +4,7 @@ with redacted values for tenants. Pure."""
 from collections.abc import Collection, Mapping
 
 from forewarn.fleet.model import Host, HostState, Vm, VmState
-from forewarn.instants import Micros, describe_duration
+from forewarn.instants import Micros, describe_duration, format_instant
 from forewarn.problems import listed
 from forewarn.protocol.blockers import SharedHost
 from forewarn.protocol.events import Event, EventStatus
@@ -51,7 +51,18 @@ def event_standing(event: Event, *, now: Micros) -> str:
 def host_standing(host: Host, vms: int) -> str:
     """Return the state of a host in one sentence."""
     how = "up" if host.state is HostState.UP else "down"
-    return f"it is {how}, with {vms} VM{'' if vms == 1 else 's'}"
+    closed = f", and {cordoned(host)}" if host.cordons else ""
+    return f"it is {how}, with {vms} VM{'' if vms == 1 else 's'}{closed}"
+
+
+def cordoned(host: Host) -> str:
+    """Return who cordoned a host, why and when."""
+    owners = [
+        f"{each.by.text} since {format_instant(each.at)}"
+        + (f" ({each.reason})" if each.reason else "")
+        for each in host.cordons
+    ]
+    return f"takes no new VM: it is cordoned by {' and by '.join(owners)}"
 
 
 def vm_standing(vm: Vm) -> str:

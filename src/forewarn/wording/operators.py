@@ -214,6 +214,7 @@ def _cause(cause: Cause) -> str:
 
 _UNFIT = {
     Unfit.DOWN: "down",
+    Unfit.CORDONED: "cordoned",
     Unfit.BUSY: "in maintenance, or announced",
     Unfit.FULL: "full",
     Unfit.DOMAIN: "used by another fault domain of its scope",
@@ -230,7 +231,7 @@ def _searched(found: NoPlace) -> Iterator[str]:
     if not found.unfit:
         yield "there are no other hosts"
     if found.others_are_full:
-        yield "full, down or in maintenance: all others"
+        yield "full, down, cordoned or in maintenance: all others"
     elif found.looked_at_most:
         yield f"not checked: hosts with less capacity than these {found.looked_at_most}"
 

@@ -16,8 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forewarn.fleet.model import Host
+from forewarn.fleet.model import Cordon, Host
 from forewarn.instants import Micros
+from forewarn.protocol import actors
 from forewarn.store import kinds
 from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
 from forewarn.store.port import Reader, Store, Transaction, every
@@ -217,7 +218,12 @@ def test_a_store_answers_like_a_dictionary(
 def test_pages_of_any_size_join_without_a_gap(
     store: Store, query: Query[Host], page: int
 ) -> None:
-    hosts = [Host(name=f"h{number:04}", rack="r7") for number in range(1000)]
+    # Each query of hosts finds one that is cordoned and in a rack.
+    cordon = Cordon(by=actors.operator("alice"), reason="", at=1)
+    hosts = [
+        Host(name=f"h{number:04}", rack="r7", cordons=(cordon,))
+        for number in range(1000)
+    ]
     [value] = query.values(hosts[0])
 
     def add(tx: Transaction) -> list[Host]:

@@ -158,6 +158,23 @@ def test_longest_wait_for_an_approval_comes_first(
     assert rest["next"] is None
 
 
+def test_forgotten_cordon_is_a_problem_after_a_day(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    post(client, "host-cordon", hosts=["h1"], reason="bad DIMM")
+    gateway.advance("23h")
+    assert told(client) == []
+    gateway.advance("1h")
+    (problem,) = get(client, "problems", host="h1")["problems"]
+    assert problem["text"] == (
+        "host h1 takes no new VM: it is cordoned by operator since "
+        "2030-01-01T00:00:00Z (bad DIMM)"
+    )
+    assert (problem["since"], problem["target"]) == ("2030-01-01T00:00:00Z", "h1")
+    post(client, "host-open", hosts=["h1"])
+    assert told(client) == []
+
+
 FLEET = """\
 [[tenant]]
 name = "shop"

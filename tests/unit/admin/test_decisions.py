@@ -24,6 +24,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "predict-failure": {"hosts": ["hidden-h1"], "in": "2d"},
     "fail": {"names": ["web_0"]},
     "restore": {"names": ["web_0"]},
+    "host-cordon": {"hosts": ["hidden-h1"]},
+    "host-open": {"hosts": ["hidden-h1"], "all_owners": True},
     "cancel": {"names": ["op-1"]},
     "approve": {"event_ids": ["x"], "as_vm": "web_0"},
     "resolve": {"operation": "op-1", "outcome": "done"},
@@ -63,7 +65,13 @@ def test_each_request_has_a_route(name: str) -> None:
 
 def test_every_route_that_orders_is_in_the_table() -> None:
     paths = {f"POST /v1/{rule.path}" for rule in DECISIONS.values() if rule.path}
-    others = {"POST /v1/fleet/apply", "POST /v1/webhooks/test"}
+    others = {
+        "POST /v1/fleet/apply",
+        "POST /v1/webhooks/test",
+        # The same decisions as those of a list of hosts.
+        "POST /v1/hosts/{name}/cordon",
+        "POST /v1/hosts/{name}/open",
+    }
     assert paths | others == {
         route
         for route, demand in DEMANDS.items()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from forewarn.admin.host_shapes import HostShape, HostsShape
 from forewarn.control.requests import failures
 from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
@@ -39,6 +40,28 @@ def test_maintenance_of_two_hosts_is_one_rollout(client: TestClient) -> None:
     events = client.get("/v1/events", params={"host": "h1"}).json()["events"]
     assert {event["DurationInSeconds"] for event in events} == {5}
     assert {event["Description"] for event in events} == {"new firmware"}
+
+
+def test_hosts_are_cordoned_and_opened_by_list_and_by_path(client: TestClient) -> None:
+    made = post(client, "host-cordon", 200, hosts=["h1", "nope"], reason="bad DIMM")
+    HostsShape.model_validate(made, strict=True)
+    (host,) = made["hosts"]
+    assert host.keys() == HostShape.model_fields.keys()
+    cordon = {
+        "by": "operator",
+        "reason": "bad DIMM",
+        "since": "2030-01-01T00:00:00Z",
+    }
+    assert (host["name"], host["cordons"]) == ("h1", [cordon])
+    assert [each["name"] for each in made["refused"]] == ["nope"]
+
+    assert post(client, "hosts/h2/cordon", 200)["cordons"] == [cordon | {"reason": ""}]
+    hosts = client.get("/v1/fleet").json()["hosts"]
+    assert [each["name"] for each in hosts if each["cordons"]] == ["h1", "h2"]
+    assert post(client, "hosts/h2/open", 200, all_owners=True)["cordons"] == []
+    again = post(client, "hosts/h2/open", 409)
+    assert again["error"] == "host h2 is not cordoned"
+    assert post(client, "hosts/nope/cordon", 404)["kind"] == "not-found"
 
 
 @pytest.mark.parametrize("key", ["reason", "description"])

@@ -157,6 +157,26 @@ def test_show_has_columns_for_the_places_and_sizes_that_the_fleet_uses(
     )
 
 
+def test_cordoned_hosts_are_shown_until_they_are_open(
+    service: Served, forewarn: Run
+) -> None:
+    ended = forewarn("host", "cordon", "h1", "h2", "--reason", "bad DIMM")
+    assert ended.out.splitlines() == [
+        "host h1 is cordoned by operator (bad DIMM)",
+        "host h2 is cordoned by operator (bad DIMM)",
+    ]
+    shown = forewarn("fleet", "show").out.splitlines()
+    assert shown[1] == "h1    up, cordoned  -     2    -     2"
+    ended = forewarn("host", "cordon", "h1")
+    assert ended.status == 4
+    assert "host h1 is already cordoned by operator (bad DIMM)" in ended.err
+    assert forewarn("host", "open", "h1").out == "host h1 is open\n"
+    told = json.loads(forewarn("host", "open", "h2", "--json").out)
+    assert told["hosts"][0]["cordons"] == []
+    assert "cordoned" not in forewarn("fleet", "show").out
+    assert "host cordoned" in forewarn("history", "--host", "h1").out
+
+
 def test_show_reads_every_page(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

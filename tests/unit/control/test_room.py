@@ -132,7 +132,9 @@ def test_full_hosts_are_not_read(store: Store, count: int) -> None:
     fill(store, count, capacity=lambda _number: VMS)
     places, read = look(store, 7)
     assert len(places.blockers) == VMS
-    assert "full, down or in maintenance: all others" in (reason(places.blockers[0]))
+    assert "full, down, cordoned or in maintenance: all others" in (
+        reason(places.blockers[0])
+    )
     assert read <= READ_MAX
 
 

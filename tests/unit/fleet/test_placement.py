@@ -2,8 +2,9 @@
 
 import pytest
 
-from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
+from forewarn.fleet.model import Cordon, Host, HostState, Scope, ScopeKind, Vm
 from forewarn.fleet.placement import Candidate, choose_host, why_none
+from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import NoCapacity, NoPlace, Unfit, UnfitHosts
 from forewarn.wording.operators import reason
 
@@ -30,8 +31,16 @@ def candidate(
     zone: str = "1",
     capacity: int | None = 10,
     state: HostState = HostState.UP,
+    is_cordoned: bool = False,
 ) -> Candidate:
-    host = Host(name=name, zone=zone, capacity=capacity, state=state)
+    cordon = Cordon(by=operator("alice"), reason="", at=1)
+    host = Host(
+        name=name,
+        zone=zone,
+        capacity=capacity,
+        state=state,
+        cordons=(cordon,) if is_cordoned else (),
+    )
     return Candidate(host=host, load=load, domains=domains, busy=busy)
 
 
@@ -50,6 +59,7 @@ BOTH = frozenset({0, 1})
         ([HERE, candidate("a")], "a"),
         ([candidate("a", state=HostState.DOWN), candidate("b")], "b"),
         ([candidate("a", busy=True), candidate("b")], "b"),
+        ([candidate("a", is_cordoned=True), candidate("b", load=9)], "b"),
         ([candidate("a", load=10), candidate("b", load=9)], "b"),
         ([candidate("a", domains=OTHER), candidate("b", load=9)], "b"),
         ([candidate("a", load=2, domains=BOTH)], None),
@@ -129,7 +139,10 @@ def test_no_reason_is_given_if_a_host_is_available() -> None:
 @pytest.mark.parametrize(
     ("others", "end"),
     [
-        (NoPlace(others_are_full=True), "full, down or in maintenance: all others"),
+        (
+            NoPlace(others_are_full=True),
+            "full, down, cordoned or in maintenance: all others",
+        ),
         (
             NoPlace(looked_at_most=64),
             "not checked: hosts with less capacity than these 64",

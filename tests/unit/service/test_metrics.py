@@ -12,7 +12,7 @@ import pytest
 from forewarn.admin.meters import Histogram, Meter
 from forewarn.admin.metrics import render
 from forewarn.clock import VirtualClock
-from forewarn.control.requests import failures
+from forewarn.control.requests import cordons, failures
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.model import Tenant
@@ -113,6 +113,24 @@ def test_failures_are_counted_with_their_vms() -> None:
     assert world.tally.steps == {("Reboot", "started at once"): 2}
     assert world.tally.operations()[1] == {("fail", "Impacting"): 1200}
     assert world.held().reasons == {"still down": 1}
+
+
+def test_cordoned_hosts_are_counted_until_they_are_open() -> None:
+    world = Observed()
+
+    def order(decide: Callable[[Work], object]) -> None:
+        world.gateway.plane.order(
+            Who(actor=operator("test")), decide, now=world.gateway.now()
+        )
+
+    order(lambda work: cordons.cordon(work, "h1"))
+    order(lambda work: cordons.cordon(work, "h2"))
+    assert world.tally.cordoned == {"h1", "h2"}
+    restarted = Tally(world.gateway.clock)
+    restarted.load(world.gateway.plane.store)
+    assert restarted.cordoned == {"h1", "h2"}
+    order(lambda work: cordons.open_host(work, "h1", by_all=False))
+    assert world.tally.cordoned == {"h2"}
 
 
 def test_failure_of_an_empty_host_counts_no_vm_as_down() -> None:

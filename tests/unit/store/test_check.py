@@ -102,8 +102,9 @@ DAMAGES = {
     "UPDATE rooms SET used = used + 1": "or another zone or state",
     "UPDATE rooms SET works = works + 1": "or another zone or state",
     "UPDATE rooms SET is_up = 0": "or another zone or state",
+    "UPDATE rooms SET is_cordoned = 1": "or a cordon",
     "DELETE FROM rooms": "there is no capacity of host",
-    "INSERT INTO rooms VALUES ('gone', '', 1, 0, 1, 0, '', 0)": (
+    "INSERT INTO rooms VALUES ('gone', '', 1, 0, 1, 0, '', 0, 0)": (
         "there is a capacity of host gone, which does not exist"
     ),
     MESSAGE.format(7, "ops", "{}"): "is of term 7, but the store is in term 1",

@@ -74,8 +74,8 @@ def test_statements_are_built_from_the_columns() -> None:
     assert known.get == "SELECT * FROM hosts WHERE name = ?"
     assert known.add == (
         "INSERT INTO hosts (name, applied, revision, zone, cluster, rack, pool,"
-        " capacity, vcpu, memory, labels, last, state)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+        " capacity, vcpu, memory, labels, last, state, cordons)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
     )
     assert known.remove == (
         "DELETE FROM hosts WHERE name = ? AND revision = ? AND state = ?"

@@ -125,8 +125,9 @@ LISTS = (
         summary="list problems that need attention, the worst first",
         text="List problems that need attention, the worst first: VMs that are down, "
         "calls with an unknown outcome, a driver that fails, hosts with two fault "
-        "domains of a scope, late approvals, held operations, late webhooks, and a "
-        "service that is not ready. The exit status is 1 if there is a problem.",
+        "domains of a scope, late approvals, held operations, late webhooks, hosts that "
+        "were cordoned more than a day ago, and a service that is not ready. The exit "
+        "status is 1 if there is a problem.",
         run="forewarn.cli.attention:problems",
         options=(
             *_FILTERS,
@@ -141,6 +142,7 @@ LISTS = (
                     "approval-late",
                     "held",
                     "webhook-late",
+                    "host-cordoned",
                 ),
                 help="Only problems of this kind.",
             ),

@@ -43,7 +43,7 @@ def command(entry: Entry) -> Command:
         help=entry.targets.about,
     )
     return Command(
-        path=(entry.name,),
+        path=entry.path,
         summary=entry.summary,
         text=entry.text,
         run="forewarn.cli.orders:order",

@@ -200,7 +200,7 @@ def concerns_plans(before: Record | None, after: Record | None) -> bool:
 def _as_planned_on(record: Record) -> Record:
     """Return the record without the fields that no plan depends on."""
     if isinstance(record, Host):
-        return replace(record, revision=0, state=HostState.UP)
+        return replace(record, revision=0, state=HostState.UP, cordons=())
     if isinstance(record, Vm):
         is_deleted = record.state is VmState.DELETED
         return replace(
@@ -222,7 +222,9 @@ def _brought_up_to_date(work: Work, change: Change) -> Change:
     if now is before or now.revision == before.revision:
         return change
     if isinstance(now, Host) and isinstance(after, Host):
-        after = replace(after, revision=now.revision, state=now.state)
+        after = replace(
+            after, revision=now.revision, state=now.state, cordons=now.cordons
+        )
     elif isinstance(now, Vm) and isinstance(after, Vm):
         after = replace(
             after, revision=now.revision, state=now.state, started=now.started

@@ -68,20 +68,24 @@ WHERE links.place = :value;
 -- name: rooms_open_in_zone
 -- The hosts of a zone that can take a VM.
 SELECT * FROM rooms
-WHERE is_up AND works = 0 AND places > used AND zone = :value
+WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND zone = :value
 ORDER BY places - used, host;
 
 -- name: rooms_open
 -- The hosts that can take a VM.
 SELECT * FROM rooms INDEXED BY rooms_open
-WHERE is_up AND works = 0 AND places > used AND places - used > 0 AND :value = ''
+WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND places - used > 0 AND :value = ''
 ORDER BY places - used, host;
 
 -- name: rooms_with_space
 -- The hosts with free capacity, including those with running operations.
 SELECT * FROM rooms INDEXED BY rooms_with_space
-WHERE is_up AND places > used AND places - used > 0 AND :value = ''
+WHERE is_up AND NOT is_cordoned AND places > used AND places - used > 0 AND :value = ''
 ORDER BY places - used, host;
+
+-- name: hosts_cordoned
+-- The hosts that take no new VM.
+SELECT * FROM hosts WHERE cordons != '[]' AND :value = '';
 
 -- name: views_of_scope
 -- The views of a scope.

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 from forewarn.control.execution import ending
-from forewarn.control.requests import approvals, failures, outcome, rollouts
+from forewarn.control.requests import approvals, cordons, failures, outcome, rollouts
 from forewarn.control.requests.verbs.changes import (
     CHANGES,
     OrderOptions,
@@ -104,6 +104,21 @@ def _restore(work: Work, given: Given) -> list[dict[str, str]]:
 
     check_targets(given.targets, Kind.EITHER)
     return work.parts.each(given.targets, restore)
+
+
+def _cordon(work: Work, given: Given) -> list[str]:
+    check_targets(given.targets, Kind.HOST)
+    made = work.parts.each(given.targets, lambda name: cordons.cordon(work, name))
+    return [host.name for host in made]
+
+
+def _open(work: Work, given: Given) -> list[str]:
+    by_all = bool(given.number("all_owners"))
+    check_targets(given.targets, Kind.HOST)
+    made = work.parts.each(
+        given.targets, lambda name: cordons.open_host(work, name, by_all=by_all)
+    )
+    return [host.name for host in made]
 
 
 def _kind_of(work: Work, name: str, said: str) -> str:
@@ -227,6 +242,8 @@ DECISIONS: Mapping[str, Decide] = {
     "predict-failure": _predict_failure,
     "fail": _fail,
     "restore": _restore,
+    "host-cordon": _cordon,
+    "host-open": _open,
     "cancel": _cancel,
     "approve": _approve,
     "resolve": _resolve,
