@@ -20,6 +20,7 @@ from forewarn.agent import installing
 from forewarn.agent.observability import metric_definitions as agent_catalog
 from forewarn.service import metric_definitions
 from tests.house.test_docs import anchors
+from tests.support.profiles import some
 from tests.support.unpacked import find, needs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -156,7 +157,9 @@ def test_rules_are_valid(watched: Watched) -> None:
 
 
 @pytest.mark.slow
-@both
+@pytest.mark.parametrize(
+    "watched", some([SERVICE, AGENT], usual=[SERVICE]), ids=["service", "agent"]
+)
 def test_alerts_fire_only_when_they_should(watched: Watched) -> None:
     assert "SUCCESS" in promtool("test", "rules", watched.tests.name)
 

@@ -119,12 +119,18 @@ def loaded(
 
 
 def ran(
-    words: Sequence[str], *, cwd: Path, program: str = CLI
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    program: str = CLI,
+    environ: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
     """Run a program to its end; return what it printed."""
     with TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
-        process = Forked(words, cwd=cwd, log=out, err=err, program=program)
+        process = Forked(
+            words, cwd=cwd, log=out, err=err, program=program, environ=environ
+        )
         try:
             status = process.wait(PATIENCE_SECONDS)
         finally:

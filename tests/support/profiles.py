@@ -56,19 +56,19 @@ class Amounts:
 
 USUAL = Amounts(
     rollout_hosts=240,
-    cluster_hosts=10,
+    cluster_hosts=8,
     kills=4,
     soak_seconds=15,
-    described_examples=4,
-    store_examples=6,
+    described_examples=3,
+    store_examples=4,
     order_examples=15,
     search_states=6_000,
-    walks=12,
+    walks=8,
     crash_stride=4,
     deaths=4,
-    lie_stride=2,
+    lie_stride=4,
     courses=1,
-    checked_lives=5,
+    checked_lives=3,
 )
 FAR = Amounts(
     rollout_hosts=1_000,

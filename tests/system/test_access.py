@@ -4,7 +4,6 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.certificates import certificate_in, needs_openssl
+from tests.support.forked import ran
 from tests.support.processes import PATIENCE_SECONDS, Serving
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -24,14 +24,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command of forewarn."""
     kept = {name: text for name, text in os.environ.items() if "FOREWARN" not in name}
-    return subprocess.run(
-        [sys.executable, "-m", "forewarn", *words],
-        env={**kept, **variables},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS * 3,
-        check=False,
-    )
+    return ran(words, cwd=Path(), environ={**kept, **variables})
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.forked import ran
 from tests.support.processes import PATIENCE_SECONDS, Serving, eventually, http
 from tests.system.test_serve import FLEET
 
@@ -36,14 +36,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def forewarn(folder: Path, *words: str) -> tuple[int, str]:
     """Return the status and the output of a command in `folder`."""
-    done = subprocess.run(
-        [sys.executable, "-m", "forewarn", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = ran(words, cwd=folder)
     return done.returncode, done.stdout + done.stderr
 
 
