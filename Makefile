@@ -21,10 +21,14 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq
 COLOUR := $(if $(MAKE_TERMOUT),yes,no)
 CODE := src tests $(wildcard examples bench deploy docs)
 # These tests reach every line and branch of the packages that decide and do no I/O
-# (pyproject.toml names the packages), and only they run under coverage.
-PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses control agent/core \
+# (pyproject.toml names the packages), and only they run under coverage, which takes as
+# long again. The tests of control with large fleets reach nothing more.
+LARGE_FLEETS := $(addsuffix .py, $(addprefix tests/unit/control/test_, \
+	clearing order_of_requests rollout_costs rollouts))
+PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses agent/core \
 	agent/locks/test_telling.py agent/test_beginning_anew.py agent/test_watcher.py \
-	metadata/test_instance.py settings/test_messages.py)
+	metadata/test_instance.py settings/test_messages.py) \
+	$(filter-out $(LARGE_FLEETS), $(wildcard tests/unit/control/test_*.py))
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
