@@ -16,6 +16,9 @@ class HostPlan:
     zone: str = ""
     capacity: int = 0
     """0: no limit."""
+    pool: str = ""
+    vcpu: int = 0
+    """0: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,9 @@ class VmPlan:
     domain: int = 0
     spot: bool = False
     keeps_memory: bool = True
+    vcpu: int = 0
+    """0: not counted."""
+    movable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +67,9 @@ class FleetPlan:
 
 
 def _host_text(host: HostPlan) -> str:
-    text = f'[[host]]\nname = "{host.name}"\nzone = "{host.zone}"'
+    text = f'[[host]]\nname = "{host.name}"\nzone = "{host.zone}"\npool = "{host.pool}"'
+    if host.vcpu:
+        text += f"\nvcpu = {host.vcpu}"
     return f"{text}\ncapacity = {host.capacity}" if host.capacity else text
 
 
@@ -83,11 +91,12 @@ def _scope_text(scope: ScopePlan) -> str:
 
 
 def _vm_text(vm: VmPlan) -> str:
-    return (
+    text = (
         f'[[vm]]\nname = "{vm.name}"\nhost = "{vm.host}"\nscope = "{vm.scope}"\n'
         f"fault_domain = {vm.domain}\nspot = {_flag(vm.spot)}\n"
-        f"memory_preserving = {_flag(vm.keeps_memory)}"
+        f"memory_preserving = {_flag(vm.keeps_memory)}\nmovable = {_flag(vm.movable)}"
     )
+    return f"{text}\nvcpu = {vm.vcpu}" if vm.vcpu else text
 
 
 def _flag(value: bool) -> str:
@@ -98,7 +107,11 @@ def _flag(value: bool) -> str:
 def fleets(draw: st.DrawFn) -> FleetPlan:
     """Return a sound fleet of up to four hosts and four scopes."""
     hosts = [
-        HostPlan(name=f"h{number}", zone=draw(st.sampled_from(("", "", "", "1", "2"))))
+        HostPlan(
+            name=f"h{number}",
+            zone=draw(st.sampled_from(("", "", "", "1", "2"))),
+            pool=draw(st.sampled_from(("", "", "", "", "amd"))),
+        )
         for number in range(draw(st.sampled_from((1, 2, 2, 3, 3, 4))))
     ]
     scopes = [draw(_scopes(f"s{number}")) for number in range(draw(st.integers(1, 4)))]
@@ -107,10 +120,18 @@ def fleets(draw: st.DrawFn) -> FleetPlan:
         count = 1 if scope.kind == "standalone" else draw(st.integers(1, 3))
         vms += draw(_vms(scope, [host.name for host in hosts], count))
     guests = {host.name: sum(vm.host == host.name for vm in vms) for host in hosts}
+    vcpus = {
+        host.name: sum(vm.vcpu for vm in vms if vm.host == host.name) for host in hosts
+    }
     hosts = [
-        replace(host, capacity=guests[host.name] + room if room else 0)
+        replace(
+            host,
+            capacity=guests[host.name] + room if room else 0,
+            vcpu=vcpus[host.name] + spare if spare else 0,
+        )
         for host in hosts
         for room in [draw(st.sampled_from((0, 0, 1, 2)))]
+        for spare in [draw(st.sampled_from((0, 0, 1, 2)))]
     ]
     return FleetPlan(
         hosts=tuple(hosts), scopes=tuple(scopes), vms=tuple(vms), made=len(vms)
@@ -152,6 +173,8 @@ def _vms(
                 domain=domains[host],
                 spot=draw(st.integers(0, 2)) == 2,
                 keeps_memory=draw(st.integers(0, 3)) != 3,
+                vcpu=draw(st.sampled_from((0, 0, 1, 2))),
+                movable=draw(st.integers(0, 9)) != 9,
             )
         )
     return vms

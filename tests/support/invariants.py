@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from forewarn.control.execution import release
 from forewarn.fleet.model import Host, HostState, ScopeKind, Vm, VmState
+from forewarn.fleet.resources import is_overfull
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus, EventType
 from forewarn.protocol.operations import (
@@ -309,19 +310,22 @@ def s12_down_is_told(moment: Moment) -> None:
 
 
 def rows_capacity(moment: Moment) -> None:
-    """5.2: a place is kept for who moves, and no host is overfull."""
-    for host in moment.mirror.hosts.values():
+    """5.2: a place is kept for who moves in its pool, and no host is overfull."""
+    hosts = moment.mirror.hosts
+    for vm in moment.mirror.live_vms:
+        if vm.moving_to and not vm.is_observed:
+            assert hosts[vm.moving_to].pool == hosts[vm.host].pool, vm
+    for host in hosts.values():
         taken = [
-            vm.name
+            vm
             for vm in moment.mirror.live_vms
             for place in {vm.host, vm.moving_to}
             if place == host.name
         ]
-        assert (
-            host.capacity is None
-            or len(taken) <= host.capacity
-            or host.name in moment.crowded
-        ), (host, taken)
+        assert not is_overfull(host, taken) or host.name in moment.crowded, (
+            host,
+            taken,
+        )
 
 
 def rows_domains_of_a_host(moment: Moment) -> None:

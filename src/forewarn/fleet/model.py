@@ -213,6 +213,9 @@ class Vm(_Named):
 UNLIMITED_PLACES = 1_000_000_000
 """Capacity of a host without a limit: more than any host has VMs."""
 
+UNLIMITED = 2_000_000_000
+"""vCPUs, or MiB of memory, of a host without a limit: more than a fleet file allows."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
@@ -229,6 +232,12 @@ class Capacity:
     """Maximum number of VMs; UNLIMITED_PLACES: no limit."""
     used: int = 0
     """Number of VMs on it, plus capacity reserved for VMs that are moving to it."""
+    pool: str = ""
+    vcpu: int = UNLIMITED
+    vcpu_used: int = 0
+    memory: int = UNLIMITED
+    """MiB of memory."""
+    memory_used: int = 0
     is_up: bool = True
     works: int = 0
     """Number of operations that are announced or running for the host itself."""
@@ -258,15 +267,34 @@ class Capacity:
         return self.is_up and not self.is_cordoned and self.free > 0
 
 
+NO_USE = (0, 0, 0)
+"""Nothing used: places, vCPUs and MiB of memory."""
+
+
+def use_of(vm: Vm) -> tuple[int, int, int]:
+    """Return the places, vCPUs and MiB of memory that a VM uses on a host."""
+    return 1, vm.vcpu or 0, vm.memory or 0
+
+
 def capacity_of(
-    host: Host, *, used: int = 0, works: int = 0, done_in: str = ""
+    host: Host,
+    *,
+    use: tuple[int, int, int] = NO_USE,
+    works: int = 0,
+    done_in: str = "",
 ) -> Capacity:
-    """Return the capacity record of a host."""
+    """Return the capacity record of a host; `use` is the sum of `use_of` its VMs."""
+    used, vcpu_used, memory_used = use
     return Capacity(
         host=host.name,
         zone=host.zone,
         places=UNLIMITED_PLACES if host.capacity is None else host.capacity,
         used=used,
+        pool=host.pool,
+        vcpu=UNLIMITED if host.vcpu is None else host.vcpu,
+        vcpu_used=vcpu_used,
+        memory=UNLIMITED if host.memory is None else host.memory,
+        memory_used=memory_used,
         is_up=host.state is HostState.UP,
         works=works,
         done_in=done_in,

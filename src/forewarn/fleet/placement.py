@@ -19,6 +19,10 @@ class Candidate:
     host: Host
     load: int
     """Number of VMs on it, plus capacity reserved for VMs that are moving to it."""
+    vcpu: int = 0
+    """Number of vCPUs of these VMs."""
+    memory: int = 0
+    """MiB of memory of these VMs."""
     domains: frozenset[int]
     """Fault domains of the VM's scope on it, without the VM itself."""
     busy: bool = False
@@ -34,28 +38,30 @@ DONE = -1
 
 
 def choose_host(
-    vm: Vm, scope: Scope, *, zone: str, candidates: Sequence[Candidate]
+    vm: Vm, scope: Scope, *, origin: Host, candidates: Sequence[Candidate]
 ) -> str | None:
     """Return the name of the best host for `vm`; None: no host can take it.
 
-    `zone` is the zone of its host. The order of preference is: the same zone; a host
-    that is done in the rollout or comes late in it; a host with VMs of the same fault
-    domain; an empty host; the host with the most free capacity.
+    `origin` is its host. The order of preference is: the same zone; a host that is done
+    in the rollout or comes late in it; a host with VMs of the same fault domain; an empty
+    host; the host with the most free capacity: the largest free part of its scarcest
+    limit on vCPUs or memory, then the most free places.
     """
     possible = [
         each
         for each in candidates
-        if each.host.name != vm.host and _why_unfit(vm, scope, zone, each) is None
+        if each.host.name != vm.host and _why_unfit(vm, scope, origin, each) is None
     ]
     if not possible:
         return None
 
-    def rank(candidate: Candidate) -> tuple[bool, int, bool, bool, float, str]:
+    def rank(candidate: Candidate) -> tuple[bool, int, bool, bool, float, float, str]:
         return (
-            candidate.host.zone != zone,
+            candidate.host.zone != origin.zone,
             candidate.turn,
             vm.fault_domain not in candidate.domains,
             candidate.load > 0,
+            -_free_part(candidate),
             -_room(candidate),
             candidate.host.name,
         )
@@ -64,7 +70,7 @@ def choose_host(
 
 
 def why_none(
-    vm: Vm, scope: Scope, *, zone: str, candidates: Sequence[Candidate]
+    vm: Vm, scope: Scope, *, origin: Host, candidates: Sequence[Candidate]
 ) -> NoPlace | None:
     """Return why no candidate can take the VM; None: one can."""
     unfit: dict[Unfit, list[str]] = {}
@@ -74,7 +80,7 @@ def why_none(
         if name == vm.host:
             on_host = name
             continue
-        why = _why_unfit(vm, scope, zone, candidate)
+        why = _why_unfit(vm, scope, origin, candidate)
         if why is None:
             return None
         unfit.setdefault(why, []).append(name)
@@ -87,7 +93,20 @@ def _room(candidate: Candidate) -> float:
     return candidate.host.capacity - candidate.load
 
 
-def _why_unfit(vm: Vm, scope: Scope, zone: str, candidate: Candidate) -> Unfit | None:
+def _free_part(candidate: Candidate) -> float:
+    """Return the free part, from 0 to 1, of the scarcest limit on vCPUs or memory.
+
+    A host without such a limit has the most.
+    """
+    host = candidate.host
+    limits = ((host.vcpu, candidate.vcpu), (host.memory, candidate.memory))
+    parts = [(limit - used) / limit for limit, used in limits if limit]
+    return min(parts, default=float("inf"))
+
+
+def _why_unfit(
+    vm: Vm, scope: Scope, origin: Host, candidate: Candidate
+) -> Unfit | None:
     """Return why a host that the VM is not on cannot take it; None: it can."""
     host = candidate.host
     if host.state is HostState.DOWN:
@@ -96,11 +115,17 @@ def _why_unfit(vm: Vm, scope: Scope, zone: str, candidate: Candidate) -> Unfit |
         return Unfit.CORDONED
     if candidate.busy:
         return Unfit.BUSY
-    if scope.kind is ScopeKind.SCALE_SET and host.zone != zone:
+    if host.pool != origin.pool:
+        return Unfit.POOL
+    if scope.kind is ScopeKind.SCALE_SET and host.zone != origin.zone:
         # The view and the enabling key of the VM are those of the zone (7.2).
         return Unfit.ZONE
     if candidate.domains - {vm.fault_domain}:
         return Unfit.DOMAIN
     if _room(candidate) < 1:
         return Unfit.FULL
+    if host.vcpu is not None and candidate.vcpu + (vm.vcpu or 0) > host.vcpu:
+        return Unfit.VCPU
+    if host.memory is not None and candidate.memory + (vm.memory or 0) > host.memory:
+        return Unfit.MEMORY
     return None

@@ -101,6 +101,12 @@ class Unfit(enum.Enum):
     """The host has a VM of another fault domain of the same scope."""
     ZONE = "zone"
     """The host is in another zone than the VM, whose scale set is zonal."""
+    POOL = "pool"
+    """The host is in another pool, so it cannot exchange VMs with the VM's host."""
+    VCPU = "vcpu"
+    """The host has too few free vCPUs for the VM."""
+    MEMORY = "memory"
+    """The host has too little free memory for the VM."""
 
 
 @frozen_dataclass
@@ -139,6 +145,8 @@ class NoPlace:
     maintenance."""
     looked_at_most: int = 0
     """Number of checked hosts, those with the most free capacity; 0: all with capacity."""
+    is_fixed: bool = False
+    """Whether the VM cannot be moved at all, so no host was checked."""
 
 
 NAMED_MAX = 3

@@ -7,6 +7,7 @@ from dataclasses import replace
 from forewarn.fleet import checks
 from forewarn.fleet import views as fleet_views
 from forewarn.fleet.model import (
+    NO_USE,
     HostState,
     Span,
     SpanKind,
@@ -14,6 +15,7 @@ from forewarn.fleet.model import (
     VmState,
     capacity_of,
     taken_by,
+    use_of,
 )
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import EventStatus
@@ -188,7 +190,10 @@ def announced_outages(contents: Contents) -> Iterator[str]:
 
 def capacities(contents: Contents) -> Iterator[str]:
     """6.3: the stored capacity of each host matches its VMs and operations."""
-    used = Counter(name for vm in contents.vms.values() for name in taken_by(vm))
+    uses = defaultdict[str, list[tuple[int, int, int]]](list)
+    for vm in contents.vms.values():
+        for name in taken_by(vm):
+            uses[name].append(use_of(vm))
     works = Counter(
         operation.host
         for operation in contents.open_operations
@@ -201,15 +206,19 @@ def capacities(contents: Contents) -> Iterator[str]:
         if kept is None:
             yield f"there is no capacity of host {name}"
             continue
+        places, vcpu, memory = map(sum, zip(*uses[name], NO_USE, strict=True))
         right = capacity_of(
-            host, used=used[name], works=works[name], done_in=kept.done_in
+            host,
+            use=(places, vcpu, memory),
+            works=works[name],
+            done_in=kept.done_in,
         )
         if replace(kept, revision=0) != right:
             yield (
                 f"host {name} uses {right.used} of {right.places} places and has "
                 f"{right.works} operations, but its capacity has {kept.used} of "
-                f"{kept.places} and {kept.works}, or another zone or state, or a "
-                "cordon"
+                f"{kept.places} and {kept.works}, or another zone, pool, size or state, "
+                "or a cordon"
             )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from forewarn.fleet.model import (
+    UNLIMITED,
     AppliedFile,
     Capacity,
     Host,
@@ -151,6 +152,12 @@ VMS_ON_HOST: Query[Vm] = Query(
     lambda vm: () if vm.state is VmState.DELETED else (vm.host,),
 )
 """Deleted VMs are on no host."""
+FIXED_VMS_ON_HOST: Query[Vm] = Query(
+    "fixed_vms_on_host",
+    Vm,
+    lambda vm: () if vm.movable or vm.state is VmState.DELETED else (vm.host,),
+)
+"""VMs on a host that cannot be moved to another one."""
 VMS_MOVING_TO: Query[Vm] = Query(
     "vms_moving_to", Vm, lambda vm: (vm.moving_to,) if vm.moving_to else ()
 )
@@ -298,24 +305,53 @@ ANNOUNCED_DOMAINS: Ranking[Event] = Ranking(
 )
 """The live events of planned work in a scope, by the fault domains of their VMs."""
 
+
+def zone_value(pool: str, zone: str) -> str:
+    """Return the value that the hosts of a zone in a pool are found under."""
+    return f"{pool}/{zone}"
+
+
 ROOMS_OPEN_IN_ZONE: Ranking[Capacity] = Ranking(
     "rooms_open_in_zone",
     Capacity,
-    lambda room: ((room.zone, room.free),) if room.is_open else (),
+    lambda room: (
+        ((zone_value(room.pool, room.zone), room.free),) if room.is_open else ()
+    ),
 )
-"""The hosts of a zone that can take a VM now, by their free capacity."""
+"""The hosts of a pool and zone that can take a VM now, by their free capacity."""
 ROOMS_OPEN: Ranking[Capacity] = Ranking(
     "rooms_open",
     Capacity,
-    lambda room: (("", room.free),) if room.is_open else (),
+    lambda room: ((room.pool, room.free),) if room.is_open else (),
 )
+"""The hosts of a pool that can take a VM now, by their free capacity."""
 ROOMS_WITH_SPACE: Ranking[Capacity] = Ranking(
     "rooms_with_space",
     Capacity,
-    lambda room: (("", room.free),) if room.has_space else (),
+    lambda room: ((room.pool, room.free),) if room.has_space else (),
 )
-"""Hosts with free capacity that are not cordoned, including those with running
+"""Hosts of a pool with free capacity that are not cordoned, including those with running
 operations."""
+ROOMS_BY_VCPU: Ranking[Capacity] = Ranking(
+    "rooms_by_vcpu",
+    Capacity,
+    lambda room: (
+        ((room.pool, room.vcpu - room.vcpu_used),)
+        if room.has_space and room.vcpu < UNLIMITED
+        else ()
+    ),
+)
+"""Hosts of a pool with free places and limited vCPUs, by the free vCPUs."""
+ROOMS_BY_MEMORY: Ranking[Capacity] = Ranking(
+    "rooms_by_memory",
+    Capacity,
+    lambda room: (
+        ((room.pool, room.memory - room.memory_used),)
+        if room.has_space and room.memory < UNLIMITED
+        else ()
+    ),
+)
+"""Hosts of a pool with free places and limited memory, by the free memory."""
 
 OPERATIONS_DUE: Range[Operation] = Range(
     "operations_due", Operation, lambda op: op.due_at

@@ -169,6 +169,10 @@ _ENTRIES = (
                 sentences=("none of these … hosts can be emptied: …",),
             ),
             Refusal(
+                when="the host must be emptied, and a VM on it has movable = false",
+                sentences=("host … cannot be emptied: VM … cannot be moved",),
+            ),
+            Refusal(
                 when="a single host has two fault domains of a scope, and the impact is "
                 "not live-migrate",
                 sentences=("host … cannot be maintained this way",),
@@ -224,7 +228,13 @@ _ENTRIES = (
         targets=_VMS,
         arguments=_SHARED,
         for_tenants=True,
-        refusals=_BUSY,
+        refusals=(
+            Refusal(
+                when="the VM has movable = false in the fleet file",
+                sentences=("VM … cannot be moved to another host",),
+            ),
+            *_BUSY,
+        ),
         examples=("forewarn redeploy web_0",),
         body=_of_vms("web_0", "web_1"),
     ),

@@ -219,10 +219,16 @@ _UNFIT = {
     Unfit.FULL: "full",
     Unfit.DOMAIN: "used by another fault domain of its scope",
     Unfit.ZONE: "in another zone than the VMs of its scale set",
+    Unfit.POOL: "in another pool",
+    Unfit.VCPU: "with too few free vCPUs",
+    Unfit.MEMORY: "with too little free memory",
 }
 
 
 def _searched(found: NoPlace) -> Iterator[str]:
+    if found.is_fixed:
+        yield "it cannot be moved (movable = false in the fleet file)"
+        return
     if found.on_host:
         yield f"it is on {found.on_host}"
     for each in found.unfit:

@@ -1,7 +1,8 @@
 """Places for VMs are found by an index: a bounded number of hosts is looked at."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules import destinations
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import (
+    NO_USE,
     Capacity,
     Host,
     Scope,
@@ -19,6 +21,7 @@ from forewarn.fleet.model import (
     Vm,
     capacity_of,
     taken_by,
+    use_of,
 )
 from forewarn.protocol.operations import (
     Action,
@@ -53,6 +56,8 @@ def fill(
     *,
     capacity: Callable[[int], int],
     domain: Callable[[int], int] = lambda _number: 0,
+    host_of: Callable[[Host, int], Host] = lambda host, _number: host,
+    vm_memory: int | None = None,
 ) -> None:
     """Store hosts with VMs of one scope, and the room that each has."""
 
@@ -60,7 +65,9 @@ def fill(
         tx.add(Tenant(name="t"))
         tx.add(Scope(name="s", tenant="t", kind=ScopeKind.AVAILABILITY_SET))
         for number in range(count):
-            host = Host(name=f"h{number:05}", capacity=capacity(number))
+            host = host_of(
+                Host(name=f"h{number:05}", capacity=capacity(number)), number
+            )
             tx.add(host)
             vms = [
                 Vm(
@@ -71,15 +78,23 @@ def fill(
                     tenant="t",
                     view="s",
                     fault_domain=domain(number),
+                    vcpu=vm_memory,
+                    memory=vm_memory,
                     vm_id="an id",
                 )
                 for at in range(VMS)
             ]
             for vm in vms:
                 tx.add(vm)
-            tx.add(capacity_of(host, used=sum(len(taken_by(vm)) for vm in vms)))
+            tx.add(capacity_of(host, use=sums_of(vms)))
 
     store.transact(write)
+
+
+def sums_of(vms: Sequence[Vm]) -> tuple[int, int, int]:
+    """Return what VMs of one host use."""
+    places, vcpu, memory = map(sum, zip(*map(use_of, vms), NO_USE, strict=True))
+    return places, vcpu, memory
 
 
 def emptying(number: int) -> Operation:
@@ -163,13 +178,59 @@ def test_hosts_are_not_filled_in_name_order(store: Store) -> None:
     assert len(set(places.hosts.values())) == VMS
 
 
+@pytest.mark.parametrize("count", [100, 1000])
+@pytest.mark.parametrize("key", ["vcpu", "memory"])
+def test_only_host_with_vcpus_and_memory_is_found_among_those_with_places(
+    store: Store, count: int, key: str
+) -> None:
+    fill(
+        store,
+        count,
+        # The other hosts have more free places.
+        capacity=lambda number: VMS * (3 if number != count - 2 else 2),
+        host_of=lambda host, number: replace(
+            host, **{key: 16 * VMS * (2 if number == count - 2 else 1)}
+        ),
+        vm_memory=16,
+    )
+    places, read = look(store, 0)
+    assert places.hosts == {f"v00000-{at}": f"h{count - 2:05}" for at in range(VMS)}
+    # The first hosts by free places, and then the first ones by size.
+    assert read <= READ_MAX
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_hosts_of_other_pools_are_neither_chosen_nor_read(
+    store: Store, count: int
+) -> None:
+    fill(
+        store,
+        count,
+        capacity=lambda number: VMS * 2 if number % 50 else VMS,
+        domain=lambda number: number % 50,
+        host_of=lambda host, number: replace(host, pool=f"p{number % 50}"),
+    )
+    places, read = look(store, 0)
+    assert len(places.blockers) == VMS
+    assert "cordoned or in maintenance: all others" in reason(places.blockers[0])
+    assert read <= READ_MAX
+    places, read = look(store, 1)
+    assert {int(host[1:]) % 50 for host in places.hosts.values()} == {1}
+    assert len(places.hosts) == VMS
+    assert read <= READ_MAX
+
+
 def test_free_capacity_of_hosts_stays_correct_through_all_changes() -> None:
     lines = ['[[tenant]]\nname = "t"']
     for number in range(40):
-        lines.append(f'[[host]]\nname = "h{number:02}"\ncapacity = 2\nzone = "1"')
+        lines.append(
+            f'[[host]]\nname = "h{number:02}"\ncapacity = 2\nzone = "1"\n'
+            'pool = "amd"\nvcpu = 8\nmemory = "8GiB"'
+        )
         if number:
             lines.append(
-                f'[[vm]]\nname = "v{number:02}"\nhost = "h{number:02}"\ntenant = "t"'
+                f'[[vm]]\nname = "v{number:02}"\nhost = "h{number:02}"\ntenant = "t"\n'
+                f'vcpu = {1 + number % 4}\nmemory = "{1 + number % 3}GiB"'
             )
     it = World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
     check_kept(it)
@@ -191,14 +252,21 @@ def test_free_capacity_of_hosts_stays_correct_through_all_changes() -> None:
     text = "\n".join(lines).replace(lines[-1], "").replace(lines[-2], "")
     it.apply_fleet(text.replace("capacity = 2", "capacity = 3", 1))
     check_kept(it)
+    # A VM grows, another is no longer counted, and a host gets more and another pool.
+    text = text.replace("vcpu = 2\n", "vcpu = 4\n", 1).replace(
+        '\nmemory = "3GiB"', "", 1
+    )
+    it.apply_fleet(text.replace('"amd"\nvcpu = 8', '"intel"\nvcpu = 16', 1))
+    check_kept(it)
     assert len(it.read(lambda reader: reader.select(kinds.ALL_HOSTS))) == 39
 
 
 def check_kept(world: World) -> None:
     def ask(reader: Reader) -> None:
-        used = Counter(
-            name for vm in every(reader, kinds.ALL_VMS) for name in taken_by(vm)
-        )
+        there = {host.name: list[Vm]() for host in every(reader, kinds.ALL_HOSTS)}
+        for vm in every(reader, kinds.ALL_VMS):
+            for name in taken_by(vm):
+                there[name].append(vm)
         works = Counter(
             operation.host
             for operation in every(reader, kinds.OPEN_OPERATIONS)
@@ -207,8 +275,11 @@ def check_kept(world: World) -> None:
         for host in every(reader, kinds.ALL_HOSTS):
             kept = reader.get(Capacity, host.name)
             assert kept is not None
-            assert (kept.used, kept.works) == (used[host.name], works[host.name])
+            use = (kept.used, kept.vcpu_used, kept.memory_used)
+            assert (use, kept.works) == (sums_of(there[host.name]), works[host.name])
             assert (kept.zone, kept.places) == (host.zone, host.capacity)
+            sizes = (kept.pool, kept.vcpu, kept.memory)
+            assert sizes == (host.pool, host.vcpu, host.memory)
             assert kept.is_up == (host.state.value == "up")
 
     world.read(ask)

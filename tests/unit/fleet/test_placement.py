@@ -1,5 +1,7 @@
 """Where a VM can go, and why it cannot."""
 
+from dataclasses import replace
+
 import pytest
 
 from forewarn.fleet.model import Cordon, Host, HostState, Scope, ScopeKind, Vm
@@ -16,6 +18,8 @@ VM = Vm(
     tenant="t",
     view="s",
     fault_domain=1,
+    vcpu=4,
+    memory=8,
     vm_id="an id",
 )
 SET = Scope(name="s", tenant="t", kind=ScopeKind.AVAILABILITY_SET)
@@ -29,21 +33,36 @@ def candidate(
     domains: frozenset[int] = frozenset(),
     busy: bool = False,
     zone: str = "1",
+    pool: str = "amd",
     capacity: int | None = 10,
+    vcpu: tuple[int, int | None] = (0, None),
+    memory: tuple[int, int | None] = (0, None),
     state: HostState = HostState.UP,
     is_cordoned: bool = False,
 ) -> Candidate:
+    """Return a host. Its vCPUs and memory are given as used ones and limit."""
     cordon = Cordon(by=operator("alice"), reason="", at=1)
     host = Host(
         name=name,
         zone=zone,
+        pool=pool,
         capacity=capacity,
+        vcpu=vcpu[1],
+        memory=memory[1],
         state=state,
         cordons=(cordon,) if is_cordoned else (),
     )
-    return Candidate(host=host, load=load, domains=domains, busy=busy)
+    return Candidate(
+        host=host,
+        load=load,
+        vcpu=vcpu[0],
+        memory=memory[0],
+        domains=domains,
+        busy=busy,
+    )
 
 
+ORIGIN = Host(name="here", zone="1", pool="amd")
 HERE = candidate("here", capacity=None)
 OWN = frozenset({1})
 OTHER = frozenset({0})
@@ -73,19 +92,41 @@ BOTH = frozenset({0, 1})
         # The same zone comes first, but another is better than none.
         ([candidate("a", zone="2", domains=OWN), candidate("b", load=9)], "b"),
         ([HERE, candidate("a", zone="2")], "a"),
+        # Only hosts of its pool can take it.
+        ([candidate("a", pool=""), candidate("b", pool="intel")], None),
+        ([candidate("a", pool="intel"), candidate("b", load=9, zone="2")], "b"),
+        # It must fit, to the last vCPU and MiB.
+        ([candidate("a", vcpu=(5, 8)), candidate("b", vcpu=(4, 8))], "b"),
+        ([candidate("a", memory=(9, 16)), candidate("b", memory=(8, 16))], "b"),
+        ([candidate("a", vcpu=(0, 0)), candidate("b", memory=(0, 0))], None),
+        # The host with the largest free part of its scarcest limit comes first.
+        (
+            [
+                candidate("a", vcpu=(0, 8), memory=(80, 100)),
+                candidate("b", vcpu=(60, 100), memory=(50, 100)),
+                candidate("c", load=9, vcpu=(10, 20), memory=(50, 100)),
+            ],
+            "b",
+        ),
+        ([candidate("a", vcpu=(1, 8)), candidate("b", load=0)], "b"),
     ],
 )
 def test_the_best_host_is_chosen(
     candidates: list[Candidate], expected: str | None
 ) -> None:
-    assert choose_host(VM, SET, zone="1", candidates=candidates) == expected
+    assert choose_host(VM, SET, origin=ORIGIN, candidates=candidates) == expected
 
 
 @pytest.mark.clause("7.2")
 def test_scale_set_stays_in_the_zone() -> None:
     candidates = [candidate("a", zone="2"), candidate("b", zone="")]
-    assert choose_host(VM, SCALE_SET, zone="1", candidates=candidates) is None
-    assert choose_host(VM, SCALE_SET, zone="", candidates=candidates) == "b"
+    assert choose_host(VM, SCALE_SET, origin=ORIGIN, candidates=candidates) is None
+    assert (
+        choose_host(
+            VM, SCALE_SET, origin=replace(ORIGIN, zone=""), candidates=candidates
+        )
+        == "b"
+    )
 
 
 def test_missing_destination_host_is_explained() -> None:
@@ -96,9 +137,12 @@ def test_missing_destination_host_is_explained() -> None:
         candidate("c", load=10),
         candidate("d", domains=OTHER),
         candidate("e", zone="2"),
+        candidate("g", pool="intel"),
+        candidate("h", vcpu=(1, 4)),
+        candidate("i", memory=(1, 8)),
         *(candidate(f"f{n}", busy=True) for n in range(6)),
     ]
-    found = why_none(VM, SCALE_SET, zone="1", candidates=candidates)
+    found = why_none(VM, SCALE_SET, origin=ORIGIN, candidates=candidates)
     assert found is not None
     assert found.on_host == "here"
     assert (
@@ -109,7 +153,8 @@ def test_missing_destination_host_is_explained() -> None:
         "there is no host with capacity for v: it is on here; down: a;"
         " in maintenance, or announced: b, f0, f1, f2, f3 and 2 more;"
         " full: c; used by another fault domain of its scope: d;"
-        " in another zone than the VMs of its scale set: e"
+        " in another zone than the VMs of its scale set: e; in another pool: g;"
+        " with too few free vCPUs: h; with too little free memory: i"
     )
 
 
@@ -126,14 +171,14 @@ def test_missing_destination_host_is_explained() -> None:
 def test_reason_is_short_for_few_hosts(
     candidates: list[Candidate], expected: str
 ) -> None:
-    found = why_none(VM, SET, zone="1", candidates=candidates)
+    found = why_none(VM, SET, origin=ORIGIN, candidates=candidates)
     assert found is not None
     assert reason(NoCapacity(vm="v", why=found)) == expected
 
 
 def test_no_reason_is_given_if_a_host_is_available() -> None:
     candidates = [candidate("a", busy=True), candidate("b")]
-    assert why_none(VM, SET, zone="1", candidates=candidates) is None
+    assert why_none(VM, SET, origin=ORIGIN, candidates=candidates) is None
 
 
 @pytest.mark.parametrize(

@@ -99,12 +99,16 @@ DAMAGES = {
     "(SELECT operation_id FROM operations WHERE state = 'Announced'), 'h9'))": (
         "to plan, which exists"
     ),
-    "UPDATE rooms SET used = used + 1": "or another zone or state",
-    "UPDATE rooms SET works = works + 1": "or another zone or state",
-    "UPDATE rooms SET is_up = 0": "or another zone or state",
+    "UPDATE rooms SET used = used + 1": "or another zone, pool",
+    "UPDATE rooms SET works = works + 1": "or another zone, pool",
+    "UPDATE rooms SET is_up = 0": "or another zone, pool, size or state",
+    "UPDATE rooms SET pool = 'amd'": "or another zone, pool, size or state",
+    "UPDATE rooms SET vcpu_used = 1": "or another zone, pool, size or state",
+    "UPDATE rooms SET memory = 5": "or another zone, pool, size or state",
     "UPDATE rooms SET is_cordoned = 1": "or a cordon",
     "DELETE FROM rooms": "there is no capacity of host",
-    "INSERT INTO rooms VALUES ('gone', '', 1, 0, 1, 0, '', 0, 0)": (
+    "INSERT INTO rooms (host, zone, places, used, is_up, works, done_in, revision)"
+    " VALUES ('gone', '', 1, 0, 1, 0, '', 0)": (
         "there is a capacity of host gone, which does not exist"
     ),
     MESSAGE.format(7, "ops", "{}"): "is of term 7, but the store is in term 1",

@@ -2,7 +2,15 @@
 
 from collections import Counter
 
-from forewarn.fleet.model import Capacity, Host, Vm, capacity_of, taken_by
+from forewarn.fleet.model import (
+    NO_USE,
+    Capacity,
+    Host,
+    Vm,
+    capacity_of,
+    taken_by,
+    use_of,
+)
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation, OperationState, TargetKind
 from forewarn.store.port import Transaction
@@ -13,7 +21,8 @@ class Capacities:
 
     def __init__(self) -> None:
         """Start without changes."""
-        self._used: Counter[str] = Counter()
+        self._uses = (Counter[str](), Counter[str](), Counter[str]())
+        """Changes of the used places, vCPUs and memory, by host."""
         self._works: Counter[str] = Counter()
         self._done_in: dict[str, str] = {}
         self._hosts: dict[str, None] = {}
@@ -24,10 +33,15 @@ class Capacities:
 
     def change_vm(self, old: Vm | None, new: Vm | None) -> None:
         """Note that a VM was added, changed or removed."""
-        before, after = taken_by(old), taken_by(new)
-        if before != after:
-            self._used.update(after - before)
-            self._used.subtract(before - after)
+        if taken_by(old) == taken_by(new) and (
+            old is None or new is None or use_of(old) == use_of(new)
+        ):
+            return
+        for vm, sign in ((old, -1), (new, 1)):
+            for host in taken_by(vm):
+                assert vm is not None, "a missing VM uses no host"
+                for counter, amount in zip(self._uses, use_of(vm), strict=True):
+                    counter[host] += sign * amount
 
     def change_operation(self, old: Operation | None, new: Operation) -> None:
         """Note that an operation was added or changed."""
@@ -45,7 +59,7 @@ class Capacities:
 
     def write(self, tx: Transaction) -> None:
         """Store the changes."""
-        names = {**self._used, **self._works, **self._done_in, **self._hosts}
+        names = {**self._uses[0], **self._works, **self._done_in, **self._hosts}
         for name in sorted(names.keys() - {""}):
             self._write(tx, name)
 
@@ -55,9 +69,14 @@ class Capacities:
             if kept is not None:
                 tx.remove(kept)
             return
+        before = (kept.used, kept.vcpu_used, kept.memory_used) if kept else NO_USE
+        places, vcpu, memory = (
+            counter[name] + amount
+            for counter, amount in zip(self._uses, before, strict=True)
+        )
         room = capacity_of(
             host,
-            used=self._used[name] + (kept.used if kept else 0),
+            use=(places, vcpu, memory),
             works=self._works[name] + (kept.works if kept else 0),
             done_in=self._done_in.get(name, kept.done_in if kept else ""),
         )

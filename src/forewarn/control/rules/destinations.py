@@ -2,8 +2,8 @@
 
 This module reads the fleet and lets `placement` choose. A destination is reserved
 (`Vm.moving_to`) from Started until the move ends, and counts as used capacity. For each
-VM, a bounded number of hosts is checked: hosts with VMs of the same fault domain, and
-the hosts with the most free capacity. The VMs of a host are read once per operation.
+VM, a bounded number of hosts of its pool is checked: hosts with VMs of the same fault
+domain, and the hosts with the most free places, memory and vCPUs. The VMs of a host are read once per operation.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -21,8 +21,8 @@ SMALL_FLEET = 32
 """Maximum size of a fleet in which all hosts are checked, so that reasons name each."""
 
 CANDIDATES_MAX = 64
-"""Maximum hosts that are checked for a VM by their free capacity. Each check reads the
-VMs of a host, and an iteration of the control thread must stay short."""
+"""Maximum hosts that are checked for a VM by their free places, by their memory and by
+their vCPUs. Each check reads the VMs of a host, and an iteration of the control thread must stay short."""
 
 CANDIDATES_FIRST = 8
 """Number of hosts with the most free capacity that are checked first. One of them is
@@ -124,7 +124,7 @@ class _Search:
             return False
         scope, origin = self._home_of(vm)
         there = self.candidate(vm, host)
-        return choose_host(vm, scope, zone=origin.zone, candidates=[there]) is not None
+        return choose_host(vm, scope, origin=origin, candidates=[there]) is not None
 
     def _home_of(self, vm: Vm) -> tuple[Scope, Host]:
         scope = self._reader.get(Scope, vm.scope)
@@ -135,6 +135,8 @@ class _Search:
 
     def find(self, vm: Vm) -> str | NoCapacity:
         """Return a host for a VM and count the VM there, or return why there is none."""
+        if not vm.movable:
+            return NoCapacity(vm=vm.name, why=NoPlace(on_host=vm.host, is_fixed=True))
         scope, origin = self._home_of(vm)
         seen: dict[str, Candidate] = {}
         for names in self._batches(vm, origin):
@@ -146,7 +148,7 @@ class _Search:
             ]
             candidates = {host.name: self.candidate(vm, host) for host in hosts}
             chosen = choose_host(
-                vm, scope, zone=origin.zone, candidates=list(candidates.values())
+                vm, scope, origin=origin, candidates=list(candidates.values())
             )
             if chosen is not None:
                 self._on(chosen)[vm.name] = vm
@@ -155,11 +157,11 @@ class _Search:
         why = why_none(
             vm,
             scope,
-            zone=origin.zone,
+            origin=origin,
             candidates=list(seen.values()),
         )
         assert why is not None, f"there is a destination for {vm.name}"
-        return NoCapacity(vm=vm.name, why=self._with_others(why))
+        return NoCapacity(vm=vm.name, why=self._with_others(why, origin.pool))
 
     def _batches(self, vm: Vm, origin: Host) -> Iterator[list[str]]:
         """Yield names of hosts to check, best first."""
@@ -172,11 +174,27 @@ class _Search:
         if self._all is not None:
             yield names + [host.name for host in self._all]
             return
+        sizes = [
+            ranking
+            for need, ranking in (
+                (vm.memory, kinds.ROOMS_BY_MEMORY),
+                (vm.vcpu, kinds.ROOMS_BY_VCPU),
+            )
+            if need
+        ]
         if not self._in_time:
-            zone, own = kinds.ROOMS_OPEN_IN_ZONE, origin.zone
+            zone, own = (
+                kinds.ROOMS_OPEN_IN_ZONE,
+                kinds.zone_value(origin.pool, origin.zone),
+            )
             yield names + self._roomiest(zone, own, CANDIDATES_FIRST)
+            # The hosts with the most free places can lack memory or vCPUs.
+            for size in sizes:
+                yield self._roomiest(size, origin.pool, CANDIDATES_FIRST)
             yield self._roomiest(zone, own, CANDIDATES_MAX)
-        yield names + self._roomiest(self._ranking, "", CANDIDATES_MAX)
+        yield names + self._roomiest(self._ranking, origin.pool, CANDIDATES_MAX)
+        for size in sizes:
+            yield self._roomiest(size, origin.pool, CANDIDATES_MAX)
 
     @property
     def _ranking(self) -> kinds.Ranking[Capacity]:
@@ -187,11 +205,11 @@ class _Search:
     ) -> list[str]:
         return [room.host for room in self._reader.ranked(ranking, value, limit=limit)]
 
-    def _with_others(self, why: NoPlace) -> NoPlace:
-        """Add information about the hosts that were not checked."""
+    def _with_others(self, why: NoPlace, pool: str) -> NoPlace:
+        """Add information about the hosts of the pool that were not checked."""
         if self._all is not None:
             return why
-        found = self._reader.ranked(self._ranking, "", limit=CANDIDATES_MAX)
+        found = self._reader.ranked(self._ranking, pool, limit=CANDIDATES_MAX)
         if len(found) < CANDIDATES_MAX:
             return replace(why, others_are_full=True)
         return replace(why, looked_at_most=len(found))
@@ -215,6 +233,8 @@ class _Search:
         return Candidate(
             host=host,
             load=len(there),
+            vcpu=sum(other.vcpu or 0 for other in there),
+            memory=sum(other.memory or 0 for other in there),
             domains=frozenset(
                 other.fault_domain for other in there if other.scope == vm.scope
             ),

@@ -17,6 +17,10 @@ SELECT * FROM scopes WHERE tenant = :value;
 -- The VMs on a host, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND host = :value;
 
+-- name: fixed_vms_on_host
+-- The VMs on a host that cannot be moved.
+SELECT * FROM vms WHERE NOT movable AND state != 'deleted' AND host = :value;
+
 -- name: vms_moving_to
 -- The VMs for which a host has reserved capacity.
 SELECT * FROM vms WHERE moving_to != '' AND moving_to = :value;
@@ -66,22 +70,34 @@ CROSS JOIN hosts USING (name)
 WHERE links.place = :value;
 
 -- name: rooms_open_in_zone
--- The hosts of a zone that can take a VM.
+-- The hosts of a pool and zone that can take a VM.
 SELECT * FROM rooms
-WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND zone = :value
+WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND pool || '/' || zone = :value
 ORDER BY places - used, host;
 
 -- name: rooms_open
--- The hosts that can take a VM.
+-- The hosts of a pool that can take a VM.
 SELECT * FROM rooms INDEXED BY rooms_open
-WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND places - used > 0 AND :value = ''
+WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND pool = :value
 ORDER BY places - used, host;
 
 -- name: rooms_with_space
--- The hosts with free capacity, including those with running operations.
+-- The hosts of a pool with free capacity, including those with running operations.
 SELECT * FROM rooms INDEXED BY rooms_with_space
-WHERE is_up AND NOT is_cordoned AND places > used AND places - used > 0 AND :value = ''
+WHERE is_up AND NOT is_cordoned AND places > used AND pool = :value
 ORDER BY places - used, host;
+
+-- name: rooms_by_vcpu
+-- The hosts of a pool with free places, by their free vCPUs.
+SELECT * FROM rooms INDEXED BY rooms_by_vcpu
+WHERE is_up AND NOT is_cordoned AND places > used AND vcpu < 2000000000 AND pool = :value
+ORDER BY vcpu - vcpu_used, host;
+
+-- name: rooms_by_memory
+-- The hosts of a pool with free places, by their free memory.
+SELECT * FROM rooms INDEXED BY rooms_by_memory
+WHERE is_up AND NOT is_cordoned AND places > used AND memory < 2000000000 AND pool = :value
+ORDER BY memory - memory_used, host;
 
 -- name: hosts_cordoned
 -- The hosts that take no new VM.

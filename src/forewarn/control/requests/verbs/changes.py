@@ -11,21 +11,16 @@ from typing import TypeVar
 
 from forewarn.control.requests import admission, rollouts
 from forewarn.control.requests.admission import MAINTENANCE, Change, Draft
-from forewarn.control.rules import destinations
+from forewarn.control.requests.verbs.emptying import (
+    check_can_be_emptied,
+    movable_host,
+)
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.rules.remedies import way_out
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import (
-    UNLIMITED_PLACES,
-    Capacity,
-    HostState,
-    ScopeKind,
-    Vm,
-    VmState,
-)
+from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
 from forewarn.instants import SECOND, Micros, describe_duration, round_up_to_second
-from forewarn.problems import listed
-from forewarn.protocol.blockers import AnyBlocker, HinderedError
+from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.operations import (
@@ -39,7 +34,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store import kinds
-from forewarn.store.port import PAGE_ROWS, Record, every
+from forewarn.store.port import Record, every
 from forewarn.verbs.model import TARGETS_MAX, Given, Kind
 
 T = TypeVar("T")
@@ -220,6 +215,11 @@ def _member(work: Work, name: str, verb: Verb) -> Vm:
             f"cannot restart VM {name}: its host {vm.host} is down",
             hint=f"Run `forewarn redeploy {name}` to move it to another host.",
         )
+    if verb is Verb.REDEPLOY and not vm.movable:
+        raise RefusedError(
+            f"VM {name} cannot be moved to another host",
+            hint=f"Run `forewarn reboot {name}` to restart it on its host.",
+        )
     if verb is Verb.EVICT and not vm.spot:
         raise RefusedError(
             f"VM {name} is not a Spot VM",
@@ -282,11 +282,6 @@ READ_ONCE_MAX = 100
 A query for a single host takes about as long as reading one of them."""
 
 
-TRIED_MAX = 4
-"""Maximum hosts for which destinations are searched. If more hosts remain, the request is
-accepted: a search for a thousand hosts would block the service."""
-
-
 def maintain(
     work: Work, hosts: Sequence[str], action: Action, wishes: OrderOptions
 ) -> Request:
@@ -308,7 +303,10 @@ def maintain(
     )
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
     # Hosts that the fleet marks as the last ones come after the others, in their order.
-    hosts = sorted(_free_hosts(work, hosts), key=lambda name: work.host(name).last)
+    hosts = _free_hosts(work, hosts)
+    if action in MOVING_ACTIONS:
+        hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
+    hosts = sorted(hosts, key=lambda name: work.host(name).last)
     request = admission.open_request(
         work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
     )
@@ -438,56 +436,3 @@ def _check_expects_none(work: Work, name: str) -> None:
             f"VM {vm.name} is moving to host {name} and would get no notice",
             hint="Try again after the move ends.",
         )
-
-
-def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
-    """Raise RefusedError if it is certain that none of the hosts can be emptied.
-
-    The hosts are emptied one after the other, so capacity for the VMs of one host is
-    sufficient. Refused: too little free capacity, or no destination that the rules for
-    fault domains and zones allow. Running work on hosts is ignored, because it ends.
-    """
-    rooms = [
-        found
-        for name in hosts
-        if (found := work.tx.get(Capacity, name)) is not None and found.used
-    ]
-    if not rooms:
-        return
-    # One page of hosts with free capacity is sufficient. A full page has at least one
-    # place per host, which is enough for a host with no more VMs than that. The message
-    # shows the sums of this page.
-    space = work.tx.ranked(kinds.ROOMS_WITH_SPACE, "", limit=PAGE_ROWS)
-    own = {each.host: each.free for each in space}
-    free = sum(own.values())
-    fitting = [each for each in rooms if each.used <= free - own.get(each.host, 0)]
-    if len(fitting) > TRIED_MAX:
-        return
-    reasons: dict[str, AnyBlocker] = {}
-    for each in fitting:
-        vms = list(every(work.tx, kinds.VMS_ON_HOST, each.host))
-        blockers = destinations.find_in_time(work.tx, vms, request=request.request_id)
-        if not blockers:
-            return
-        reasons[each.host] = blockers[0]
-    least = min(fitting or rooms, key=lambda each: (each.used, each.host))
-    because = reasons.get(least.host)
-    raise HinderedError(
-        f"none of these {len(hosts)} hosts can be emptied: {_sums(least, space)}",
-        because=() if because is None else (because,),
-        hint="Empty one host first, or add a host. The hosts of a request are emptied one "
-        "after the other.",
-    )
-
-
-def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
-    others = [each for each in space if each.host != least.host]
-    unlimited = any(each.places == UNLIMITED_PLACES for each in others)
-    free = "enough" if unlimited else str(sum(each.free for each in others))
-    where = listed(
-        [each.host if unlimited else f"{each.host} {each.free}" for each in others]
-    )
-    places = "1 place" if least.used == 1 else f"{least.used} places"
-    return f"{least.host} needs {places}, and other hosts have {free} free" + (
-        f" ({where})" if where else ""
-    )

@@ -1,0 +1,90 @@
+"""Refuse maintenance that must move VMs away and certainly cannot."""
+
+from collections.abc import Sequence
+
+from forewarn.control.rules import destinations
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
+from forewarn.problems import listed
+from forewarn.protocol.blockers import AnyBlocker, HinderedError
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.operations import Request
+from forewarn.store import kinds
+from forewarn.store.port import PAGE_ROWS, every
+
+TRIED_MAX = 4
+"""Maximum hosts for which destinations are searched. If more hosts remain, the request is
+accepted: a search for a thousand hosts would block the service."""
+
+
+def movable_host(work: Work, name: str) -> str:
+    """Return the host; raises RefusedError if a VM on it cannot be moved."""
+    fixed = work.tx.select(kinds.FIXED_VMS_ON_HOST, name, limit=1)
+    if fixed:
+        raise RefusedError(
+            f"host {name} cannot be emptied: VM {fixed[0].name} cannot be moved",
+            hint="Use another impact, or delete the VM first. It has movable = false in "
+            "the fleet file.",
+        )
+    return name
+
+
+def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
+    """Raise RefusedError if it is certain that none of the hosts can be emptied.
+
+    The hosts are emptied one after the other, so capacity for the VMs of one host is
+    sufficient. Refused: too little free capacity in the pool, or no destination that the
+    rules for fault domains, zones and sizes allow. Running work on hosts is ignored,
+    because it ends.
+    """
+    rooms = [
+        found
+        for name in hosts
+        if (found := work.tx.get(Capacity, name)) is not None and found.used
+    ]
+    if not rooms:
+        return
+    # One page of hosts with free capacity is sufficient. A full page has at least one
+    # place per host, which is enough for a host with no more VMs than that. The message
+    # shows the sums of this page.
+    spaces = {
+        pool: work.tx.ranked(kinds.ROOMS_WITH_SPACE, pool, limit=PAGE_ROWS)
+        for pool in {each.pool for each in rooms}
+    }
+    free = {pool: sum(each.free for each in space) for pool, space in spaces.items()}
+    own = {each.host: each.free for space in spaces.values() for each in space}
+    fitting = [
+        each for each in rooms if each.used <= free[each.pool] - own.get(each.host, 0)
+    ]
+    if len(fitting) > TRIED_MAX:
+        return
+    reasons: dict[str, AnyBlocker] = {}
+    for each in fitting:
+        vms = list(every(work.tx, kinds.VMS_ON_HOST, each.host))
+        blockers = destinations.find_in_time(work.tx, vms, request=request.request_id)
+        if not blockers:
+            return
+        reasons[each.host] = blockers[0]
+    least = min(fitting or rooms, key=lambda each: (each.used, each.host))
+    because = reasons.get(least.host)
+    raise HinderedError(
+        f"none of these {len(hosts)} hosts can be emptied: "
+        f"{_sums(least, spaces[least.pool])}",
+        because=() if because is None else (because,),
+        hint="Empty one host first, or add a host. The hosts of a request are emptied one "
+        "after the other.",
+    )
+
+
+def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
+    others = [each for each in space if each.host != least.host]
+    unlimited = any(each.places == UNLIMITED_PLACES for each in others)
+    free = "enough" if unlimited else str(sum(each.free for each in others))
+    where = listed(
+        [each.host if unlimited else f"{each.host} {each.free}" for each in others]
+    )
+    places = "1 place" if least.used == 1 else f"{least.used} places"
+    whose = f"other hosts of pool {least.pool}" if least.pool else "other hosts"
+    return f"{least.host} needs {places}, and {whose} have {free} free" + (
+        f" ({where})" if where else ""
+    )
