@@ -37,8 +37,9 @@ from forewarn.instants import (
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import DURATION_UNKNOWN
 from forewarn.texts import fault_of
+from forewarn.verbs.arguments import REASON
 from forewarn.verbs.model import TARGETS_MAX, Argument, Entry, Form, Given, Value
-from forewarn.verbs.table import REASON, VERBS
+from forewarn.verbs.table import VERBS
 
 
 def when(text: str, *, now: Micros) -> Micros:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from forewarn.verbs import table as verbs
+from forewarn.verbs import arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ REASON = Option(
     name="--reason",
     metavar="TEXT",
     may_be_empty=True,
-    help=verbs.REASON.about,
+    help=arguments.REASON.about,
 )
 CA_FILE = Option(
     name="--ca-file",

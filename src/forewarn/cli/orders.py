@@ -12,8 +12,9 @@ from forewarn.cli.lists import show
 from forewarn.cli.selecting import selectors, targets
 from forewarn.cli.tables import count
 from forewarn.cli.times import with_offset
+from forewarn.verbs.arguments import REASON
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
-from forewarn.verbs.table import REASON, VERBS
+from forewarn.verbs.table import VERBS
 
 SHOWN_MAX = 20
 """Maximum operations, events or targets of a result that are printed, so that all kinds

@@ -1,9 +1,20 @@
 """The verbs of the command `forewarn host`: which hosts take new VMs."""
 
+from forewarn.verbs.arguments import SHARED
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind, Refusal, Targets
 
 HOSTS = Targets(
     kind=Kind.HOST, key="hosts", metavar="HOST", about="Names of hosts in the fleet."
+)
+
+HOST_DOWN = Refusal(when="the host is down", sentences=("host … is down",))
+HOST_IN_USE = Refusal(
+    when="the host has other announced or running maintenance",
+    sentences=("host … already has operation … (…, …)",),
+)
+EXPECTS_VM = Refusal(
+    when="a VM is moving to the host",
+    sentences=("VM … is moving to host … and would get no notice",),
 )
 
 HOST_ENTRIES = (
@@ -54,6 +65,48 @@ HOST_ENTRIES = (
             "forewarn host open h1 --all-owners --reason 'DIMM replaced'",
         ),
         body={"hosts": ["h1"], "reason": "DIMM replaced"},
+    ),
+    Entry(
+        name="host-drain",
+        group="host",
+        summary="cordon hosts and move their VMs away, with notice",
+        text="Cordon hosts, and maintain them by moving their VMs to other hosts. The VMs "
+        "get notice and can approve, as for `forewarn maintain`. The operation of a host "
+        "ends when its VMs are gone; the host stays cordoned until `forewarn host open`.",
+        targets=HOSTS,
+        arguments=(
+            Argument(
+                key="impact",
+                form=Form.WORD,
+                words=("live-migrate", "redeploy"),
+                about="How the VMs move. Default: live-migrate.",
+            ),
+            Argument(
+                key="at_once",
+                form=Form.COUNT,
+                about="Maximum hosts that are announced or running at once. Default: the "
+                "setting policy.hosts_at_once of the service.",
+            ),
+            *SHARED,
+        ),
+        refusals=(
+            Refusal(
+                when="several hosts are named, and none of them can be emptied",
+                sentences=("none of these … hosts can be emptied: …",),
+            ),
+            Refusal(
+                when="a VM on the host has movable = false",
+                sentences=("host … cannot be emptied: VM … cannot be moved",),
+            ),
+            HOST_DOWN,
+            HOST_IN_USE,
+            EXPECTS_VM,
+        ),
+        examples=(
+            "forewarn host drain h1 --reason 'bad DIMM'",
+            "forewarn host drain h1 h2 --impact redeploy --at-once 2",
+        ),
+        body={"hosts": ["h1"], "impact": "live-migrate", "reason": "bad DIMM"},
     ),
 )
 """In the order in which help lists them."""

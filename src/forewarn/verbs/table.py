@@ -5,7 +5,14 @@ A new verb is an entry here and its decision in `control.requests.verbs`.
 
 from collections.abc import Mapping
 
-from forewarn.verbs.hosts import HOST_ENTRIES, HOSTS
+from forewarn.verbs.arguments import SHARED
+from forewarn.verbs.hosts import (
+    EXPECTS_VM,
+    HOST_DOWN,
+    HOST_ENTRIES,
+    HOST_IN_USE,
+    HOSTS,
+)
 from forewarn.verbs.model import (
     TARGETS_MAX,
     Answer,
@@ -30,35 +37,6 @@ _EITHER = Targets(
 )
 
 # Arguments
-
-REASON = Argument(
-    key="reason",
-    form=Form.TEXT,
-    about="Reason, stored in the history of the request.",
-)
-NOT_BEFORE = Argument(
-    key="not_before",
-    form=Form.MOMENT,
-    about="NotBefore: the operation starts then, or earlier if all its events are "
-    "approved. RFC 3339, such as 2026-11-21T10:00:00+02:00, or +30m from now. It must "
-    "give the minimum notice.",
-    typed="A time without an offset, such as 2026-11-21T10:00, is local time.",
-    example="+30m",
-)
-DURATION = Argument(
-    key="duration",
-    form=Form.SECONDS,
-    metavar="DURATION",
-    about="DurationInSeconds of the events: 5s, or whole seconds without a unit; -1 "
-    "means unknown.",
-    example="5s",
-)
-DESCRIPTION = Argument(
-    key="description",
-    form=Form.TEXT,
-    about="Description of the events, instead of the usual one.",
-)
-_SHARED = (NOT_BEFORE, DURATION, DESCRIPTION)
 
 _KIND = Argument(
     key="kind",
@@ -103,15 +81,6 @@ _IN_HAND = Refusal(
     sentences=("VM … is busy: operation … (…) is running on it",),
 )
 _BUSY = (_UNDER_WAY, _IN_HAND)
-_HOST_DOWN = Refusal(when="the host is down", sentences=("host … is down",))
-_HOST_IN_USE = Refusal(
-    when="the host has other announced or running maintenance",
-    sentences=("host … already has operation … (…, …)",),
-)
-_EXPECTS_VM = Refusal(
-    when="a VM is moving to the host",
-    sentences=("VM … is moving to host … and would get no notice",),
-)
 _BOTH = Refusal(
     when="a host and a VM have the name",
     sentences=("… is the name of a host and of a VM",),
@@ -160,7 +129,7 @@ _ENTRIES = (
                 about="Maximum hosts that are announced or running at once. Default: the "
                 "setting policy.hosts_at_once of the service.",
             ),
-            *_SHARED,
+            *SHARED,
         ),
         refusals=(
             Refusal(
@@ -177,9 +146,9 @@ _ENTRIES = (
                 "not live-migrate",
                 sentences=("host … cannot be maintained this way",),
             ),
-            _HOST_DOWN,
-            _HOST_IN_USE,
-            _EXPECTS_VM,
+            HOST_DOWN,
+            HOST_IN_USE,
+            EXPECTS_VM,
             Refusal(
                 when="the impact is not one of the four",
                 sentences=("maintenance cannot have the impact …",),
@@ -205,7 +174,7 @@ _ENTRIES = (
         "scope or for NotBefore, unless the scope approves automatically or has not "
         "enabled Scheduled Events.",
         targets=_VMS,
-        arguments=_SHARED,
+        arguments=SHARED,
         for_tenants=True,
         refusals=(
             Refusal(
@@ -226,7 +195,7 @@ _ENTRIES = (
         summary="move VMs to other hosts, as their user",
         text="Move VMs to other hosts as a request of their user. Ephemeral disks are lost.",
         targets=_VMS,
-        arguments=_SHARED,
+        arguments=SHARED,
         for_tenants=True,
         refusals=(
             Refusal(
@@ -243,7 +212,7 @@ _ENTRIES = (
         summary="delete Spot VMs after a short notice",
         text="Evict Spot VMs: they are deleted after the notice of a Preempt.",
         targets=_VMS,
-        arguments=_SHARED,
+        arguments=SHARED,
         refusals=(
             Refusal(
                 when="the VM is not a Spot VM", sentences=("VM … is not a Spot VM",)
@@ -260,7 +229,7 @@ _ENTRIES = (
         "approved or due. Spot VMs, and scopes without terminate_notice, get no notice: "
         "`forewarn evict` gives a Spot VM the notice of a Preempt.",
         targets=_VMS,
-        arguments=_SHARED,
+        arguments=SHARED,
         for_tenants=True,
         refusals=_BUSY,
         examples=("forewarn terminate db_1 db_2 --reason 'scaled in'",),
@@ -273,7 +242,7 @@ _ENTRIES = (
         summary="upgrade the guest OS of scale-set instances",
         text="Upgrade the guest OS of scale-set instances, one fault domain at a time.",
         targets=_VMS,
-        arguments=_SHARED,
+        arguments=SHARED,
         refusals=(_NOT_SCALE_SET, _VM_DOWN, *_BUSY),
         examples=("forewarn upgrade-os db_1 db_2",),
         body=_of_vms("db_1", "db_2"),
@@ -285,7 +254,7 @@ _ENTRIES = (
         text="Recreate the disks of scale-set instances from their image, one fault domain "
         "at a time.",
         targets=_VMS,
-        arguments=_SHARED,
+        arguments=SHARED,
         refusals=(_NOT_SCALE_SET, _VM_DOWN, *_BUSY),
         examples=("forewarn reimage db_1",),
         body=_of_vms("db_1"),
@@ -344,7 +313,7 @@ _ENTRIES = (
                 "timing.failure_notice of the service, usually 7d.",
                 example="3d",
             ),
-            *_SHARED,
+            *SHARED,
         ),
         refusals=(
             Refusal(
@@ -352,9 +321,9 @@ _ENTRIES = (
                 sentences=("a Redeploy needs a notice of at least …",),
             ),
             Refusal(when="the host has no VM", sentences=("host … has no VMs",)),
-            _HOST_DOWN,
-            _HOST_IN_USE,
-            _EXPECTS_VM,
+            HOST_DOWN,
+            HOST_IN_USE,
+            EXPECTS_VM,
         ),
         examples=("forewarn predict-failure h1 --in 3d",),
         body={"hosts": ["h1"], "in": "3d"},

@@ -26,6 +26,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "restore": {"names": ["web_0"]},
     "host-cordon": {"hosts": ["hidden-h1"]},
     "host-open": {"hosts": ["hidden-h1"], "all_owners": True},
+    "host-drain": {"hosts": ["hidden-h1"], "impact": "redeploy"},
     "cancel": {"names": ["op-1"]},
     "approve": {"event_ids": ["x"], "as_vm": "web_0"},
     "resolve": {"operation": "op-1", "outcome": "done"},

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from forewarn.control.requests import cordons, verbs
+from forewarn.control.requests import cordons, failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Capacity, Host
@@ -15,6 +15,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
 from forewarn.store.records import AuditKind
+from forewarn.verbs.model import Given
 from tests.support.counted import Counted
 from tests.support.worlds import World
 
@@ -157,6 +158,85 @@ def test_cordon_survives_a_restart_and_is_in_the_history(world: World) -> None:
         (AuditKind.HOST_CORDONED, "alice", ""),
     ]
     assert why(world, "h1").startswith("it is up, with 0 VMs, and takes no new VM")
+
+
+def drain(world: World, *names: str, **values: str) -> str:
+    return str(
+        world.order(
+            lambda work: verbs.DECISIONS["host-drain"](
+                work, Given(targets=names, values=values)
+            ),
+            actor="alice",
+            reason="bad DIMM",
+        )
+    )
+
+
+def where(world: World, name: str) -> Host:
+    host = world.read(lambda reader: reader.get(Host, name))
+    assert host is not None
+    return host
+
+
+def test_drained_host_is_empty_and_cordoned_after_notice(world: World) -> None:
+    (event,) = world.vm("web_0").get().events or [{}]
+    assert event == {}
+    drain(world, "h0")
+    (event,) = world.vm("web_0").get().events
+    assert event["EventType"] == "Freeze"
+    assert [each.reason for each in where(world, "h0").cordons] == ["bad DIMM"]
+    world.vm("web_0").approve(event["EventId"])
+    world.advance("20m")
+    assert world.stored_vm("web_0").host == "h1"
+    (operation,) = world.operations()
+    assert operation.state is OperationState.DONE
+    assert where(world, "h0").cordons
+
+
+def test_hosts_that_are_drained_together_take_no_vm_of_each_other(
+    world: World,
+) -> None:
+    drain(world, "h0", "h1", impact="redeploy")
+    world.advance("2h")
+    assert world.stored_vm("web_0").host == "h2"
+    assert {each.state for each in world.operations()} == {OperationState.DONE}
+
+
+def test_drain_without_destination_waits_and_says_why(world: World) -> None:
+    close(world, "h1", "h2")
+    drain(world, "h0")
+    world.advance("16m")
+    (operation,) = world.operations()
+    assert operation.state is OperationState.READY
+    assert world.explain(operation.operation_id) == [
+        "there is no host with capacity for web_0: it is on h0; cordoned: h1, h2"
+    ]
+    reopen(world, "h1")
+    world.advance("10m")
+    assert world.stored_vm("web_0").host == "h1"
+
+
+def test_drain_keeps_the_cordon_that_its_requester_has(world: World) -> None:
+    close(world, "h0", reason="old reason")
+    drain(world, "h0")
+    assert [each.reason for each in where(world, "h0").cordons] == ["old reason"]
+
+
+def test_drain_of_a_vm_that_cannot_be_moved_is_refused_and_cordons_nothing() -> None:
+    fleet = FLEET.replace('name = "web_0"', 'name = "web_0"\nmovable = false')
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=fleet)
+    with pytest.raises(
+        RefusedError, match="h0 cannot be emptied: VM web_0 cannot be moved"
+    ):
+        drain(world, "h0")
+    assert not where(world, "h0").cordons
+
+
+def test_refused_drain_cordons_nothing(world: World) -> None:
+    world.order(lambda work: failures.fail_host(work, "h0"))
+    with pytest.raises(RefusedError, match="host h0 is down"):
+        drain(world, "h0")
+    assert not where(world, "h0").cordons
 
 
 def test_search_for_destinations_does_not_read_cordoned_hosts() -> None:

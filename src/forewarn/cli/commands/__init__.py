@@ -26,7 +26,7 @@ COMMANDS = (
 GROUPS = {
     "fleet": "check, apply, show and export the fleet",
     "config": "show and check the settings",
-    "host": "cordon and open hosts",
+    "host": "cordon, open and drain hosts",
     "rollout": "list and show rollouts",
     "token": "create, list and revoke tokens of the operator API",
     "addresses": "let the guests of this host reach 169.254.169.254",

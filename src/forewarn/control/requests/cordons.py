@@ -28,6 +28,13 @@ def cordon(work: Work, name: str) -> Host:
     return _save(work, host, (*host.cordons, new), AuditKind.HOST_CORDONED)
 
 
+def cordon_for_work(work: Work, name: str) -> Host:
+    """Cordon a host for the actor, unless it has cordoned it already."""
+    host = work.host(name)
+    is_mine = any(each.is_of(work.who.actor) for each in host.cordons)
+    return host if is_mine else cordon(work, name)
+
+
 def open_host(work: Work, name: str, *, by_all: bool) -> Host:
     """Remove the actor's cordon of a host, or those of all actors.
 

@@ -17,10 +17,12 @@ from forewarn.control.requests.verbs.changes import (
     change_vms,
     check_count,
     check_targets,
+    free_hosts,
     maintain,
     predict_failure,
     wishes_of,
 )
+from forewarn.control.requests.verbs.emptying import movable_host
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
@@ -119,6 +121,18 @@ def _open(work: Work, given: Given) -> list[str]:
         given.targets, lambda name: cordons.open_host(work, name, by_all=by_all)
     )
     return [host.name for host in made]
+
+
+def _drain(work: Work, given: Given) -> str:
+    check_targets(given.targets, Kind.HOST)
+    hosts = work.parts.each(
+        free_hosts(work, given.targets), lambda name: movable_host(work, name)
+    )
+    # All are closed before the first is emptied, so that no VM moves to another of them.
+    for name in hosts:
+        cordons.cordon_for_work(work, name)
+    action = Action(given.text("impact") or Action.LIVE_MIGRATE.value)
+    return maintain(work, hosts, action, wishes_of(given)).request_id
 
 
 def _kind_of(work: Work, name: str, said: str) -> str:
@@ -244,6 +258,7 @@ DECISIONS: Mapping[str, Decide] = {
     "restore": _restore,
     "host-cordon": _cordon,
     "host-open": _open,
+    "host-drain": _drain,
     "cancel": _cancel,
     "approve": _approve,
     "resolve": _resolve,

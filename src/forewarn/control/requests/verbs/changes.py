@@ -303,7 +303,7 @@ def maintain(
     )
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
     # Hosts that the fleet marks as the last ones come after the others, in their order.
-    hosts = _free_hosts(work, hosts)
+    hosts = free_hosts(work, hosts)
     if action in MOVING_ACTIONS:
         hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
     hosts = sorted(hosts, key=lambda name: work.host(name).last)
@@ -358,7 +358,7 @@ def predict_failure(
     or without VMs; less than the notice of a Redeploy.
     """
     check_targets(hosts, Kind.HOST)
-    hosts = _free_hosts(work, hosts)
+    hosts = free_hosts(work, hosts)
     members = work.parts.each(hosts, lambda name: _vms_to_tell(work, name))
     least = work.policy.redeploy_notice
     if notice < least:
@@ -386,7 +386,7 @@ def _vms_to_tell(work: Work, host: str) -> list[Vm]:
     return vms
 
 
-def _free_hosts(work: Work, names: Sequence[str]) -> list[str]:
+def free_hosts(work: Work, names: Sequence[str]) -> list[str]:
     """Return the hosts; refuse hosts that are down or in use.
 
     For a long list of hosts, few open operations are read once, not per host.
