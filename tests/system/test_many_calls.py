@@ -1,4 +1,4 @@
-"""Two hundred driver calls at once in a process with few open files."""
+"""More than a hundred driver calls at once in a process with few open files."""
 
 import http.client
 import itertools
@@ -13,7 +13,7 @@ from tests.support.processes import Serving, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-CALLS = 200
+CALLS = 120
 OPEN_FILES = 400
 CONNECTIONS = 280
 """Open connections of VMs: nearly the maximum of the service with so few files
