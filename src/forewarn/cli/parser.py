@@ -77,8 +77,11 @@ def options_of(command: Command) -> tuple[Option, ...]:
     return (*command.options, *(load(command.more)() if command.more else ()))
 
 
-def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
-    """Return the parser; only commands named in `words` get late-imported options."""
+def build(words: Collection[str]) -> argparse.ArgumentParser:
+    """Return the parser of `words`; commands that they do not name get no options.
+
+    The others are there for the list of commands and for suggestions.
+    """
     parser = _Parser(
         prog="forewarn",
         description=_filled(ABOUT),
@@ -95,15 +98,23 @@ def build(words: Collection[str] = ()) -> argparse.ArgumentParser:
         title="commands", metavar="COMMAND", dest="word", required=True
     )
     groups: dict[str, _AddParser] = {}
+    given, listed = {*words}, set[str]()
     for command in COMMANDS:
         first, *rest = command.path
-        late = bool(set(command.path) & set(words))
-        options = options_of(command) if late else command.options
+        if first not in given:
+            if first not in listed:
+                listed.add(first)
+                about = GROUPS[first] if rest else command.summary
+                top.add_parser(first, help=about, add_help=False)
+            continue
         if rest and first not in groups:
             group = top.add_parser(first, help=GROUPS[first], description=GROUPS[first])
             groups[first] = _members(group, required=True)
         add = groups[first] if rest else top.add_parser
-        made = _add_command(add, command, options)
+        if not given.issuperset(rest):
+            add(command.path[-1], help=command.summary, add_help=False)
+            continue
+        made = _add_command(add, command, options_of(command))
         if not rest and first in GROUPS:
             # It is a command, and also a group of commands.
             groups[first] = _members(made, required=False)

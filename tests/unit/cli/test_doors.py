@@ -1,5 +1,6 @@
 """Where the command line finds the operator API, a token for it, and its trust."""
 
+import ssl
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -84,8 +85,13 @@ def test_unusable_ca_file_is_refused(tmp_path: Path) -> None:
         if text is not None:
             file.write_text(text)
         with pytest.raises(CommandError, match="cannot be used"):
-            trust(str(file))
-    assert trust("") is True
+            trust(str(file), "https://forewarn")
+    assert trust("", "https://forewarn") is True
+    # No certificate is checked, and none would be accepted.
+    without = trust("", "http://127.0.0.1:9000")
+    assert isinstance(without, ssl.SSLContext)
+    assert without.verify_mode is ssl.CERT_REQUIRED
+    assert without.get_ca_certs() == []
 
 
 # The HTTP library leaves the socket that it could not connect to the collector.
