@@ -73,8 +73,8 @@ def trust(ca_file: str, base: str) -> ssl.SSLContext | bool:
     Raises CommandError.
     """
     if not ca_file and base.startswith("http:"):
-        # It trusts nobody. Loading the authorities of the system takes longer than the
-        # request, which needs none.
+        # Such an API shows no certificate. Loading the authorities of the system takes
+        # longer than the request.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if not ca_file:
         return True
