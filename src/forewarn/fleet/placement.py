@@ -25,6 +25,9 @@ class Candidate:
     """MiB of memory of these VMs."""
     domains: frozenset[int]
     """Fault domains of the VM's scope on it, without the VM itself."""
+    rack_excess: int = 0
+    """How many more VMs of the scope are in its rack than in the rack of the VM's host,
+    without the VM itself. Above 0, the move would make the spread over racks worse."""
     busy: bool = False
     """Whether the host has announced or running maintenance."""
     turn: int = 0
@@ -122,6 +125,8 @@ def _why_unfit(
         return Unfit.ZONE
     if candidate.domains - {vm.fault_domain}:
         return Unfit.DOMAIN
+    if candidate.rack_excess > 0:
+        return Unfit.RACK
     if _room(candidate) < 1:
         return Unfit.FULL
     if host.vcpu is not None and candidate.vcpu + (vm.vcpu or 0) > host.vcpu:

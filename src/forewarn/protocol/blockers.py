@@ -103,6 +103,8 @@ class Unfit(enum.Enum):
     """The host is in another zone than the VM, whose scale set is zonal."""
     POOL = "pool"
     """The host is in another pool, so it cannot exchange VMs with the VM's host."""
+    RACK = "rack"
+    """Its rack has more VMs of the scope than the rack of the VM's host."""
     VCPU = "vcpu"
     """The host has too few free vCPUs for the VM."""
     MEMORY = "memory"

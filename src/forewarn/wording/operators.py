@@ -220,6 +220,7 @@ _UNFIT = {
     Unfit.DOMAIN: "used by another fault domain of its scope",
     Unfit.ZONE: "in another zone than the VMs of its scale set",
     Unfit.POOL: "in another pool",
+    Unfit.RACK: "in a rack with more VMs of its scope",
     Unfit.VCPU: "with too few free vCPUs",
     Unfit.MEMORY: "with too little free memory",
 }

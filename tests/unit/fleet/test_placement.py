@@ -31,6 +31,7 @@ def candidate(
     *,
     load: int = 0,
     domains: frozenset[int] = frozenset(),
+    rack_excess: int = 0,
     busy: bool = False,
     zone: str = "1",
     pool: str = "amd",
@@ -58,6 +59,7 @@ def candidate(
         vcpu=vcpu[0],
         memory=memory[0],
         domains=domains,
+        rack_excess=rack_excess,
         busy=busy,
     )
 
@@ -95,6 +97,10 @@ BOTH = frozenset({0, 1})
         # Only hosts of its pool can take it.
         ([candidate("a", pool=""), candidate("b", pool="intel")], None),
         ([candidate("a", pool="intel"), candidate("b", load=9, zone="2")], "b"),
+        # The spread over racks must not become worse; it may stay or become better.
+        ([candidate("a", rack_excess=1), candidate("b", load=9)], "b"),
+        ([candidate("a", rack_excess=1, domains=OWN)], None),
+        ([candidate("a"), candidate("b", load=9, rack_excess=-1)], "a"),
         # It must fit, to the last vCPU and MiB.
         ([candidate("a", vcpu=(5, 8)), candidate("b", vcpu=(4, 8))], "b"),
         ([candidate("a", memory=(9, 16)), candidate("b", memory=(8, 16))], "b"),
@@ -138,6 +144,7 @@ def test_missing_destination_host_is_explained() -> None:
         candidate("d", domains=OTHER),
         candidate("e", zone="2"),
         candidate("g", pool="intel"),
+        candidate("r", rack_excess=2),
         candidate("h", vcpu=(1, 4)),
         candidate("i", memory=(1, 8)),
         *(candidate(f"f{n}", busy=True) for n in range(6)),
@@ -154,6 +161,7 @@ def test_missing_destination_host_is_explained() -> None:
         " in maintenance, or announced: b, f0, f1, f2, f3 and 2 more;"
         " full: c; used by another fault domain of its scope: d;"
         " in another zone than the VMs of its scale set: e; in another pool: g;"
+        " in a rack with more VMs of its scope: r;"
         " with too few free vCPUs: h; with too little free memory: i"
     )
 

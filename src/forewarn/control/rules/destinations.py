@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forewarn.fleet.model import Capacity, Host, Scope, Vm
+from forewarn.fleet.model import Capacity, Host, Scope, Vm, taken_by
 from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
 from forewarn.protocol.blockers import AnyBlocker, NoCapacity, NoPlace
 from forewarn.protocol.operations import Operation, OperationState
@@ -31,6 +31,10 @@ nearly always suitable, so the others are not read."""
 NEAR_MAX = 16
 """Maximum VMs of the same fault domain whose hosts are checked first."""
 
+SPREAD_VMS_MAX = 50
+"""Maximum VMs of a scope whose racks are compared. The racks of a larger scope would take
+too many reads, and its fault domains keep it apart."""
+
 LAST_POSITION = 1_000_000_000
 """A position after all positions of a rollout."""
 
@@ -48,7 +52,12 @@ def find_places(reader: Reader, operation: Operation) -> Destinations:
 
     The VMs are placed one after the other; each counts as load for the next ones.
     """
-    search = _Search(reader, operation.request, besides=operation.operation_id)
+    search = _Search(
+        reader,
+        operation.request,
+        besides=operation.operation_id,
+        leaving=operation.vms,
+    )
     return _place_all(
         search,
         (
@@ -64,7 +73,11 @@ def find_in_time(
     reader: Reader, vms: Iterable[Vm], *, request: str
 ) -> tuple[AnyBlocker, ...]:
     """Return why VMs have no destination even after all work on hosts has ended."""
-    return _place_all(_Search(reader, request, in_time=True), vms).blockers
+    leaving = tuple(vms)
+    search = _Search(
+        reader, request, leaving=tuple(vm.name for vm in leaving), in_time=True
+    )
+    return _place_all(search, leaving).blockers
 
 
 def _place_all(search: "_Search", vms: Iterable[Vm]) -> Destinations:
@@ -87,7 +100,12 @@ def unfit(
     Since the reservation, the host can have failed, been removed, or got other VMs, less
     capacity or an operation.
     """
-    search = _Search(reader, operation.request, besides=operation.operation_id)
+    search = _Search(
+        reader,
+        operation.request,
+        besides=operation.operation_id,
+        leaving=operation.vms,
+    )
     return tuple(
         move.vm
         for move in operation.moves
@@ -99,17 +117,31 @@ def unfit(
 
 
 class _Search:
-    """A search for destinations that caches the hosts it has read."""
+    """A search for destinations that caches the hosts it has read.
+
+    `leaving` are the VMs that leave one host together.
+    """
 
     def __init__(
-        self, reader: Reader, request: str, *, besides: str = "", in_time: bool = False
+        self,
+        reader: Reader,
+        request: str,
+        *,
+        besides: str = "",
+        leaving: Collection[str] = (),
+        in_time: bool = False,
     ) -> None:
         self._reader = reader
         self._request = request
         self._besides = besides
+        self._leaving = leaving
         self._in_time = in_time
         self._there: dict[str, dict[str, Vm]] = {}
         self._works: dict[str, tuple[bool, int]] = {}
+        self._racks: dict[str, str] = {}
+        self._members: dict[str, list[Vm]] = {}
+        self._placed: dict[str, str] = {}
+        """Hosts that were found, by VM."""
 
     @cached_property
     def _all(self) -> list[Host] | None:
@@ -152,6 +184,7 @@ class _Search:
             )
             if chosen is not None:
                 self._on(chosen)[vm.name] = vm
+                self._placed[vm.name] = chosen
                 return chosen
             seen |= candidates
         why = why_none(
@@ -238,9 +271,48 @@ class _Search:
             domains=frozenset(
                 other.fault_domain for other in there if other.scope == vm.scope
             ),
+            rack_excess=self._rack_excess(vm, host),
             busy=busy and not self._in_time,
             turn=turn,
         )
+
+    def _rack_excess(self, vm: Vm, host: Host) -> int:
+        """Return how many more VMs of the scope are in the rack of a host than in the
+        rack of the VM's host.
+
+        VMs that leave that host together still count there: the spread is compared with
+        that before the move. 0: it is the same rack, a rack is unknown, or the scope is
+        too large.
+        """
+        own = self._rack_of(vm.host)
+        if not own or host.rack in {"", own}:
+            return 0
+        if vm.scope not in self._members:
+            self._members[vm.scope] = self._reader.select(
+                kinds.VMS_OF_SCOPE, vm.scope, limit=SPREAD_VMS_MAX + 1
+            )
+        members = self._members[vm.scope]
+        if len(members) > SPREAD_VMS_MAX:
+            return 0
+        excess = 0
+        for other in members:
+            if other.name != vm.name:
+                racks = {self._rack_of(name) for name in self._places_of(other)}
+                was_here = own in racks or other.name in self._leaving
+                excess += (host.rack in racks) - was_here
+        return excess
+
+    def _places_of(self, vm: Vm) -> frozenset[str]:
+        """Return the host that was found for a VM, or the hosts where it uses capacity."""
+        if vm.name in self._placed:
+            return frozenset({self._placed[vm.name]})
+        return taken_by(vm)
+
+    def _rack_of(self, name: str) -> str:
+        if name not in self._racks:
+            host = self._reader.get(Host, name)
+            self._racks[name] = host.rack if host is not None else ""
+        return self._racks[name]
 
     def _look_at(self, host: str) -> tuple[bool, int]:
         """Return whether a host is occupied, and its turn in the rollout."""
