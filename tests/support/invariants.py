@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from forewarn.control.execution import release
 from forewarn.fleet.model import Host, HostState, ScopeKind, Vm, VmState
-from forewarn.fleet.resources import is_overfull
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventStatus, EventType
 from forewarn.protocol.operations import (
@@ -312,20 +311,15 @@ def s12_down_is_told(moment: Moment) -> None:
 def rows_capacity(moment: Moment) -> None:
     """5.2: a place is kept for who moves in its pool, and no host is overfull."""
     hosts = moment.mirror.hosts
+    taken: dict[str, list[Vm]] = {name: [] for name in hosts}
     for vm in moment.mirror.live_vms:
-        if vm.moving_to and not vm.is_observed:
-            assert hosts[vm.moving_to].pool == hosts[vm.host].pool, vm
-    for host in hosts.values():
-        taken = [
-            vm
-            for vm in moment.mirror.live_vms
-            for place in {vm.host, vm.moving_to}
-            if place == host.name
-        ]
-        assert not is_overfull(host, taken) or host.name in moment.crowded, (
-            host,
-            taken,
-        )
+        for place in filter(None, {vm.host, vm.moving_to}):
+            taken[place].append(vm)
+            assert vm.is_observed or hosts[place].pool == hosts[vm.host].pool, vm
+    for name in hosts.keys() - moment.crowded:
+        host, vcpus = hosts[name], sum(vm.vcpu or 0 for vm in taken[name])
+        assert host.capacity is None or len(taken[name]) <= host.capacity, host
+        assert host.vcpu is None or vcpus <= host.vcpu, host
 
 
 def rows_domains_of_a_host(moment: Moment) -> None:

@@ -6,7 +6,13 @@ import pytest
 
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
-from forewarn.fleet.model import UNLIMITED_PLACES, Capacity, Host, capacity_of
+from forewarn.fleet.model import (
+    UNLIMITED,
+    UNLIMITED_PLACES,
+    Capacity,
+    Host,
+    capacity_of,
+)
 
 
 def capacity(*, used: int = 0, is_up: bool = True, works: int = 0) -> Capacity:
@@ -36,7 +42,11 @@ def test_vm_is_placed_on_a_host_that_is_up_with_a_free_place_and_no_operation(
 
 @pytest.mark.parametrize(("limit", "places"), [(None, UNLIMITED_PLACES), (3, 3)])
 def test_capacity_of_a_host_is_its_limit(limit: int | None, places: int) -> None:
-    found = capacity_of(Host(name="h1", zone="1", capacity=limit), used=1, works=2)
+    host = Host(name="h1", zone="1", pool="amd", capacity=limit, vcpu=limit)
+    found = capacity_of(host, use=(1, 2, 3), works=2)
+    sizes = (found.pool, found.vcpu_used, found.memory, found.memory_used)
+    assert sizes == ("amd", 2, UNLIMITED, 3)
+    assert found.vcpu == (UNLIMITED if limit is None else limit)
     assert (found.host, found.zone, found.places) == ("h1", "1", places)
     assert (found.used, found.works, found.is_up) == (1, 2, True)
 
