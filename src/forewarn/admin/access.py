@@ -126,6 +126,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/waits": Demand.TENANT_READS,
     "GET /v1/watch": Demand.TENANT_READS,
     "GET /v1/webhooks": Demand.OPERATOR_READS,
+    "POST /v1/campaigns/plan": Demand.OPERATOR_READS,
     "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
     "POST /v1/fleet/plan": Demand.OPERATOR_READS,
     "POST /v1/fleet/validate": Demand.OPERATOR_READS,

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from forewarn.admin import (
     attention,
+    campaigns,
     context,
     credentials,
     error_responses,
@@ -61,7 +62,17 @@ _NO_TELEMETRY: TelemetryConfig = {
 """The service has its own metrics, and reads no variables for telemetry."""
 
 
-_PARTS = (orders, hosts, lists, attention, history, fleet, watch, credentials)
+_PARTS = (
+    orders,
+    hosts,
+    lists,
+    attention,
+    history,
+    fleet,
+    campaigns,
+    watch,
+    credentials,
+)
 
 
 class _Described(FastAPI):

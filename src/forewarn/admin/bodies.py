@@ -23,6 +23,7 @@ from pydantic import (
 from forewarn.admin.limits import (
     FLEET_BYTES_MAX,
     NAME_CHARACTERS_MAX,
+    ORDER_BYTES_MAX,
     TEXT_CHARACTERS_MAX,
 )
 from forewarn.control.tokens import DEFAULT_LIFETIME
@@ -36,6 +37,7 @@ from forewarn.instants import (
 )
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import DURATION_UNKNOWN
+from forewarn.reporting.campaign_plans import HOSTS_TOLD_MAX
 from forewarn.texts import fault_of
 from forewarn.verbs.arguments import REASON
 from forewarn.verbs.model import TARGETS_MAX, Argument, Entry, Form, Given, Value
@@ -299,6 +301,35 @@ class FleetText(Order):
     allow_empty: bool = Field(
         default=False,
         description="Accept an empty file, which removes everything.",
+    )
+
+
+class CampaignFile(BaseModel):
+    """A campaign file."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "bios.toml",
+                    "text": '[campaign]\nname = "bios-2.19"\nreason = "CVE-2026-1234"\n'
+                    'impact = "reboot"\nselect = { all = true }\n',
+                }
+            ]
+        },
+    )
+
+    name: Name = Field(
+        default="campaign.toml", description="The file's name, for messages."
+    )
+    text: str = Field(max_length=ORDER_BYTES_MAX, description="The file's text: TOML.")
+    hosts_max: int = Field(
+        default=1_000,
+        ge=0,
+        le=HOSTS_TOLD_MAX,
+        description="Maximum hosts in `hosts`.",
     )
 
 

@@ -27,6 +27,7 @@ from forewarn.admin.errors import (
     refused_report,
 )
 from forewarn.admin.throttle import RefusalLog
+from forewarn.campaigns.file import CampaignFileError
 from forewarn.control.requests.idempotency import KeyReusedError
 from forewarn.control.transactions.parts import NothingTakenError
 from forewarn.fleet.errors import FleetFileError
@@ -36,6 +37,7 @@ from forewarn.protocol.errors import (
     NotFoundError,
     RefusedError,
 )
+from forewarn.settings.tables import FileError
 from forewarn.wording import operators
 
 logger = logging.getLogger("forewarn.admin")
@@ -74,7 +76,9 @@ def of_error(error: ForewarnError) -> JSONResponse:
     service is not available.
     """
     if isinstance(error, FleetFileError):
-        return _of_fleet(error)
+        return _of_file(error, Kind.BAD_FLEET)
+    if isinstance(error, CampaignFileError):
+        return _of_file(error, Kind.BAD_CAMPAIGN)
     kinds = (kind for type_, kind in _KINDS.items() if isinstance(error, type_))
     kind = next(kinds, Kind.UNAVAILABLE)
     if kind is Kind.UNAVAILABLE:
@@ -103,9 +107,9 @@ _KINDS: Mapping[type[ForewarnError], Kind] = {
 """The kind of each error; the first type that fits decides."""
 
 
-def _of_fleet(error: FleetFileError) -> JSONResponse:
+def _of_file(error: FileError, kind: Kind) -> JSONResponse:
     return problem(
-        Kind.BAD_FLEET,
+        kind,
         error.message,
         hint=error.hint,
         problems=[
@@ -140,7 +144,10 @@ def of_validation(error: RequestValidationError) -> JSONResponse:
     )
 
 
-_BY_STATUS = {kind.status: kind for kind in Kind if kind is not Kind.BAD_FLEET}
+_OF_FILES = frozenset({Kind.BAD_FLEET, Kind.BAD_CAMPAIGN})
+"""Kinds of invalid files, which have the status of another kind."""
+
+_BY_STATUS = {kind.status: kind for kind in Kind if kind not in _OF_FILES}
 
 
 def of_http(request: Request, error: HTTPException) -> JSONResponse:

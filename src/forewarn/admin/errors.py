@@ -30,6 +30,7 @@ class Kind(enum.Enum):
 
     BAD_REQUEST = ("bad-request", 400)
     BAD_FLEET = ("bad-fleet", 400)
+    BAD_CAMPAIGN = ("bad-campaign", 400)
     UNAUTHORIZED = ("unauthorized", 401)
     FORBIDDEN = ("forbidden", 403)
     NOT_FOUND = ("not-found", 404)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from forewarn.admin.access import Caller, Demand, judge
+from forewarn.campaigns.file import CampaignText
 from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once
@@ -115,6 +116,14 @@ class AuthorizedGateway:
             once=once,
             check=lambda work: judge(work.tx, self._caller, demand, now=work.now),
         )
+
+    async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
+        """Plan a campaign for an operator; also raises ForbiddenError."""
+        demand = Demand.OPERATOR_READS
+        await self._gateway.read(
+            lambda reader: judge(reader, self._caller, demand, now=self.now())
+        )
+        return await self._gateway.plan_campaign(text, hosts_max=hosts_max)
 
 
 def on_behalf_of(

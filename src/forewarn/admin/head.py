@@ -166,11 +166,17 @@ FLEET_PATHS = "/v1/fleet/"
 """Below this path, bodies are fleet files, which are longer than other bodies."""
 
 
+CAMPAIGN_PATH = "/v1/campaigns/plan"
+"""The body of this path is a campaign file, whose commas are no JSON values."""
+
+
 def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
     """Return the limits of the body of a caller's request."""
     if not caller.is_operator:
         most = limits.BODY_VALUES_MAX
         return Allowance(bytes_max=limits.TENANT_BYTES_MAX, values_max=most)
+    if path == CAMPAIGN_PATH:
+        return Allowance(bytes_max=limits.ORDER_BYTES_MAX)
     if not path.startswith(FLEET_PATHS):
         most = limits.BODY_VALUES_MAX
         return Allowance(bytes_max=limits.ORDER_BYTES_MAX, values_max=most)

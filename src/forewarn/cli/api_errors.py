@@ -29,6 +29,10 @@ _STATUS = {
 """Any other status is a refusal."""
 
 
+_FILES = {"bad-fleet": "fleet", "bad-campaign": "campaign"}
+"""The kinds of errors of files, which have a list of problems."""
+
+
 def json_of(answer: httpx2.Response, url: str) -> Any:
     """Return the JSON in a response; raises CommandError for another server."""
     try:
@@ -56,10 +60,10 @@ def error_of(
         return _stranger(url)
     told = cast("dict[str, Any]", body)
     status = _STATUS.get(answer.status_code, Exit.REFUSED)
-    if told["kind"] == "bad-fleet":
+    if (file := _FILES.get(told["kind"])) is not None:
         return CommandError(
             status,
-            "the fleet file cannot be used",
+            f"the {file} file cannot be used",
             hint=str(told.get("hint", "")),
             lines=[str(each["text"]) for each in told["problems"]],
         )

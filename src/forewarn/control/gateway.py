@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from forewarn.campaigns.file import CampaignText
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
@@ -67,6 +68,14 @@ class CallerGateway(Protocol):
         transaction, before the changes, and its error refuses them. Raises
         FleetFileError, RefusedError, BusyError, and RepeatedError for a repeated
         request; then nothing is changed.
+        """
+        ...
+
+    async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
+        """Return the plan of a campaign file as JSON, with at most `hosts_max` hosts.
+
+        It is for operators, and changes nothing. Raises CampaignFileError,
+        RefusedError, and BusyError.
         """
         ...
 

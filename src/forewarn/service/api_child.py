@@ -274,6 +274,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             planner=components.planner_of(setup.settings),
             count_vms=lambda: 0,
         )
+        campaigns = components.campaign_plans_of(setup.settings, readings)
         answered: Counter[str] = Counter()
 
         async def collect() -> list[Reading]:
@@ -287,6 +288,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                     service=service,
                     readings=readings,
                     fleets=fleets,
+                    campaigns=campaigns,
                     watchers=watchers,
                     clock=SystemClock(),
                 ),
@@ -308,6 +310,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         await channel.send(b'{"ask":"ready"}')
         await service.listen(is_reached=own.takes_connections)
         fleets.close()
+        campaigns.close()
         watchers.close()
         # Earlier calls still get their response, or fail when the grace time ends.
         receiving = asyncio.create_task(

@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.waiting import Waits
+from forewarn.reporting.campaign_plans import terms_of
+from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.fleets import Planner
+from forewarn.service.readings import Readings
 from forewarn.service.settings import Settings, problem
+from forewarn.service.settings_model import policy
 from forewarn.store.open import open_store, path_of
 from forewarn.store.port import Store
 
@@ -48,6 +52,14 @@ def planner_of(settings: Settings) -> Planner | None:
     """Return the planner for large fleet files; None if the store is in memory."""
     path = path_of(settings.store.url)
     return Planner(path) if path is not None else None
+
+
+def campaign_plans_of(
+    settings: Settings, readings: Readings, *, in_memory: bool = False
+) -> CampaignPlans:
+    """Return the planner of campaigns: a process, unless the store is in memory."""
+    path = None if in_memory else path_of(settings.store.url)
+    return CampaignPlans(path, readings, terms_of(policy(settings)))
 
 
 def waits_of(settings: Settings) -> Waits:

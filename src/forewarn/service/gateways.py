@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from forewarn.campaigns.file import CampaignText
 from forewarn.clock import Clock
 from forewarn.control.gateway import Health
 from forewarn.control.requests.idempotency import Once
@@ -18,6 +19,7 @@ from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.reporting import event_details, reports
+from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.fleets import Fleets
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.runner import Runner
@@ -83,6 +85,7 @@ class ReadingGateway:
 
     readings: Readings
     fleets: Fleets
+    campaigns: CampaignPlans
     watchers: Watchers
     clock: Clock
 
@@ -93,6 +96,10 @@ class ReadingGateway:
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         """Return how many objects of each kind a fleet file has."""
         return await self.fleets.count(text)
+
+    async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
+        """Return the plan of a campaign file as JSON."""
+        return await self.campaigns.plan(text, hosts_max=hosts_max, now=self.now())
 
     def now(self) -> Micros:
         """Return the model time."""

@@ -90,6 +90,10 @@ PLANNING_SECONDS_MAX = 120.0
 """Maximum time for a process to read or compare a fleet file: ten times the time of the
 largest file on a busy machine."""
 
+CAMPAIGNS_WAITING_MAX = 8
+"""Maximum campaigns that are planned or wait for that: one at a time, each for up to
+some ten seconds, and operators are few."""
+
 GRACE_SECONDS = 1.5
 """Maximum time for running requests when the service stops: they take milliseconds."""
 

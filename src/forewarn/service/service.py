@@ -47,6 +47,7 @@ from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
 from forewarn.service.audit_log import AuditLog
+from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.checking import refuse_empty_store
 from forewarn.service.fleets import Fleets, FleetWrites, PlanningError
 from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
@@ -105,6 +106,7 @@ class Service:
         self.metrics = Metrics(self.clock)
         self._fleet_writes = FleetWrites()
         self._fleets: Fleets | None = None
+        self._campaigns: CampaignPlans | None = None
         self._pending = Pending()
         self._tenants = Tenants(settings)
         self._webhooks: Webhooks | None = None
@@ -285,10 +287,14 @@ class Service:
             planner=None if self._store else components.planner_of(self.settings),
             count_vms=lambda: len(self.endpoint.directory.by_vm),
         )
+        self._campaigns = components.campaign_plans_of(
+            self.settings, readings, in_memory=self._store is not None
+        )
         self.gateway = ThreadedOperatorGateway(
             runner=runner,
             readings=readings,
             fleets=self._fleets,
+            campaigns=self._campaigns,
             watchers=self.watchers,
             clock=self.clock,
             ask_health=self.health,
@@ -464,8 +470,8 @@ class Service:
     async def stop(self) -> None:
         """Stop in order; can be called at any time and repeatedly."""
         self._is_ready = False
-        if self._fleets is not None:
-            self._fleets.close()
+        for planner in filter(None, (self._fleets, self._campaigns)):
+            planner.close()
         if self._last_seen is not None:
             await self._last_seen.end()
         if self._has_listeners:

@@ -296,6 +296,18 @@ class Codec(Generic[R]):
 
         return decode
 
+    def fields(self, names: Sequence[str], rows: Sequence[Row]) -> Iterable[Row]:
+        """Return the decoded values of some columns in rows of these columns."""
+        values: list[Iterable[Any]] = [*zip(*rows, strict=True)]
+        for at, name in enumerate(names):
+            decode = self.columns[name].decode
+            if decode:
+                values[at] = map(decode, values[at])
+        try:
+            return list(zip(*values, strict=True))
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._unreadable(rows[0], f"or a later one: {error!r}") from error
+
     def _unreadable(self, row: Row, why: str) -> StoreError:
         return StoreError(
             f"a row of {self.kind.__name__} cannot be read: {why}: {row}",

@@ -16,8 +16,9 @@ Every implementation keeps these promises, which one contract suite tests:
 No code above this port may use a rowid, a dialect of SQL, or load a whole fleet.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
@@ -175,6 +176,29 @@ def every(
         if len(records) < page:
             return
         after = records[-1].key
+
+
+@runtime_checkable
+class FieldReader(Protocol):
+    """A reader of a file, which reads single fields faster than whole records."""
+
+    def fields(
+        self, query: Query[Any], names: Sequence[str]
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yield fields of all records of a query for everything, in order of the key."""
+        ...
+
+
+def fields(
+    reader: Reader, query: Query[Any], names: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Yield at least two fields of all records of a query for everything.
+
+    They are in the order of the key. This is for a process that may read a whole fleet.
+    """
+    if isinstance(reader, FieldReader):
+        return reader.fields(query, names)
+    return map(attrgetter(*names), every(reader, query))
 
 
 def require_unchanged(reader: Reader, old: Record) -> None:

@@ -6,15 +6,34 @@ file must have this version's schema, as the service's file has.
 
 import contextlib
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from forewarn.store import statements
+from forewarn.store.codec import Row
 from forewarn.store.connection import Connection
+from forewarn.store.kinds import Query
 from forewarn.store.port import Reader, StoreError
 from forewarn.store.rows import RowReader, Schema
 
 T = TypeVar("T")
+
+FIELD_ROWS = 1_000
+"""Rows of which fields are decoded together: enough to decode whole columns, without
+much memory."""
+
+
+class SnapshotReader(RowReader):
+    """A consistent view that also reads single fields (port.FieldReader)."""
+
+    def fields(self, query: Query[Any], names: Sequence[str]) -> Iterator[Row]:
+        """Yield fields of all records of a query for everything, in order of the key."""
+        codec = self._schema.codecs[query.kind]
+        rows = self._connection.each(statements.fields(codec.table, names, codec.key))
+        while page := list(islice(rows, FIELD_ROWS)):
+            yield from codec.fields(names, page)
 
 
 @contextlib.contextmanager
@@ -22,7 +41,7 @@ def reading(path: Path) -> Generator[Reader]:
     """Return a reader of the committed state; raises StoreError."""
     with contextlib.closing(Connection(path, read_only=True)) as connection:
         connection.begin()
-        yield RowReader(connection, Schema(connection))
+        yield SnapshotReader(connection, Schema(connection))
 
 
 class SnapshotStore:
@@ -52,7 +71,7 @@ class SnapshotStore:
             connection = Connection(self._path, read_only=True)
         try:
             connection.begin()
-            return work(RowReader(connection, self._schema))
+            return work(SnapshotReader(connection, self._schema))
         finally:
             self._give_back(connection)
 

@@ -19,6 +19,11 @@ def every(table: str, key: str) -> str:
     return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
 
 
+def fields(table: str, columns: Sequence[str], key: str) -> str:
+    """Return the statement that gets columns of all rows, in the order of the key."""
+    return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608
+
+
 @functools.cache
 def add(table: str, columns: Sequence[str], key: str = "") -> str:
     """Return the statement that adds a row; with `key`, only if the key is new."""

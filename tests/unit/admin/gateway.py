@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.file import CampaignText
 from forewarn.clock import VirtualClock
 from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
@@ -26,6 +27,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action
+from forewarn.reporting import campaign_plans
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
 
@@ -197,6 +199,15 @@ class LocalGateway:
 
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         return text.read().count()
+
+    async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
+        request = campaign_plans.PlanRequest(
+            text=text,
+            hosts_max=hosts_max,
+            terms=campaign_plans.terms_of(Policy()),
+            now=self.now(),
+        )
+        return await self.read(lambda reader: campaign_plans.planned(reader, request))
 
     async def merge_fleet(
         self,

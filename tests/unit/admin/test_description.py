@@ -27,6 +27,7 @@ PATHS = {
     "/v1/problems", "/v1/waits", "/v1/capacity",
     "/v1/requests/{name}", "/v1/rollouts", "/v1/rollouts/{name}", "/v1/events", "/v1/history", "/v1/fleet",
     "/v1/fleet/export", "/v1/fleet/validate", "/v1/fleet/plan", "/v1/fleet/apply",
+    "/v1/campaigns/plan",
     "/v1/tokens", "/v1/tokens/revoke",
     "/v1/watch", "/healthz", "/readyz",
     "/v1/availability", "/v1/history/operations", "/v1/history/operations/{name}",

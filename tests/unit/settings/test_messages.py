@@ -12,6 +12,7 @@ import pytest
 
 from forewarn.addresses.file import read_plan
 from forewarn.agent.settings import load_settings as load_agent_settings
+from forewarn.campaigns.file import read_campaign
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service.settings import load_settings
 from forewarn.sim.faults.file import read_faults
@@ -35,6 +36,7 @@ def agent(text: str, folder: Path) -> object:
 READERS: dict[str, Callable[[str, Path], object]] = {
     "addresses": lambda text, _: read_plan(text, name="addresses.toml"),
     "agent": agent,
+    "campaign": lambda text, _: read_campaign(text, name="campaign.toml"),
     "faults": lambda text, _: read_faults(text, name="faults.toml"),
     "service": service,
 }

@@ -2,6 +2,7 @@
 
 from forewarn.cli.commands.addresses import ADDRESSES
 from forewarn.cli.commands.agent import AGENT
+from forewarn.cli.commands.campaigns import CAMPAIGNS
 from forewarn.cli.commands.history import HISTORY
 from forewarn.cli.commands.lists import LISTS
 from forewarn.cli.commands.orders import ORDERS
@@ -15,6 +16,7 @@ COMMANDS = (
     *LISTS,
     *HISTORY,
     *ORDERS,
+    *CAMPAIGNS,
     *TOKENS,
     *ADDRESSES,
     *WEBHOOKS,
@@ -28,6 +30,7 @@ GROUPS = {
     "config": "show and check the settings",
     "host": "cordon, open and drain hosts",
     "rollout": "list and show rollouts",
+    "campaign": "plan the maintenance of many hosts",
     "token": "create, list and revoke tokens of the operator API",
     "addresses": "let the guests of this host reach 169.254.169.254",
     "webhook": "list and test receivers of webhooks",

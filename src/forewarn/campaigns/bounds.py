@@ -1,0 +1,140 @@
+"""Lower bounds of the rounds of a campaign, and the constraint that binds.
+
+A round is the time of one host. However the hosts are ordered, a limit of `at_once` for
+`count` hosts, domains or VMs takes at least `count / at_once` rounds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
+from forewarn.campaigns.grouping import Rules
+from forewarn.campaigns.limits import GroupLimit, LimitKind, Limits
+
+BOUNDS_MAX = 10
+"""Maximum bounds that a plan names: the first one binds, and the next ones say what
+would bind if it were relaxed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """The rounds that one limit needs at least."""
+
+    kind: LimitKind
+    label: str = ""
+    """The label of a group."""
+    subject: str = ""
+    """The value of the label, the scope, the tenant or the pool."""
+    count: int
+    """Hosts, fault domains or VMs that the limit applies to."""
+    at_once: int
+
+    @property
+    def rounds(self) -> int:
+        """Return the rounds, rounded up."""
+        return -(-self.count // self.at_once)
+
+
+def bounds(
+    fleet: FleetMap, hosts: Sequence[int], limits: Limits, rules: Rules
+) -> list[Bound]:
+    """Return the highest bound of each kind and label; the one that binds is first."""
+    found = [
+        Bound(kind=LimitKind.IN_FLIGHT, count=len(hosts), at_once=limits.in_flight)
+    ]
+    if limits.at_once < limits.in_flight:
+        found.append(
+            Bound(kind=LimitKind.UNAVAILABLE, count=len(hosts), at_once=limits.at_once)
+        )
+    found += _of_groups(hosts, rules)
+    if rules.domains:
+        found += _of_tenants(fleet, hosts, limits)
+        found += _of_scopes(fleet, hosts, rules)
+    found.sort(key=lambda each: -each.rounds)
+    return found[:BOUNDS_MAX]
+
+
+def least_sets(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> int:
+    """Return a lower bound of the sets of hosts that can be in work together."""
+    found = list(_of_groups(hosts, rules))
+    if rules.domains:
+        found += _of_scopes(fleet, hosts, rules)
+    return max((each.rounds for each in found), default=1)
+
+
+def least_sets_of(hosts: Sequence[int], limit: GroupLimit) -> int:
+    """Return how many sets the limit of a group needs at least."""
+    bound = _of_group(hosts, limit)
+    return 1 if bound is None else bound.rounds
+
+
+def _of_groups(hosts: Sequence[int], rules: Rules) -> Iterator[Bound]:
+    for limit in rules.groups:
+        bound = _of_group(hosts, limit)
+        if bound is not None:
+            yield bound
+
+
+def _of_group(hosts: Sequence[int], limit: GroupLimit) -> Bound | None:
+    """Return the bound of the group that needs most rounds."""
+    candidates = [
+        Bound(
+            kind=limit.kind,
+            label=limit.label,
+            subject=limit.column.names[group],
+            count=count,
+            at_once=limit.most[group],
+        )
+        for group, count in enumerate(limit.column.counts(hosts))
+        if count and limit.most[group] != NO_LIMIT
+    ]
+    return max(candidates, key=lambda each: each.rounds, default=None)
+
+
+def _of_tenants(
+    fleet: FleetMap, hosts: Sequence[int], limits: Limits
+) -> Iterator[Bound]:
+    if not limits.tenant_most:
+        return
+    vms = [0] * len(fleet.tenants)
+    for host in hosts:
+        for tenant, count in fleet.host_tenants.counted(host):
+            vms[tenant] += count
+    candidates = [
+        Bound(
+            kind=LimitKind.TENANT_VMS,
+            subject=fleet.tenants[tenant],
+            count=count,
+            at_once=limits.tenant_most[tenant],
+        )
+        for tenant, count in enumerate(vms)
+        if count
+    ]
+    if candidates:
+        yield max(candidates, key=lambda each: each.rounds)
+
+
+def _of_scopes(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> Iterator[Bound]:
+    counts = [0] * len(fleet.scopes)
+    seen = bytearray(len(fleet.scope_of_domain))
+    last = [-1] * len(fleet.scopes)
+    for host in hosts:
+        for domain in fleet.domains.of(host):
+            scope = fleet.scope_of_domain[domain]
+            if rules.is_exclusive:
+                if last[scope] != host:
+                    last[scope] = host
+                    counts[scope] += 1
+            elif not seen[domain]:
+                seen[domain] = True
+                counts[scope] += 1
+    most = max(counts, default=0)
+    if most:
+        yield Bound(
+            kind=LimitKind.MIGRATIONS
+            if rules.is_exclusive
+            else LimitKind.FAULT_DOMAINS,
+            subject=fleet.scopes[counts.index(most)],
+            count=most,
+            at_once=rules.overlap + 1,
+        )

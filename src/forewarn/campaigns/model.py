@@ -1,0 +1,212 @@
+"""The values of a campaign, as its file describes them."""
+
+import enum
+from dataclasses import dataclass, field
+
+from forewarn.instants import HOUR, MINUTE, Micros
+
+
+class Impact(enum.Enum):
+    """The effect of the work on the VMs of a host."""
+
+    FREEZE = "freeze"
+    REBOOT = "reboot"
+    LIVE_MIGRATE = "live-migrate"
+    REDEPLOY = "redeploy"
+    NONE = "none"
+    """The VMs notice nothing, and get no event."""
+
+    @property
+    def empties_host(self) -> bool:
+        """Return whether the VMs leave the host before the work."""
+        return self in {Impact.LIVE_MIGRATE, Impact.REDEPLOY}
+
+
+class Order(enum.Enum):
+    """How the hosts of a campaign are ordered."""
+
+    AUTO = "auto"
+    """Zone by zone, with hosts that can be in work together next to each other."""
+    RACK = "rack"
+    """Zone, cluster, rack, name."""
+    LEAST_IMPACT = "least-impact"
+    """The hosts with the fewest VMs first."""
+    LISTED = "listed"
+    """As `select.host` lists them."""
+
+
+class Phase(enum.Enum):
+    """A step of the work on a host, in the order of execution."""
+
+    NEEDED = "needed"
+    ENTER = "enter"
+    WORK = "work"
+    VERIFY = "verify"
+    EXIT = "exit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Amount:
+    """A number, or a percentage of a group."""
+
+    value: float
+    is_percent: bool = False
+
+    def of(self, total: int) -> int:
+        """Return the number for a group of `total`.
+
+        A percentage is rounded down, but to at least 1, unless it is 0 %.
+        """
+        if not self.is_percent:
+            return int(self.value)
+        return max(int(total * self.value / 100), 1 if self.value else 0)
+
+    def __str__(self) -> str:
+        """Return the amount as a file writes it."""
+        return f"{self.value:g}%" if self.is_percent else f"{self.value:g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The hosts of a campaign; a host must match every criterion that is set."""
+
+    host: tuple[str, ...] = ()
+    zone: tuple[str, ...] = ()
+    cluster: tuple[str, ...] = ()
+    rack: tuple[str, ...] = ()
+    pool: tuple[str, ...] = ()
+    labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """The allowed values of each label."""
+    all: bool = False
+    """Whether all hosts are selected if no other criterion is set."""
+    exclude: tuple[str, ...] = ()
+    """Names of hosts that are never selected."""
+
+    @property
+    def criteria(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return each criterion except names: the label, and its allowed values."""
+        built_in = (
+            ("zone", self.zone),
+            ("cluster", self.cluster),
+            ("rack", self.rack),
+            ("pool", self.pool),
+        )
+        return (*(each for each in built_in if each[1]), *self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A program of the service's settings, with its arguments."""
+
+    phase: Phase
+    name: str
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupBudget:
+    """Maximum hosts in flight of each group of hosts with the same label."""
+
+    label: str
+    most: Amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much may be in work at once."""
+
+    in_flight: Amount = field(default_factory=lambda: Amount(value=1))
+    """Hosts between their notice and the end of their work."""
+    unavailable: Amount | None = None
+    """Hosts that are away for any cause, of all hosts; None: no limit."""
+    tenant_vms: Amount | None = None
+    """VMs of one tenant under notice or in work; None: no limit."""
+    overlap_notice: int = 0
+    """Additional fault domains of a scope under notice while one is in work."""
+    by: tuple[GroupBudget, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The first hosts of the order, and what happens after them."""
+
+    hosts: Amount
+    """Hosts up to the end of the stage, counted from the first host of the campaign."""
+    soak: Micros = 0
+    """Time between the stage's last host and the next stage."""
+    approval: bool = False
+    """Whether an operator must approve the next stage."""
+
+
+DEFAULT_STAGES = (
+    Stage(hosts=Amount(value=1), soak=HOUR),
+    Stage(hosts=Amount(value=1, is_percent=True), soak=HOUR),
+    Stage(hosts=Amount(value=10, is_percent=True)),
+)
+"""The stages of a file without stages; all other hosts follow them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A recurring time in which hosts may be worked on.
+
+    It starts at a wall-clock time and has a fixed length, so a change between summer
+    and winter time neither shortens nor lengthens it.
+    """
+
+    days: tuple[int, ...]
+    """Days of the week on which it starts; 0 is Monday."""
+    start: int
+    """Minutes after midnight."""
+    length: Micros
+    timezone: str = "UTC"
+    """A name of the time zone database."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How many failures a campaign tolerates before it halts."""
+
+    failures: int = 2
+    of_last: int = 50
+    """The number of finished hosts that `failures` refers to."""
+    in_a_row: int = 1
+    vms_down: int | None = None
+    """VMs that ran before and do not run now; None: as many as the largest host has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A check of the service's settings; no host begins unless it passes."""
+
+    use: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """The expected duration of the work on one host, without its notice."""
+
+    typical: Micros = 30 * MINUTE
+    """Half of the hosts take at most this time."""
+    slow: Micros = 45 * MINUTE
+    """Nine of ten hosts take at most this time."""
+    is_given: bool = False
+    """Whether the file has the durations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Campaign:
+    """A campaign file."""
+
+    name: str
+    reason: str
+    impact: Impact
+    select: Selection
+    order: Order = Order.AUTO
+    steps: tuple[Step, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    stages: tuple[Stage, ...] = DEFAULT_STAGES
+    windows: tuple[Window, ...] = ()
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    checks: tuple[Check, ...] = ()
+    expect: Expectation = field(default_factory=Expectation)

@@ -1,0 +1,342 @@
+"""The keys of a campaign file, with their forms and meanings."""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+from forewarn.campaigns.model import Amount, Impact, Order, Phase, Step
+from forewarn.campaigns.windows import zone_names, zone_of
+from forewarn.instants import DAY, MINUTE
+from forewarn.problems import did_you_mean, quoted
+from forewarn.settings import forms
+from forewarn.settings.forms import Form, Forms, Option
+
+HOSTS_MAX = 1_000_000
+"""Maximum number of hosts in a campaign file: ten times the largest fleet."""
+
+STAGES_MAX = 20
+"""Maximum stages: each has a soak, so more would take weeks."""
+
+WINDOWS_MAX = 50
+"""Maximum windows: every opening is merged from all of them."""
+
+ARGUMENTS_MAX = 20
+"""Maximum arguments of a step."""
+
+LABELS_MAX = 20
+"""Maximum labels with a budget or a selection: each is counted for each host."""
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+BUILT_IN_LABELS = ("zone", "cluster", "rack", "pool")
+"""Keys of a host that budgets and selections use like labels."""
+
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%", re.ASCII)
+_CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_ARGUMENT = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
+_PERCENT_MAX = 100
+
+
+def _amount(option: Option, value: object) -> Amount:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Amount(value=forms.bounded(option, value))
+    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise forms.unfit(option, value)
+    percent = float(found[1])
+    if percent > _PERCENT_MAX or (not percent and option.least):
+        raise ValueError(f"must be more than 0% and at most 100%, not {value}")
+    return Amount(value=percent, is_percent=True)
+
+
+def _clock(option: Option, value: object) -> int:
+    found = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise forms.unfit(option, value)
+    return int(found[1]) * 60 + int(found[2])
+
+
+def _days(option: Option, value: object) -> tuple[int, ...]:
+    names = {forms.word(option, each) for each in forms.items(option, value)}
+    return tuple(sorted(map(WEEKDAYS.index, names)))
+
+
+def _timezone(option: Option, value: object) -> str:
+    name = forms.line(option, value)
+    try:
+        zone_of(name)
+    except ValueError:
+        near = did_you_mean(name, zone_names())
+        raise ValueError(f"there is no time zone {quoted(name)}{near}") from None
+    return name
+
+
+def _name(option: Option, value: object) -> str:
+    name = forms.line(option, value)
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            "must be at most 64 letters, digits, dots, hyphens and underscores, "
+            f"and start with a letter or digit, not {quoted(name[: forms.SHOWN_MAX])}"
+        )
+    return name
+
+
+def _labels(option: Option, value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    table = cast("dict[str, object]", value)
+    if not table:
+        raise ValueError("must not be empty")
+    if len(table) > LABELS_MAX:
+        raise ValueError(f"must have at most {LABELS_MAX} labels")
+    return tuple(
+        (label, tuple(dict.fromkeys(forms.texts(option, wanted))))
+        for label, wanted in table.items()
+    )
+
+
+def _step(phase: Phase) -> Form:
+    def read(_option: Option, value: object) -> Step:
+        table = dict(cast("dict[str, object]", value))
+        name = table.pop("step", None)
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError('needs the name of a step: { step = "NAME" }')
+        if len(table) > ARGUMENTS_MAX:
+            raise ValueError(f"must have at most {ARGUMENTS_MAX} arguments")
+        return Step(
+            phase=phase,
+            name=name,
+            arguments=tuple(_argument(key, table[key]) for key in table),
+        )
+
+    return Form(told="a table", kind=dict, read=read)
+
+
+def _argument(key: str, value: object) -> tuple[str, str]:
+    if not _ARGUMENT.fullmatch(key):
+        raise ValueError(f"{quoted(key)} is not the name of an argument")
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"argument {key} must be a text or a whole number")  # noqa: TRY004
+    return key, forms.line(Option(form=Forms.LINE), str(value))
+
+
+_AMOUNT = Form(told='a whole number or a percentage such as "3%"', read=_amount)
+_CLOCK_TIME = Form(told='a time of day such as "22:00"', read=_clock)
+_WEEKDAYS = Form(told="a list of weekdays", read=_days)
+_ZONE = Form(told="the name of a time zone", read=_timezone)
+_CAMPAIGN_NAME = Form(told="a name", read=_name)
+_LABELS = Form(told="a table of texts or lists of texts", kind=dict, read=_labels)
+
+SELECT: Mapping[str, Option] = {
+    "host": Option(form=Forms.NAMES, text="Names of hosts."),
+    "zone": Option(form=Forms.NAMES, text="All hosts of these zones."),
+    "cluster": Option(form=Forms.NAMES, text="All hosts of these clusters."),
+    "rack": Option(form=Forms.NAMES, text="All hosts of these racks."),
+    "pool": Option(form=Forms.NAMES, text="All hosts of these pools."),
+    "labels": Option(
+        form=_LABELS,
+        text="All hosts with these labels. A value is a text, or a list of which one "
+        "must match.",
+    ),
+    "all": Option(
+        form=Forms.SWITCH,
+        text="All hosts, if no other key selects hosts. There is no selection by omission.",
+    ),
+    "except": Option(
+        form=Forms.NAMES, text="Names of hosts that are not part of the campaign."
+    ),
+}
+
+STEPS: Mapping[str, Option] = {
+    "needed": Option(
+        form=_step(Phase.NEEDED),
+        text="Finds out whether the host needs the work, before any notice.",
+    ),
+    "enter": Option(form=_step(Phase.ENTER), text="Runs before the VMs are affected."),
+    "work": Option(form=_step(Phase.WORK), text="The work on the host."),
+    "verify": Option(
+        form=_step(Phase.VERIFY), text="Confirms that the work succeeded."
+    ),
+    "exit": Option(
+        form=_step(Phase.EXIT), text="Runs before the host is opened again."
+    ),
+}
+
+GROUP_BUDGET: Mapping[str, Option] = {
+    "label": Option(
+        form=Forms.LINE,
+        is_needed=True,
+        text="`zone`, `cluster`, `rack`, `pool`, or the name of a label. Hosts without "
+        "it have no limit.",
+    ),
+    "max": Option(
+        form=_AMOUNT,
+        least=1,
+        most=HOSTS_MAX,
+        is_needed=True,
+        text="Maximum hosts in flight with the same value, or a percentage of them.",
+    ),
+}
+
+BUDGET: Mapping[str, Option] = {
+    "in_flight": Option(
+        form=_AMOUNT,
+        least=1,
+        most=HOSTS_MAX,
+        text="Maximum hosts from their notice to the end of their work, or a "
+        "percentage of the campaign's hosts. Each stage begins with 1, then 2, 4, …",
+    ),
+    "unavailable": Option(
+        form=_AMOUNT,
+        least=1,
+        most=HOSTS_MAX,
+        text="Maximum hosts that are away for any cause, or a percentage of all hosts.",
+    ),
+    "tenant_vms": Option(
+        form=_AMOUNT,
+        least=1,
+        most=HOSTS_MAX,
+        text="Maximum VMs of one tenant under notice or in work, or a percentage of its "
+        "VMs.",
+    ),
+    "overlap_notice": Option(
+        form=Forms.COUNT,
+        least=0,
+        most=100,
+        text="Further fault domains of a scope that can be under notice while one is in "
+        "work.",
+    ),
+    "by": Option(
+        form=Forms.TABLES, most=LABELS_MAX, keys=GROUP_BUDGET, text="Limits of groups."
+    ),
+}
+
+STAGE: Mapping[str, Option] = {
+    "hosts": Option(
+        form=_AMOUNT,
+        least=1,
+        most=HOSTS_MAX,
+        is_needed=True,
+        text="Hosts up to the end of the stage, counted from the first host of the "
+        "campaign, or a percentage of its hosts.",
+    ),
+    "soak": Option(
+        form=Forms.DURATION,
+        most=90 * DAY,
+        text="Time between the last host of the stage and the next stage.",
+    ),
+    "approval": Option(
+        form=Forms.SWITCH,
+        text="Whether an operator must approve the next stage after the soak.",
+    ),
+}
+
+WINDOW: Mapping[str, Option] = {
+    "days": Option(
+        form=_WEEKDAYS,
+        words=WEEKDAYS,
+        text="Weekdays on which the window starts. Default: all.",
+    ),
+    "start": Option(form=_CLOCK_TIME, is_needed=True, text="Start by the wall clock."),
+    "length": Option(
+        form=Forms.DURATION,
+        least=MINUTE,
+        most=7 * DAY,
+        is_needed=True,
+        text="Elapsed time from the start to the end.",
+    ),
+    "timezone": Option(
+        form=_ZONE, text="Time zone of the days and the start. Default: `UTC`."
+    ),
+}
+
+TOLERANCE: Mapping[str, Option] = {
+    "failures": Option(
+        form=Forms.COUNT,
+        most=HOSTS_MAX,
+        text="Failed hosts that are tolerated; one more halts the campaign.",
+    ),
+    "of_last": Option(
+        form=Forms.COUNT,
+        least=1,
+        most=HOSTS_MAX,
+        text="Number of finished hosts that `failures` refers to.",
+    ),
+    "in_a_row": Option(
+        form=Forms.COUNT,
+        most=HOSTS_MAX,
+        text="Failures in a row that are tolerated; one more halts the campaign.",
+    ),
+    "vms_down": Option(
+        form=Forms.COUNT,
+        most=HOSTS_MAX,
+        text="VMs that ran before and can be down. Default: as many as the largest "
+        "host has.",
+    ),
+}
+
+CHECK: Mapping[str, Option] = {
+    "use": Option(
+        form=_CAMPAIGN_NAME, is_needed=True, text="Name of a check of the settings."
+    ),
+}
+
+EXPECT: Mapping[str, Option] = {
+    "typical": Option(
+        form=Forms.DURATION,
+        least=MINUTE,
+        most=7 * DAY,
+        text="Time that half of the hosts take at most, from the end of the notice to "
+        "the end of the work.",
+    ),
+    "slow": Option(
+        form=Forms.DURATION,
+        least=MINUTE,
+        most=7 * DAY,
+        text="Time that nine of ten hosts take at most. A host begins only if this time "
+        "is left in the window.",
+    ),
+}
+
+CAMPAIGN: Mapping[str, Option] = {
+    "name": Option(form=_CAMPAIGN_NAME, is_needed=True, text="Name of the campaign."),
+    "reason": Option(form=Forms.LINE, is_needed=True, text="Why the work is done."),
+    "impact": Option(
+        form=Forms.WORD,
+        words=tuple(each.value for each in Impact),
+        is_needed=True,
+        text="The effect of the work on VMs.",
+    ),
+    "order": Option(
+        form=Forms.WORD,
+        words=tuple(each.value for each in Order),
+        text="Order of the hosts.",
+    ),
+    "select": Option(
+        form=Forms.TABLE, keys=SELECT, is_needed=True, text="The hosts of the campaign."
+    ),
+    "steps": Option(form=Forms.TABLE, keys=STEPS, text="Programs of the settings."),
+    "budget": Option(form=Forms.TABLE, keys=BUDGET, text="Limits of concurrent work."),
+    "stage": Option(form=Forms.TABLES, most=STAGES_MAX, keys=STAGE, text="Stages."),
+    "window": Option(form=Forms.TABLES, most=WINDOWS_MAX, keys=WINDOW, text="Windows."),
+    "tolerance": Option(form=Forms.TABLE, keys=TOLERANCE, text="Tolerated failures."),
+    "check": Option(form=Forms.TABLES, most=LABELS_MAX, keys=CHECK, text="Checks."),
+    "expect": Option(form=Forms.TABLE, keys=EXPECT, text="Expected durations."),
+}
+
+ROOT: Mapping[str, Option] = {
+    "campaign": Option(form=Forms.TABLE, keys=CAMPAIGN, is_needed=True),
+}
+
+TABLES: Mapping[str, Mapping[str, Option]] = {
+    "[campaign]": CAMPAIGN,
+    "[campaign.select]": SELECT,
+    "[campaign.steps]": STEPS,
+    "[campaign.budget]": BUDGET,
+    "[[campaign.budget.by]]": GROUP_BUDGET,
+    "[[campaign.stage]]": STAGE,
+    "[[campaign.window]]": WINDOW,
+    "[campaign.tolerance]": TOLERANCE,
+    "[[campaign.check]]": CHECK,
+    "[campaign.expect]": EXPECT,
+}
+"""The tables of a file, for its reference page."""

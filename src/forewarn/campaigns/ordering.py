@@ -1,0 +1,147 @@
+"""The order of a campaign's hosts.
+
+With the order `auto`, zones follow each other. In each zone, the emptiest hosts of each
+cluster come first: they hurt few VMs if the work is bad, and become the places for the
+VMs of the others. The others come set by set, each set with hosts that can be in work
+together, and in a set by cluster and rack. Hosts that are marked as last come last.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forewarn.campaigns.bounds import least_sets
+from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
+from forewarn.campaigns.grouping import Rules, passes_for, sets_of
+from forewarn.campaigns.model import Impact, Order
+
+FIRST_SHARE = 10
+"""Maximum share of a cluster's hosts that come first as places for VMs, as a divisor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordered:
+    """The hosts in their order, with their sets."""
+
+    hosts: list[int]
+    sets: list[int]
+    """The set of each host of `hosts`; hosts of a set can be in work together."""
+    least: int
+    """Lower bound of the number of sets."""
+
+
+def arrange(
+    fleet: FleetMap,
+    hosts: Sequence[int],
+    *,
+    order: Order,
+    listed: Sequence[str],
+    impact: Impact,
+    rules: Rules,
+    at_once: int,
+) -> Ordered:
+    """Return the hosts in the order in which they are to be announced.
+
+    `listed` are the names in the order of the file.
+    """
+    if order is not Order.AUTO:
+        given = _given(fleet, hosts, order, listed)
+        sets = sets_of(fleet, [given], rules, least=1, passes=1)
+        least = least_sets(fleet, given, rules)
+        return Ordered(hosts=given, sets=[sets[host] for host in given], least=least)
+    arranged: list[int] = []
+    numbers: list[int] = []
+    least = 0
+    passes = passes_for(len(hosts))
+    for phase in _phases(fleet, hosts, impact, at_once):
+        start = max(numbers, default=-1) + 1
+        bound = least_sets(fleet, phase, rules)
+        by_label = sorted(phase, key=lambda host: _label_key(fleet, host))
+        sets = sets_of(fleet, [by_label], rules, least=bound, passes=passes)
+        arranged += sorted(by_label, key=sets.__getitem__)
+        numbers += [start + sets[host] for host in arranged[len(numbers) :]]
+        least += bound
+    return Ordered(hosts=arranged, sets=numbers, least=least)
+
+
+def _given(
+    fleet: FleetMap, hosts: Sequence[int], order: Order, listed: Sequence[str]
+) -> list[int]:
+    """Return the hosts in an order that the file demands."""
+    if order is Order.LISTED:
+        places = {fleet.numbers[name]: at for at, name in enumerate(listed)}
+        return sorted(hosts, key=places.__getitem__)
+    by_place = sorted(
+        hosts, key=lambda host: (fleet.is_last[host], _place(fleet, host))
+    )
+    if order is Order.LEAST_IMPACT:
+        by_place.sort(key=lambda host: (fleet.is_last[host], fleet.vms[host]))
+    return by_place
+
+
+def _place(fleet: FleetMap, host: int) -> tuple[str, str, str, int]:
+    """Return the zone, cluster and rack of a host, and its number in the fleet."""
+    return (
+        fleet.zone.names[fleet.zone.of[host]],
+        fleet.cluster.names[fleet.cluster.of[host]],
+        fleet.rack.names[fleet.rack.of[host]],
+        host,
+    )
+
+
+def _label_key(fleet: FleetMap, host: int) -> tuple[str, int, str, int, int]:
+    """Return the cluster, the most frequent fault domain, the rack, and the freedom.
+
+    Where fault domains follow racks, hosts in this order need the fewest sets.
+    """
+    _, cluster, rack, _ = _place(fleet, host)
+    counts: dict[int, int] = {}
+    domains = fleet.domains.of(host)
+    for domain in domains:
+        number = fleet.fault_domains[domain]
+        counts[number] = counts.get(number, 0) + 1
+    most = max(counts, key=lambda each: (counts[each], -each)) if counts else -1
+    return cluster, most, rack, -len(domains), host
+
+
+def _phases(
+    fleet: FleetMap, hosts: Sequence[int], impact: Impact, at_once: int
+) -> Iterator[list[int]]:
+    """Yield the hosts in parts that follow each other; no part is empty."""
+    zones: defaultdict[str, list[int]] = defaultdict(list)
+    last: list[int] = []
+    for host in hosts:
+        if fleet.is_last[host]:
+            last.append(host)
+        else:
+            zones[fleet.zone.names[fleet.zone.of[host]]].append(host)
+    for zone in sorted(zones):
+        first = _first(fleet, zones[zone], impact, at_once)
+        early = set(first)
+        rest = [host for host in zones[zone] if host not in early]
+        yield from (part for part in (first, rest) if part)
+    if last:
+        yield last
+
+
+def _first(
+    fleet: FleetMap, hosts: Sequence[int], impact: Impact, at_once: int
+) -> list[int]:
+    """Return the emptiest hosts of each cluster: one, or places for the VMs to come."""
+    clusters: defaultdict[int, list[int]] = defaultdict(list)
+    for host in hosts:
+        clusters[fleet.cluster.of[host]].append(host)
+    found: list[int] = []
+    for members in clusters.values():
+        members.sort(key=lambda host: (fleet.vms[host], host))
+        most = max(1, len(members) // FIRST_SHARE)
+        wanted = sum(fleet.vms[host] for host in members[-at_once:])
+        taken, places = 0, 0
+        while taken < most and (not taken or places < wanted):
+            size = fleet.places.size[members[taken]]
+            places = wanted if size == NO_LIMIT else places + size
+            taken += 1
+            if not impact.empties_host:
+                break
+        found += members[:taken]
+    return found

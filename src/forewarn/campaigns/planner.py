@@ -1,0 +1,253 @@
+"""The plan of a campaign for one fleet: values in, values out."""
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.campaigns import bounds, clearing, limits
+from forewarn.campaigns.bounds import Bound
+from forewarn.campaigns.clearing import Refusal
+from forewarn.campaigns.fleet_map import FleetMap
+from forewarn.campaigns.forecast import Forecast, Pace, forecast
+from forewarn.campaigns.grouping import SETS_MAX, Rules
+from forewarn.campaigns.limits import GroupLimit, Limits
+from forewarn.campaigns.model import Campaign, Impact, Stage
+from forewarn.campaigns.options import BUILT_IN_LABELS
+from forewarn.campaigns.ordering import Ordered, arrange
+from forewarn.campaigns.selection import select
+from forewarn.campaigns.windows import Calendar, Opening, openings
+from forewarn.instants import Micros, describe_duration
+from forewarn.protocol.errors import RefusedError
+
+OPENINGS_TOLD = 3
+"""Number of the next openings in a plan."""
+
+DIGEST_DIGITS = 16
+"""Hexadecimal digits of a plan's digest: enough to notice every change of the fleet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The service's settings that a plan depends on."""
+
+    notices: Mapping[Impact, Micros]
+    """The notice of each impact."""
+    speed: float = 1.0
+    """Divides soaks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignPlan:
+    """The course of a campaign that starts now, if nothing goes wrong."""
+
+    campaign: Campaign
+    planned_at: Micros
+    hosts: tuple[str, ...]
+    """The hosts in the order in which they are announced."""
+    sets: tuple[int, ...]
+    """The set of each host; hosts of a set can be in work together."""
+    least_sets: int
+    """A lower bound of the number of sets."""
+    vms: tuple[int, ...]
+    """The number of VMs of each host."""
+    stages: tuple[tuple[int, Stage], ...]
+    """The number of hosts up to the end of each stage."""
+    limits: Limits
+    rooms: GroupLimit | None
+    """How many hosts of each pool can be emptied together; None: VMs stay."""
+    bounds: tuple[Bound, ...]
+    """The lower bounds of the rounds; the constraint that binds is first."""
+    refusals: tuple[Refusal, ...]
+    """The selected hosts that cannot be done now."""
+    counts: Mapping[str, Mapping[str, int]]
+    """The number of hosts for each value of a label."""
+    tenants: tuple[tuple[str, int], ...]
+    """The tenants with VMs on the hosts, and their VMs, the most first."""
+    openings: tuple[Opening, ...]
+    """The next openings of the windows; empty: there are no windows."""
+    typical: Forecast
+    """If every host takes the typical time."""
+    slow: Forecast
+    """If every host takes the time of a slow one."""
+    digest: str
+
+
+def plan_campaign(
+    campaign: Campaign, fleet: FleetMap, *, terms: Terms, now: Micros
+) -> CampaignPlan:
+    """Return the plan of a campaign.
+
+    Raises RefusedError if the fleet does not have the selected hosts, if none of them
+    can be done, or if no window is long enough for a host.
+    """
+    selected = select(fleet, campaign.select)
+    budget = limits.resolve(fleet, selected, campaign.budget)
+    refused = clearing.refusals(fleet, selected, campaign.impact, budget.tenant_most)
+    hosts = [host for host in selected if host not in refused]
+    if not hosts:
+        raise _nothing_left(list(refused.values()))
+    rooms = clearing.room_limit(fleet, hosts) if campaign.impact.empties_host else None
+    rules = _rules(campaign, budget, rooms)
+    ordered = arrange(
+        fleet,
+        hosts,
+        order=campaign.order,
+        listed=campaign.select.host,
+        impact=campaign.impact,
+        rules=_within_sets(hosts, rules),
+        at_once=budget.at_once,
+    )
+    stages = limits.stage_ends(campaign.stages, len(hosts))
+    typical, slow = _forecasts(
+        campaign, fleet, ordered, stages, budget, rules, terms=terms, now=now
+    )
+    names = tuple(fleet.names[host] for host in ordered.hosts)
+    refusals = tuple(refused[host] for host in sorted(refused))
+    return CampaignPlan(
+        campaign=campaign,
+        planned_at=now,
+        hosts=names,
+        sets=tuple(ordered.sets),
+        least_sets=ordered.least,
+        vms=tuple(fleet.vms[host] for host in ordered.hosts),
+        stages=tuple(stages),
+        limits=budget,
+        rooms=rooms,
+        bounds=tuple(bounds.bounds(fleet, hosts, budget, rules)),
+        refusals=refusals,
+        counts=_counts(campaign, fleet, hosts),
+        tenants=_tenants(fleet, hosts),
+        openings=tuple(
+            itertools.islice(openings(campaign.windows, now), OPENINGS_TOLD)
+        ),
+        typical=typical,
+        slow=slow,
+        digest=_digest(campaign, names, stages, budget, refusals),
+    )
+
+
+def _rules(campaign: Campaign, budget: Limits, rooms: GroupLimit | None) -> Rules:
+    return Rules(
+        domains=campaign.impact is not Impact.NONE,
+        is_exclusive=campaign.impact is Impact.LIVE_MIGRATE,
+        overlap=budget.overlap,
+        groups=(*budget.groups, *([] if rooms is None else [rooms])),
+    )
+
+
+def _within_sets(hosts: Sequence[int], rules: Rules) -> Rules:
+    """Return the rules without limits that would need very many sets."""
+    return Rules(
+        domains=rules.domains,
+        is_exclusive=rules.is_exclusive,
+        overlap=rules.overlap,
+        groups=tuple(
+            limit
+            for limit in rules.groups
+            if bounds.least_sets_of(hosts, limit) <= SETS_MAX
+        ),
+    )
+
+
+def _forecasts(
+    campaign: Campaign,
+    fleet: FleetMap,
+    ordered: Ordered,
+    stages: Sequence[tuple[int, Stage]],
+    budget: Limits,
+    rules: Rules,
+    *,
+    terms: Terms,
+    now: Micros,
+) -> tuple[Forecast, Forecast]:
+    """Return the forecasts with typical and with slow hosts; raises RefusedError."""
+    expect = campaign.expect
+    found: list[Forecast] = []
+    for work in (expect.typical, expect.slow):
+        played = forecast(
+            fleet,
+            ordered.hosts,
+            stages,
+            budget,
+            rules,
+            calendar=Calendar(campaign.windows, now),
+            pace=Pace(
+                notice=terms.notices[campaign.impact],
+                work=work,
+                reserved=expect.slow,
+                speed=terms.speed,
+            ),
+            now=now,
+        )
+        if played is None:
+            raise RefusedError(
+                "no window is long enough for a host, which takes up to "
+                f"{describe_duration(expect.slow)} after its notice",
+                hint="Lengthen the windows, or correct [campaign.expect].",
+            )
+        found.append(played)
+    typical, slow = found
+    return typical, slow
+
+
+def _nothing_left(refusals: Sequence[Refusal]) -> RefusedError:
+    reasons = Counter(each.reason.value for each in refusals)
+    told = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+    return RefusedError(
+        f"none of the {len(refusals):,} selected hosts can be done: {told}",
+        hint="`forewarn capacity` shows the free capacity; the page 'Campaign file' "
+        "explains each reason.",
+    )
+
+
+def _counts(
+    campaign: Campaign, fleet: FleetMap, hosts: Sequence[int]
+) -> Mapping[str, Mapping[str, int]]:
+    """Return the hosts of each zone, cluster, rack and pool, and of named labels."""
+    named = [label for label, _ in campaign.select.labels]
+    named += [each.label for each in campaign.budget.by]
+    counted: dict[str, Mapping[str, int]] = {}
+    for label in dict.fromkeys([*BUILT_IN_LABELS, *named]):
+        column = fleet.column(label)
+        numbers = column.counts(hosts)
+        found = {
+            name: count
+            for name, count in zip(column.names, numbers, strict=True)
+            if count
+        }
+        if found.keys() != {""}:
+            counted[label] = dict(sorted(found.items()))
+    return counted
+
+
+def _tenants(fleet: FleetMap, hosts: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    vms = [0] * len(fleet.tenants)
+    for host in hosts:
+        for tenant, count in fleet.host_tenants.counted(host):
+            vms[tenant] += count
+    found = [(fleet.tenants[each], count) for each, count in enumerate(vms) if count]
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
+
+
+def _digest(
+    campaign: Campaign,
+    names: Sequence[str],
+    stages: Sequence[tuple[int, Stage]],
+    budget: Limits,
+    refusals: Sequence[Refusal],
+) -> str:
+    """Return a digest of everything that an operator agrees to with the plan."""
+    most = [[int(each) for each in limit.most] for limit in budget.groups]
+    parts = (
+        repr(campaign),
+        "\n".join(names),
+        repr([end for end, _ in stages]),
+        repr((budget.in_flight, budget.unavailable, budget.tenant_most, most)),
+        repr(refusals),
+    )
+    hashed = hashlib.sha256()
+    for part in parts:
+        hashed.update(f"{len(part)}:{part}".encode())
+    return hashed.hexdigest()[:DIGEST_DIGITS]

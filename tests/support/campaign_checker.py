@@ -1,0 +1,294 @@
+"""An independent judge of campaign plans.
+
+It reads the rows of the fleet, and shares no code with the planner. Each rule is checked
+in the plainest way, for small fleets. A violation raises AssertionError.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from forewarn.campaigns.clearing import Reason, Refusal
+from forewarn.campaigns.fleet_map import HostRow, VmRow
+from forewarn.campaigns.forecast import Forecast
+from forewarn.campaigns.limits import LimitKind
+from forewarn.campaigns.model import Amount, Campaign, Impact
+from forewarn.campaigns.planner import CampaignPlan, Terms
+from forewarn.fleet.model import HostState, ScopeKind, VmState
+from forewarn.instants import DAY, MINUTE, Micros
+
+
+class Fleet:
+    """The rows of a fleet, by host."""
+
+    def __init__(
+        self,
+        hosts: Sequence[HostRow],
+        vms: Sequence[VmRow],
+        kinds: Mapping[str, ScopeKind] | None = None,
+        busy: frozenset[str] = frozenset(),
+    ) -> None:
+        self.kinds = kinds or {}
+        self.hosts = {host.name: host for host in hosts}
+        self.vms = [vm for vm in vms if vm.state is not VmState.DELETED]
+        self.busy = busy
+        self.on: defaultdict[str, list[VmRow]] = defaultdict(list)
+        for vm in self.vms:
+            self.on[vm.host].append(vm)
+
+    def label(self, host: str, label: str) -> str:
+        if label in {"zone", "cluster", "rack", "pool"}:
+            return str(getattr(self.hosts[host], label))
+        return dict(self.hosts[host].labels).get(label, "")
+
+    def domains(self, host: str) -> set[tuple[str, int]]:
+        return {(vm.scope, vm.fault_domain) for vm in self.on[host]}
+
+    def is_open(self, host: str) -> bool:
+        return self.hosts[host].state is HostState.UP and host not in self.busy
+
+    def free(self, host: str) -> dict[str, float]:
+        """Return the free places, vCPUs and memory of a host."""
+        row = self.hosts[host]
+        there = [vm for vm in self.vms if host in {vm.host, vm.moving_to}]
+        return {
+            name: float("inf") if size is None else max(0, size - used)
+            for name, size, used in (
+                ("places", row.capacity, len(there)),
+                ("vcpu", row.vcpu, sum(vm.vcpu or 0 for vm in there)),
+                ("memory", row.memory, sum(vm.memory or 0 for vm in there)),
+            )
+        }
+
+
+def check(plan: CampaignPlan, fleet: Fleet, terms: Terms) -> None:
+    """Judge everything that a plan says."""
+    campaign = plan.campaign
+    refused = {each.host for each in plan.refusals}
+    chosen = set(selected(fleet, campaign))
+    assert len(plan.hosts) == len(set(plan.hosts)), "a host is planned twice"
+    assert set(plan.hosts) | refused == chosen, "the hosts are not those selected"
+    assert refused.isdisjoint(plan.hosts)
+    assert plan.vms == tuple(len(fleet.on[host]) for host in plan.hosts)
+    _check_stages(plan)
+    _check_sets(plan, fleet)
+    _check_refusals(plan, fleet)
+    for forecast, work in (
+        (plan.typical, campaign.expect.typical),
+        (plan.slow, campaign.expect.slow),
+    ):
+        check_forecast(plan, forecast, fleet, terms, work=work)
+
+
+def selected(fleet: Fleet, campaign: Campaign) -> list[str]:
+    """Return the hosts that a campaign selects."""
+    select = campaign.select
+    return [
+        name
+        for name in fleet.hosts
+        if name not in select.exclude
+        and (not select.host or name in select.host)
+        and all(fleet.label(name, label) in of for label, of in select.criteria)
+    ]
+
+
+def _check_stages(plan: CampaignPlan) -> None:
+    ends = [end for end, _ in plan.stages]
+    assert ends == sorted(set(ends)), "stages do not increase"
+    assert ends[-1] == len(plan.hosts), "the last stage has not all hosts"
+
+
+def number(amount: Amount, total: int) -> int:
+    if not amount.is_percent:
+        return int(amount.value)
+    return max(1, int(total * amount.value / 100))
+
+
+def group_limits(fleet: Fleet, campaign: Campaign) -> dict[tuple[str, str], int]:
+    """Return the maximum of each group: label and value."""
+    found: dict[tuple[str, str], int] = {}
+    for each in campaign.budget.by:
+        sizes = Counter(fleet.label(host, each.label) for host in fleet.hosts)
+        for value, size in sizes.items():
+            if value:
+                found[each.label, value] = number(each.most, size)
+    return found
+
+
+def conflicts(together: Iterable[str], fleet: Fleet, campaign: Campaign) -> str:
+    """Return why hosts must not be in work together, or an empty text."""
+    hosts = list(together)
+    allowed = campaign.budget.overlap_notice + 1
+    by_scope: defaultdict[str, set[object]] = defaultdict(set)
+    if campaign.impact is not Impact.NONE:
+        for host in hosts:
+            for scope, fault_domain in fleet.domains(host):
+                is_exclusive = campaign.impact is Impact.LIVE_MIGRATE
+                by_scope[scope].add(host if is_exclusive else fault_domain)
+    for scope, those in by_scope.items():
+        if len(those) > allowed:
+            return f"scope {scope}: {sorted(map(str, those))} in work together"
+    limits = group_limits(fleet, campaign)
+    for (label, value), most in limits.items():
+        members = [host for host in hosts if fleet.label(host, label) == value]
+        if len(members) > most:
+            return f"{label} {value}: {members} in work together"
+    return ""
+
+
+def _check_sets(plan: CampaignPlan, fleet: Fleet) -> None:
+    pairs = sorted(zip(plan.sets, plan.hosts, strict=True))
+    for number_, members in groupby(pairs, key=lambda each: each[0]):
+        why = conflicts((host for _, host in members), fleet, plan.campaign)
+        assert not why, f"set {number_}: {why}"
+    assert set(plan.sets) == set(range(max(plan.sets) + 1)), "a set is empty"
+    assert max(plan.sets) + 1 >= plan.least_sets, "fewer sets than the bound"
+
+
+def check_forecast(
+    plan: CampaignPlan,
+    forecast: Forecast,
+    fleet: Fleet,
+    terms: Terms,
+    *,
+    work: Micros,
+) -> None:
+    """Judge the times of all hosts: limits at every moment, stages and windows."""
+    campaign = plan.campaign
+    times = dict(
+        zip(plan.hosts, zip(forecast.begins, forecast.ends, strict=True), strict=True)
+    )
+    for host, (begins, ends) in times.items():
+        notice = terms.notices[campaign.impact] if fleet.on[host] else 0
+        assert begins >= plan.planned_at
+        assert ends == begins + notice + work, f"{host} has another duration"
+        reserved = begins + notice + campaign.expect.slow
+        assert _fits(campaign, begins + notice, reserved), f"{host} misses the window"
+    for moment in {begins for begins, _ in times.values()}:
+        running = [host for host, (b, e) in times.items() if b <= moment < e]
+        assert len(running) <= plan.limits.at_once, f"{running} in flight"
+        why = conflicts(running, fleet, campaign)
+        assert not why, f"at {moment}: {why}"
+        _check_tenants(running, fleet, campaign)
+    start = 0
+    earliest = plan.planned_at
+    for end, stage in plan.stages:
+        members = [times[host] for host in plan.hosts[start:end]]
+        assert min(b for b, _ in members) >= earliest, "a stage begins too early"
+        earliest = max(e for _, e in members) + round(stage.soak / terms.speed)
+        start = end
+    span = max(e for _, e in times.values()) - min(b for b, _ in times.values())
+    for bound in plan.bounds:
+        if bound.kind is not LimitKind.ROOM or bound.at_once > 0:
+            assert bound.rounds * work <= span, f"{bound} is no lower bound"
+
+
+def _check_tenants(running: Sequence[str], fleet: Fleet, campaign: Campaign) -> None:
+    amount = campaign.budget.tenant_vms
+    if amount is None or campaign.impact is Impact.NONE:
+        return
+    totals = Counter(vm.tenant for vm in fleet.vms)
+    now = Counter(vm.tenant for host in running for vm in fleet.on[host])
+    for tenant, vms in now.items():
+        assert vms <= number(amount, totals[tenant]), f"{vms} VMs of {tenant}"
+
+
+def _fits(campaign: Campaign, begins: Micros, ends: Micros) -> bool:
+    """Return whether a time is in the windows, which are in UTC and overlap anyhow."""
+    if not campaign.windows:
+        return True
+    covered = begins
+    for _ in range(100):
+        reached = covered
+        for window in campaign.windows:
+            assert window.timezone == "UTC"
+            day = covered // DAY * DAY
+            for start in range(day - 8 * DAY, day + 2 * DAY, DAY):
+                opens = start + window.start * MINUTE
+                is_day = (start // DAY + 3) % 7 in window.days
+                if is_day and opens <= covered < opens + window.length:
+                    reached = max(reached, opens + window.length)
+        if reached == covered or reached >= ends:
+            return reached >= ends
+        covered = reached
+    return True
+
+
+def _check_refusals(plan: CampaignPlan, fleet: Fleet) -> None:
+    told = {each.host: each for each in plan.refusals}
+    for host in selected(fleet, plan.campaign):
+        reasons = set(why_refused(host, fleet, plan.campaign))
+        found = told.get(host)
+        if found is None:
+            assert not reasons, f"{host} is planned in spite of {reasons}"
+        else:
+            assert found.reason in reasons, f"{host}: {found}, but {reasons}"
+            _check_numbers(found)
+
+
+def _check_numbers(found: Refusal) -> None:
+    if found.reason in {Reason.NO_ROOM, Reason.TOO_LARGE, Reason.TENANT_VMS}:
+        assert found.needed > found.free
+
+
+def why_refused(host: str, fleet: Fleet, campaign: Campaign) -> Iterable[Reason]:
+    """Yield every reason why a host cannot be done."""
+    vms = fleet.on[host]
+    impact = campaign.impact
+    if fleet.hosts[host].state is HostState.DOWN:
+        yield Reason.DOWN
+    scopes = Counter(scope for scope, _ in fleet.domains(host))
+    if (
+        impact not in {Impact.NONE, Impact.LIVE_MIGRATE}
+        and max(scopes.values(), default=0) > 1
+    ):
+        yield Reason.SHARED_SCOPE
+    amount = campaign.budget.tenant_vms
+    if amount is not None and impact is not Impact.NONE:
+        totals = Counter(vm.tenant for vm in fleet.vms)
+        for tenant, count in Counter(vm.tenant for vm in vms).items():
+            if count > number(amount, totals[tenant]):
+                yield Reason.TENANT_VMS
+    if not impact.empties_host or not vms:
+        return
+    if any(not vm.movable for vm in vms):
+        yield Reason.PINNED
+    pool = fleet.hosts[host].pool
+    others = [
+        other
+        for other in fleet.hosts
+        if other != host and fleet.hosts[other].pool == pool and fleet.is_open(other)
+    ]
+    yield from _why_no_room(vms, [fleet.free(other) for other in others])
+    roomy = [each for each in others if all(f > 0 for f in fleet.free(each).values())]
+    if not roomy:
+        yield Reason.NO_TARGET
+    for vm in vms:
+        if not any(_can_take(other, vm, fleet) for other in roomy):
+            yield Reason.SCOPE_EVERYWHERE
+
+
+def _why_no_room(
+    vms: Sequence[VmRow], free: Sequence[Mapping[str, float]]
+) -> Iterable[Reason]:
+    for name in ("places", "vcpu", "memory"):
+        sizes = [1 if name == "places" else getattr(vm, name) or 0 for vm in vms]
+        if sum(sizes) > sum(each[name] for each in free):
+            yield Reason.NO_ROOM
+        if max(sizes) > max((each[name] for each in free), default=0):
+            yield Reason.TOO_LARGE
+
+
+def _can_take(other: str, vm: VmRow, fleet: Fleet) -> bool:
+    """Return whether a host has no other fault domain of the scope, and its zone fits."""
+    is_zonal = fleet.kinds.get(vm.scope) is ScopeKind.SCALE_SET
+    if is_zonal and fleet.hosts[other].zone != fleet.hosts[vm.host].zone:
+        return False
+    mates = [
+        each
+        for each in fleet.vms
+        if each.host == other
+        and each.scope == vm.scope
+        and each.fault_domain != vm.fault_domain
+    ]
+    return not mates

@@ -1,0 +1,133 @@
+"""Openings of windows over the changes of the clocks, and what fits into them."""
+
+import itertools
+import re
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.campaigns.model import Window
+from forewarn.campaigns.windows import Calendar, Opening, openings, zone_of
+from forewarn.instants import (
+    DAY,
+    HOUR,
+    MINUTE,
+    format_instant,
+    parse_instant,
+)
+
+EVERY_DAY = tuple(range(7))
+
+FIRST_HOUR = parse_instant("2020-01-01T00:00:00Z") // HOUR
+
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "Australia/Lord_Howe",
+    "Asia/Kolkata",
+]
+
+
+def shown(window: Window, after: str, count: int) -> list[tuple[str, str]]:
+    found = itertools.islice(openings([window], parse_instant(after)), count)
+    return [(format_instant(each.opens), format_instant(each.closes)) for each in found]
+
+
+def night(start: int, length: int = 2 * HOUR) -> Window:
+    return Window(days=EVERY_DAY, start=start, length=length, timezone="Europe/Berlin")
+
+
+def test_change_of_the_clock_does_not_shorten_a_window() -> None:
+    assert shown(night(90), "2027-03-27T00:00:00Z", 3) == [
+        ("2027-03-27T00:30:00Z", "2027-03-27T02:30:00Z"),
+        ("2027-03-28T00:30:00Z", "2027-03-28T02:30:00Z"),
+        ("2027-03-28T23:30:00Z", "2027-03-29T01:30:00Z"),
+    ]
+
+
+def test_change_of_the_clock_does_not_lengthen_a_window() -> None:
+    assert shown(night(90), "2027-10-30T12:00:00Z", 2) == [
+        ("2027-10-30T23:30:00Z", "2027-10-31T01:30:00Z"),
+        ("2027-11-01T00:30:00Z", "2027-11-01T02:30:00Z"),
+    ]
+
+
+def test_window_that_starts_in_a_skipped_hour_opens_after_it() -> None:
+    assert shown(night(150), "2027-03-28T00:00:00Z", 1) == [
+        ("2027-03-28T01:00:00Z", "2027-03-28T03:00:00Z")
+    ]
+
+
+def test_window_that_starts_in_a_repeated_hour_opens_once() -> None:
+    assert shown(night(150), "2027-10-30T12:00:00Z", 2) == [
+        ("2027-10-31T00:30:00Z", "2027-10-31T02:30:00Z"),
+        ("2027-11-01T01:30:00Z", "2027-11-01T03:30:00Z"),
+    ]
+
+
+def test_open_window_is_the_first_opening() -> None:
+    window = Window(days=(5,), start=23 * 60, length=5 * HOUR)
+    # Saturday's window is open on Sunday.
+    assert shown(window, "2027-03-28T02:00:00Z", 2) == [
+        ("2027-03-27T23:00:00Z", "2027-03-28T04:00:00Z"),
+        ("2027-04-03T23:00:00Z", "2027-04-04T04:00:00Z"),
+    ]
+
+
+def test_overlapping_windows_are_one_opening() -> None:
+    windows = [
+        Window(days=EVERY_DAY, start=60, length=2 * HOUR),
+        Window(days=EVERY_DAY, start=150, length=2 * HOUR),
+    ]
+    first = next(openings(windows, 20_000 * DAY))
+    assert first == Opening(20_000 * DAY + HOUR, 20_000 * DAY + 270 * MINUTE)
+
+
+def test_windows_that_never_close_have_openings() -> None:
+    window = Window(days=EVERY_DAY, start=0, length=DAY)
+    first, second = itertools.islice(openings([window], 20_000 * DAY), 2)
+    assert first.closes == second.opens
+    calendar = Calendar([window], 20_000 * DAY)
+    assert calendar.next_notice(20_000 * DAY, HOUR, HOUR) == 20_000 * DAY
+
+
+@given(
+    st.sampled_from(ZONES),
+    st.integers(0, 24 * 60 - 1),
+    st.integers(FIRST_HOUR, FIRST_HOUR + 20 * 366 * 24),
+)
+def test_window_opens_at_its_wall_clock_time(zone: str, start: int, hour: int) -> None:
+    window = Window(days=EVERY_DAY, start=start, length=HOUR, timezone=zone)
+    for opening in itertools.islice(openings([window], hour * HOUR), 3):
+        assert opening.closes == opening.opens + HOUR
+        local = (
+            datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=opening.opens)
+        ).astimezone(ZoneInfo(zone))
+        before = local.astimezone(UTC) - timedelta(minutes=1)
+        shown_before = before.astimezone(ZoneInfo(zone))
+        if local.hour * 60 + local.minute == start:
+            assert not local.fold, "it opens at the second occurrence"
+        else:
+            skipped = local.replace(tzinfo=None) - shown_before.replace(tzinfo=None)
+            assert skipped > timedelta(minutes=1), "the clock skips nothing here"
+
+
+def test_host_that_does_not_fit_waits_for_the_next_opening() -> None:
+    base = 20_000 * DAY
+    calendar = Calendar([Window(days=EVERY_DAY, start=60, length=2 * HOUR)], base)
+    # The notice can begin before the opening, so that the work begins with it.
+    assert calendar.next_notice(base, HOUR // 2, HOUR) == base + HOUR // 2
+    last = base + 2 * HOUR - HOUR // 2
+    assert calendar.next_notice(last, HOUR // 2, HOUR) == last
+    assert calendar.next_notice(last + 1, HOUR // 2, HOUR) == base + DAY + HOUR // 2
+    assert calendar.next_notice(base, 0, 3 * HOUR) is None
+
+
+def test_unknown_time_zone_is_refused() -> None:
+    for name in ("Europe/Berln", "etc/../passwd"):
+        with pytest.raises(ValueError, match=re.escape(name)):
+            zone_of(name)

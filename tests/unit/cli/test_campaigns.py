@@ -1,0 +1,89 @@
+"""`campaign plan` from the command line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.unit.cli.conftest import Ended, Served
+
+Run = Callable[..., Ended]
+
+TEXT = """\
+[campaign]
+name = "kernel"
+reason = "CVE-2026-1234"
+impact = "freeze"
+select = { all = true }
+[campaign.budget]
+in_flight = "50%"
+unavailable = 3
+[[campaign.budget.by]]
+label = "rack"
+max = 1
+[[campaign.window]]
+start = "06:00"
+length = "3h"
+"""
+
+
+def test_plan_shows_order_constraint_and_end(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file = tmp_path / "kernel.toml"
+    file.write_text(TEXT)
+    ended = forewarn("campaign", "plan", str(file))
+    assert ended.status == 0, ended.err
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    lines = ended.out.splitlines()
+    hosts = plan["host_count"]
+    assert lines[0].startswith(f"campaign kernel: freeze of {hosts} hosts with ")
+    assert f"  in_flight 50%: {hosts // 2} host" in ended.out
+    assert "  rack 1: no host has this label" in lines
+    assert f"binds: {plan['bounds'][0]['message']}: at least" in ended.out
+    assert "warning: no host has the label rack of [[campaign.budget.by]]" in lines
+    assert lines[-1] == f"plan {plan['digest']}; nothing was announced or changed"
+    # A host with VMs gets its notice of 15 minutes before the window opens.
+    for host in plan["hosts"][:1]:
+        assert host["begins"][11:] == ("05:45:00Z" if host["vms"] else "06:00:00Z")
+    assert [each["stage"] for each in plan["hosts"]] == [1, *[2] * (hosts - 1)]
+
+
+def test_page_has_each_host_and_no_script(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file, page = tmp_path / "kernel.toml", tmp_path / "kernel.html"
+    file.write_text(TEXT.replace('"kernel"', '"kernel-6.12"'))
+    ended = forewarn("campaign", "plan", str(file), "--html", str(page))
+    assert ended.status == 0, ended.err
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Campaign kernel-6.12</h1>" in text
+    for host in plan["hosts"]:
+        title = f"{host['host']}: {host['begins']} to {host['ends']}"
+        assert f"<title>{title}</title>" in text
+    assert "<script" not in text
+    assert "http" not in text
+
+
+def test_invalid_file_and_unknown_names_have_their_statuses(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file = tmp_path / "kernel.toml"
+    file.write_text(TEXT.replace("all = true", 'zone = ["z9"]'))
+    ended = forewarn("campaign", "plan", str(file))
+    assert (ended.status, ended.out) == (4, "")
+    assert 'select.zone: no host has zone "z9"' in ended.err
+    file.write_text(TEXT.replace("freeze", "thaw"))
+    ended = forewarn("campaign", "plan", str(file))
+    assert (ended.status, ended.out) == (2, "")
+    assert ended.err.splitlines()[:2] == [
+        (
+            f"{file}:4: campaign.impact: must be one of freeze, reboot, live-migrate, "
+            'redeploy, none, not "thaw"'
+        ),
+        "forewarn: the campaign file cannot be used",
+    ]
+    file.write_text(TEXT.replace('"3h"', '"30m"'))
+    ended = forewarn("campaign", "plan", str(file))
+    assert ended.status == 4
+    assert "no window is long enough for a host" in ended.err

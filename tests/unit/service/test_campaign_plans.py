@@ -1,0 +1,148 @@
+"""Campaigns are planned by another process, with a snapshot of the store."""
+
+import asyncio
+import io
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.campaigns.file import CampaignFileError, CampaignText
+from forewarn.campaigns.model import Impact
+from forewarn.campaigns.planner import Terms
+from forewarn.control.gateway import BusyError
+from forewarn.instants import MINUTE
+from forewarn.protocol.errors import RefusedError
+from forewarn.reporting.campaign_plans import PlanRequest
+from forewarn.service import limits
+from forewarn.service.campaign_planning import serve
+from forewarn.service.campaign_plans import CampaignPlanningError
+from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.store.records import AuditEntry
+from forewarn.store.sqlite import SqliteStore
+from tests.support.loops import in_loop
+from tests.unit.service.test_fleets import FLEET, running
+
+TEXT = """\
+[campaign]
+name = "kernel"
+reason = "CVE-2026-1234"
+impact = "reboot"
+select = { all = true }
+"""
+
+MORE = FLEET + '[[host]]\nname = "h3"\ncapacity = 4\nlabels = { model = "r7525" }\n'
+
+
+def of(text: str) -> CampaignText:
+    return CampaignText(name="kernel.toml", text=text)
+
+
+@in_loop
+async def test_plan_is_made_by_a_process_and_changes_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path, MORE) as service:
+        before = await service.gateway.read(
+            lambda reader: [each.key for each in every(reader, kinds.ALL_AUDIT)]
+        )
+        plan = json.loads(await service.gateway.plan_campaign(of(TEXT), hosts_max=2))
+        after: list[AuditEntry] = await service.gateway.read(
+            lambda reader: list(every(reader, kinds.ALL_AUDIT))
+        )
+    assert plan["host_count"] == 3
+    assert plan["vm_count"] == 2
+    assert [len(plan["hosts"]), plan["hosts_left_out"]] == [2, 1]
+    assert plan["counts"] == {}
+    # The emptiest host comes first.
+    assert [each["host"] for each in plan["hosts"]] == ["h2", "h1"]
+    assert [each.key for each in after] == before
+
+
+@in_loop
+async def test_labels_of_hosts_are_read(tmp_path: Path) -> None:
+    text = TEXT.replace("all = true", 'labels = { model = "r7525" }')
+    async with running(tmp_path, MORE) as service:
+        plan = json.loads(await service.gateway.plan_campaign(of(text), hosts_max=9))
+        with pytest.raises(RefusedError, match='no host has model "r99"'):
+            await service.gateway.plan_campaign(
+                of(text.replace("r7525", "r99")), hosts_max=9
+            )
+    assert [each["host"] for each in plan["hosts"]] == ["h3"]
+    assert plan["counts"] == {"model": [{"value": "r7525", "hosts": 1}]}
+
+
+@in_loop
+async def test_invalid_file_starts_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process was started")
+
+    async with running(tmp_path) as service:
+        monkeypatch.setattr(subprocess, "Popen", none)
+        with pytest.raises(CampaignFileError, match="name: is missing"):
+            await service.gateway.plan_campaign(of("[campaign]\n"), hosts_max=9)
+
+
+@in_loop
+async def test_process_that_ends_without_an_answer_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as service:
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(CampaignPlanningError, match=r"has ended \(status 1\)"):
+            await service.gateway.plan_campaign(of(TEXT), hosts_max=9)
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
+        with pytest.raises(CampaignPlanningError, match="cannot start a process"):
+            await service.gateway.plan_campaign(of(TEXT), hosts_max=9)
+
+
+@in_loop
+async def test_too_many_plans_and_a_stop_are_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(limits, "CAMPAIGNS_WAITING_MAX", 1)
+    async with running(tmp_path) as service:
+        monkeypatch.setattr(sys, "executable", str(sleeper))
+        first = asyncio.create_task(
+            service.gateway.plan_campaign(of(TEXT), hosts_max=9)
+        )
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="other campaigns are being planned"):
+            await service.gateway.plan_campaign(of(TEXT), hosts_max=9)
+    with pytest.raises(BusyError, match="the service is stopping"):
+        await first
+
+
+@in_loop
+async def test_plan_that_takes_too_long_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(limits, "PLANNING_SECONDS_MAX", 0.1)
+    async with running(tmp_path) as service:
+        monkeypatch.setattr(sys, "executable", str(sleeper))
+        with pytest.raises(CampaignPlanningError, match="status -9"):
+            await service.gateway.plan_campaign(of(TEXT), hosts_max=9)
+
+
+def test_child_answers_an_error_as_a_value(tmp_path: Path) -> None:
+    store = tmp_path / "s.db"
+    SqliteStore(store).close()
+    terms = Terms(notices=dict.fromkeys(Impact, 15 * MINUTE))
+    request = PlanRequest(text=of(TEXT), hosts_max=9, terms=terms, now=0)
+    told = io.BytesIO()
+    serve(store, io.BytesIO(pickle.dumps(request)), told)
+    answer = pickle.loads(told.getvalue())
+    assert isinstance(answer, RefusedError)
+    assert answer.message == "no host matches [campaign.select]"
