@@ -223,11 +223,11 @@ class _Search:
             yield names + self._roomiest(zone, own, CANDIDATES_FIRST)
             # The hosts with the most free places can lack memory or vCPUs.
             for size in sizes:
-                yield self._roomiest(size, origin.pool, CANDIDATES_FIRST)
+                yield self._fitting(size, vm, origin.pool, CANDIDATES_FIRST)
             yield self._roomiest(zone, own, CANDIDATES_MAX)
         yield names + self._roomiest(self._ranking, origin.pool, CANDIDATES_MAX)
         for size in sizes:
-            yield self._roomiest(size, origin.pool, CANDIDATES_MAX)
+            yield self._fitting(size, vm, origin.pool, CANDIDATES_MAX)
 
     @property
     def _ranking(self) -> kinds.Ranking[Capacity]:
@@ -237,6 +237,20 @@ class _Search:
         self, ranking: kinds.Ranking[Capacity], value: str, limit: int
     ) -> list[str]:
         return [room.host for room in self._reader.ranked(ranking, value, limit=limit)]
+
+    def _fitting(
+        self, ranking: kinds.Ranking[Capacity], vm: Vm, pool: str, limit: int
+    ) -> list[str]:
+        """Return hosts by a size, without those whose stored capacity is too small.
+
+        If all hosts are too full, none of their VMs are read.
+        """
+        return [
+            room.host
+            for room in self._reader.ranked(ranking, pool, limit=limit)
+            if room.vcpu - room.vcpu_used >= (vm.vcpu or 0)
+            and room.memory - room.memory_used >= (vm.memory or 0)
+        ]
 
     def _with_others(self, why: NoPlace, pool: str) -> NoPlace:
         """Add information about the hosts of the pool that were not checked."""
