@@ -204,6 +204,13 @@ STORIES: dict[str, list[Step]] = {
         Step("resolve", {"number": 0, "done": True, "down": []}),
         _wait(600),
     ],
+    "a VM that stops, and runs again elsewhere": [
+        _get(WEB_0),
+        Step("see", {"vm": WEB_0, "how": 0, "host": 0}),
+        _wait(60),
+        Step("see", {"vm": WEB_0, "how": 3, "host": 2}),
+        _wait(60),
+    ],
     "another fleet": [
         *_everybody(),
         _maintain(0, impact=FREEZE),

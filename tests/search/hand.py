@@ -10,6 +10,7 @@ from forewarn.drivers.port import (
     Probe,
     ProbeState,
     Report,
+    Sighting,
     Verdict,
 )
 from forewarn.instants import Micros
@@ -131,6 +132,9 @@ class HandDriver:
     def reports(self, *, now: Micros) -> Sequence[Report]:
         given, self._queue = self._queue, []
         return given
+
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        return ()
 
     def next_report_at(self) -> Micros | None:
         return None

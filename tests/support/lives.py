@@ -23,6 +23,7 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.obstacles import why_not_start
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work
+from forewarn.drivers.port import Sighting, StopCause
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.model import HostState, VmState
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
@@ -224,6 +225,23 @@ class Life(Ordering):
             )
         )
 
+    def see(self, vm: int, how: int, host: int) -> None:
+        """A VM stops, runs again or runs elsewhere, and nobody asked for it."""
+        elsewhere = self._host(host) if how & 2 else ""
+        if elsewhere:
+            self._crowded.add(elsewhere)
+        self.hypervisor.see(
+            Sighting(
+                vm=self._vm(vm),
+                running=how & 1 == 1,
+                host=elsewhere,
+                cause=StopCause.SHUT_DOWN if how & 4 else StopCause.FAILED,
+                at=self.world.now,
+            )
+        )
+        self.world.settle()
+        self._settled()
+
     # Time and crashes
 
     def advance(self, seconds: float) -> None:
@@ -301,6 +319,7 @@ class Life(Ordering):
 
     def end(self) -> None:
         """L1: with a working driver and nothing broken, everything ends."""
+        self._see_all_running()
         self.hypervisor.clear()
         for _ in range(END_ROUNDS):
             for name, host in sorted(self.mirror.hosts.items()):
@@ -350,6 +369,10 @@ class Life(Ordering):
             assert answer.events == [], f"L1: {vm.name} still sees {answer.events}"
         self.close()
 
+    def _see_all_running(self) -> None:
+        for vm in self.mirror.live_vms:
+            self.hypervisor.see(Sighting(vm=vm.name, running=True, at=self.world.now))
+
     def close(self) -> None:
         """Let go of files."""
         self.world.store.close()
@@ -358,7 +381,7 @@ class Life(Ordering):
 POLICIES = (
     Policy(),
     Policy(),
-    Policy(recovery=0),
+    Policy(recovery=0, sightings_max=1),
     Policy(driver_attempts=1, failure_notice=2 * DAY),
     Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE),
     Policy(hold_max=HOUR, driver_timeout=5 * MINUTE, recovery=30 * MINUTE),

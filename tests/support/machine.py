@@ -72,11 +72,12 @@ APPROVE = _step(
 APPROVE_FOR = _step("approve_for", number=NUMBER, as_vm=st.integers(-1, 11))
 FAULT = _step(
     "fault",
-    kind=st.integers(0, 4),
+    kind=st.integers(0, 5),
     vm=st.integers(-1, 11),
     times=st.integers(1, 3),
     how=st.integers(0, 15),
 )
+SEE = _step("see", vm=NUMBER, how=st.integers(0, 7), host=NUMBER)
 SPARE = _step(
     "fault", kind=st.just(0), vm=NUMBER, times=st.integers(1, 3), how=st.integers(8, 9)
 )
@@ -103,7 +104,7 @@ THEN = st.sampled_from(
 """What follows a step at once, so that no kind of life lacks time or consent."""
 ACTIONS = st.one_of(
     MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, CANCEL, RESOLVE,
-    CHANGE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
+    CHANGE, SEE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
 )  # fmt: skip
 
 
@@ -192,6 +193,13 @@ class Lives(RuleBasedStateMachine):
         self._do(Step("fail_host_of", {"vm": vm}))
         if is_restored:
             self._do(Step("restore_host_of", {"vm": vm}))
+        self._then(then)
+
+    @rule(steps=st.lists(SEE, min_size=1, max_size=4), then=THEN)
+    def see(self, steps: list[Step], then: str) -> None:
+        """Something happens that nobody asked for, and perhaps is confirmed."""
+        for step in steps:
+            self._do(step)
         self._then(then)
 
     @rule(step=RESTORE, then=THEN)

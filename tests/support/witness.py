@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.drivers.port import Call, Driver, Observation, Probe, Report
+from forewarn.drivers.port import Call, Driver, Observation, Probe, Report, Sighting
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Action
 
@@ -67,6 +67,9 @@ class WitnessDriver:
         for report in reports:
             self.told(report)
         return reports
+
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        return self.inner.sightings(now=now)
 
     def next_report_at(self) -> Micros | None:
         return self.inner.next_report_at()

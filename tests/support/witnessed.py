@@ -155,6 +155,7 @@ class Witnessed:
     def process_ended(self) -> None:
         """Forget the notices: after a restart the wall clock rules."""
         self._notices.clear()
+        self.hypervisor.repeat_sightings()
 
     def _called(self, call: Call) -> None:
         """S10: the call is durable, its events are served, nobody else is at it."""

@@ -74,7 +74,9 @@ async def surroundings(
     # `health` already reports a service that does not answer.
     with contextlib.suppress(ForewarnError):
         found = await receivers.webhooks() if receivers else ()
-    return Surroundings(problems=health.problems, webhooks=found)
+    return Surroundings(
+        problems=health.problems, withheld=health.withheld, webhooks=found
+    )
 
 
 @router.get("/problems", responses=documented(shapes.ProblemPage, 400, 404))

@@ -11,6 +11,9 @@ from typing import TypeAlias, TypeVar
 
 from forewarn.control.execution import calls
 from forewarn.control.requests import outcome
+from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.sightings import Withheld
+from forewarn.control.sighting_link import SightingLink
 from forewarn.control.transactions.inquiries import (
     Answer,
     DirectInquirer,
@@ -37,7 +40,7 @@ from forewarn.store.port import Store
 
 T = TypeVar("T")
 
-Run: TypeAlias = Callable[[Callable[[Work], None], Micros], object]
+Run: TypeAlias = Callable[[Callable[[Work], object], Micros], object]
 """Runs a decision on behalf of the driver in a transaction, with its follow-ups."""
 
 
@@ -54,6 +57,7 @@ class DriverLink:
         *,
         inquirer: Inquirer | None,
         store: Store,
+        policy: Policy,
         run: Run,
         checkpoint: Callable[[str], None],
     ) -> None:
@@ -66,6 +70,7 @@ class DriverLink:
         self._answers: deque[Answer] = deque()
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
+        self._sightings = SightingLink(driver, store=store, policy=policy, run=run)
 
     # Effects of a commit
 
@@ -107,16 +112,28 @@ class DriverLink:
     # Results
 
     def collect(self, *, now: Micros) -> None:
-        """Collect the reports of the driver."""
+        """Collect the reports and sightings of the driver."""
         self._reports.extend(self._driver.reports(now=now))
+        self._sightings.collect(now=now)
+
+    def next_due(self) -> Micros | None:
+        """Return the time of the next expected report, or confirmation of a sighting."""
+        found = self._driver.next_report_at(), self._sightings.next_due()
+        return min((each for each in found if each is not None), default=None)
+
+    def withheld(self) -> Withheld | None:
+        """Return which VMs stopped together; any thread may call this."""
+        return self._sightings.withheld
 
     def has_more(self) -> bool:
         """Return whether results are waiting."""
         self._take_answers()
-        return bool(self._answers or self._reports or self._ends)
+        return bool(
+            self._answers or self._reports or self._ends or self._sightings.has_more()
+        )
 
     def take_one(self, now: Micros) -> bool:
-        """Process one result; return whether there was one.
+        """Process one result; return whether it needed a transaction.
 
         A result that cannot be processed, for example because the store is locked, is
         kept.
@@ -128,6 +145,8 @@ class DriverLink:
             _take(self._reports, lambda report: self._look_at(report, now))
         elif self._ends:
             _take(self._ends, lambda end: self._take_end(*end, now))
+        elif self._sightings.has_more():
+            return self._sightings.take_one(now)
         else:
             return False
         return True

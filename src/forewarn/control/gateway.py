@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from forewarn.campaigns.file import CampaignText
 from forewarn.control.requests.idempotency import Once
+from forewarn.control.rules.sightings import Withheld
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
@@ -34,6 +35,8 @@ class Health:
     """Whether the service takes requests: the store works and everything is
     published."""
     problems: tuple[str, ...] = ()
+    withheld: Withheld | None = None
+    """VMs that stopped together, and are not failed for that reason."""
 
 
 class CallerGateway(Protocol):

@@ -34,6 +34,7 @@ from forewarn.control.requests import (
 from forewarn.control.requests.followups import LEFT_OVER, FollowUps
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.sightings import Withheld
 from forewarn.control.transactions import publishing
 from forewarn.control.transactions.inquiries import Inquirer
 from forewarn.control.transactions.work import (
@@ -122,6 +123,7 @@ class Plane:
             driver,
             inquirer=inquirer,
             store=store,
+            policy=policy,
             run=lambda decide, now: self._run(DRIVER, decide, now=now),
             checkpoint=checkpoint,
         )
@@ -151,6 +153,10 @@ class Plane:
         Each iteration takes at least one step, so that nothing waits indefinitely.
         """
         self._is_turn_over = is_over
+
+    def withheld(self) -> Withheld | None:
+        """Return which VMs stopped together; any thread may call this."""
+        return self._link.withheld()
 
     # Requests
 
@@ -343,9 +349,9 @@ class Plane:
         instants = self.store.read(earliest)
         if self._is_owing():
             instants.append(self._owed_at or self._silent_from)
-        report = self._driver.next_report_at()
-        if report is not None:
-            instants.append(report)
+        driver = self._link.next_due()
+        if driver is not None:
+            instants.append(driver)
         return min(instants, default=None)
 
     # Effects of a transaction
@@ -411,7 +417,8 @@ class Plane:
         """
         looks = LOOKS_PER_TURN
         while steps > 0 and (self._link.has_more() or self._follow_ups):
-            if self._link.take_one(now) or self._follow_ups.take_one(now):
+            first = self._link if self._link.has_more() else self._follow_ups
+            if first.take_one(now):
                 steps -= 1
             else:
                 looks -= 1

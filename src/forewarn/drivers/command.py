@@ -24,6 +24,7 @@ from forewarn.drivers.port import (
     Probe,
     ProbeState,
     Report,
+    Sighting,
     not_started,
 )
 from forewarn.drivers.programs import Programs, VmObserver
@@ -35,6 +36,7 @@ from forewarn.drivers.records import (
     Run,
     RunState,
 )
+from forewarn.drivers.watch import Watch
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
 from forewarn.protocol.operations import Action
@@ -86,6 +88,10 @@ class CommandDriver:
             wake=self._wake_control,
         )
         self._watcher.start()
+        self._watch: Watch | None = None
+        if programs.watch:
+            self._watch = Watch(programs.watch, clock=clock, wake=self._wake_control)
+            self._watch.start()
 
     def under_way(self) -> int:
         """Return how many calls have programs that run or still have to start."""
@@ -182,16 +188,24 @@ class CommandDriver:
         del now
         return self._book.take_reports()
 
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        """Return what the `watch` program has printed."""
+        del now
+        return () if self._watch is None else self._watch.take()
+
     def next_report_at(self) -> Micros | None:
         """Return None: the duration of a program is unknown."""
         return None
 
     def on_report(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, from the driver's thread, when programs have ended."""
+        """Call `wake`, from the driver's threads, when programs have ended or `watch`
+        has printed something."""
         self._wake = wake
 
     def close(self) -> None:
         """End the thread; programs continue, and their shims record the results."""
+        if self._watch is not None:
+            self._watch.stop()
         self._observer.end()
         self._watcher.stop()
 

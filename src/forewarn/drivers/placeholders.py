@@ -49,6 +49,8 @@ def arguments_problem(words: Sequence[str], known: Sequence[str]) -> str:
         for name in _PLACEHOLDER.findall(word):
             if name in known:
                 continue
+            if not known:
+                return f"has no placeholders, so {{{name}}} means nothing"
             if name == "to_host":
                 return "{to_host} is only available in live_migrate, redeploy and probe"
             hint = did_you_mean(name, known)

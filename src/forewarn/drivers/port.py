@@ -163,6 +163,31 @@ class Observation:
         )
 
 
+class StopCause(enum.Enum):
+    """Why a VM does not run."""
+
+    FAILED = "failed"
+    """The driver knows no reason why it had to stop."""
+    SHUT_DOWN = "shut-down"
+    """Its user shut it down from inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """An unrequested change of a VM that the driver saw."""
+
+    vm: str
+    running: bool
+    at: Micros
+    """When the driver saw it."""
+    host: str = ""
+    """The host that the VM is on; empty: the driver cannot tell."""
+    cause: StopCause = StopCause.FAILED
+    """Why a VM that does not run stopped."""
+    text: str = ""
+    """Text for an operator, stored in the history."""
+
+
 def not_started(*, asked: str, own: str) -> Probe:
     """Return the result of a probe of a call that a driver has no record of.
 
@@ -245,12 +270,21 @@ class Driver(Protocol):
         """Return the reports since the last call of this method."""
         ...
 
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        """Return the unrequested changes since the last call of this method.
+
+        Control keeps no sighting over a restart. After it was opened, the driver
+        therefore returns the last sighting of each VM again, unless that only says that
+        the VM runs. A driver that watches nothing returns none.
+        """
+        ...
+
     def next_report_at(self) -> Micros | None:
         """Return the time of the next expected report; None: unknown."""
         ...
 
     def on_report(self, wake: Callable[[], None]) -> None:
-        """Call `wake`, from any thread, when there is an unexpected report."""
+        """Call `wake`, from any thread, when there is an unexpected report or sighting."""
         ...
 
     def close(self) -> None:

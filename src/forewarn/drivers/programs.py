@@ -67,6 +67,7 @@ class Programs:
     """Maximum time for the program of each action; None: no limit."""
     observe: Words = ()
     probe: Words = ()
+    watch: Words = ()
     parallel: int = 4
     """Maximum number of programs of one call at once."""
     grace: Micros = 10 * SECOND

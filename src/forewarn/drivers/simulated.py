@@ -19,10 +19,20 @@ from forewarn.drivers.port import (
     Probe,
     ProbeState,
     Report,
+    Sighting,
     Verdict,
     not_started,
 )
-from forewarn.drivers.tasks import Fault, FaultKind, Task, note_of, task_from, task_of
+from forewarn.drivers.tasks import (
+    Fault,
+    FaultKind,
+    Task,
+    note_of,
+    note_of_sighting,
+    sighting_from,
+    task_from,
+    task_of,
+)
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action
@@ -75,12 +85,17 @@ class SimulatedDriver:
         self._earlier: dict[tuple[str, int], Task] = {}
         self._again: list[tuple[Micros, Report]] = []
         self._seen: dict[str, Observation] = {}
+        self._sighted: dict[str, Sighting] = {}
+        """The last sighting of each VM, unless a call or a plain `running` came later."""
+        self._unsent: list[Sighting] = []
+        """Sightings that control has not taken."""
         self._seen_after: dict[str, tuple[str, int]] = {}
         """The call that left each VM in its state: both are removed together."""
         self.memory = ""
         """The identity of the journal, which is kept in the journal."""
         for key, note in self._journal.notes().items():
             self._recall(key, note)
+        self.repeat_sightings()
         for vm in self._seen.keys() - self._seen_after.keys():
             # Journals of 0.1.0 kept every VM forever.
             self._forget_vm(vm)
@@ -97,6 +112,25 @@ class SimulatedDriver:
     def clear(self) -> None:
         """Remove all faults for calls that begin from now on."""
         self._faults.clear()
+
+    # Unrequested changes
+
+    def see(self, sighting: Sighting) -> None:
+        """Simulate an unrequested change of a VM."""
+        self._unsent.append(sighting)
+        if sighting.running and not sighting.host:
+            self._forget_sighting(sighting.vm)
+            return
+        self._sighted[sighting.vm] = sighting
+        self._journal.write(f"sighting:{sighting.vm}", note_of_sighting(sighting))
+
+    def repeat_sightings(self) -> None:
+        """Return the last sighting of each VM again, as a restarted driver does."""
+        self._unsent = list(self._sighted.values())
+
+    def _forget_sighting(self, vm: str) -> None:
+        if self._sighted.pop(vm, None) is not None:
+            self._journal.forget(f"sighting:{vm}")
 
     # Time
 
@@ -199,8 +233,21 @@ class SimulatedDriver:
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
-        """Return the state that the last call left; unknown for other VMs."""
-        return {vm: self._seen.get(vm, Observation()) for vm in vms}
+        """Return the state that the last call or sighting left; else unknown."""
+        return {vm: self._observation(vm) for vm in vms}
+
+    def _observation(self, vm: str) -> Observation:
+        left = self._seen.get(vm, Observation())
+        sighting = self._sighted.get(vm)
+        if sighting is None:
+            return left
+        return Observation(running=sighting.running, host=sighting.host or left.host)
+
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        """Return the sightings that have come; after a restart, the last ones again."""
+        del now
+        taken, self._unsent = self._unsent, []
+        return taken
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports that are due, earliest first."""
@@ -214,10 +261,11 @@ class SimulatedDriver:
         return found
 
     def next_report_at(self) -> Micros | None:
-        """Return when the earliest running call ends."""
+        """Return when the earliest running call ends, or a sighting waits."""
         self._drop_stale()
         nearest = self._ends[:1]
         instants = [ends for ends, _, _ in nearest] + [at for at, _ in self._again]
+        instants += [sighting.at for sighting in self._unsent[:1]]
         return min(instants, default=None)
 
     def on_report(self, wake: Callable[[], None]) -> None:
@@ -323,6 +371,7 @@ class SimulatedDriver:
             heapq.heappop(self._ends)
 
     def _forget_vm(self, vm: str) -> None:
+        self._forget_sighting(vm)
         self._seen_after.pop(vm, None)
         if self._seen.pop(vm, None) is not None:
             self._journal.forget(f"vm:{vm}")
@@ -334,6 +383,9 @@ class SimulatedDriver:
             return
         if kind == "vm":
             self._seen[name] = Observation(running=note["running"], host=note["host"])
+            return
+        if kind == "sighting":
+            self._sighted[name] = sighting_from(note)
             return
         task = task_from(note)
         if task.reported:

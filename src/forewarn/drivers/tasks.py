@@ -15,6 +15,8 @@ from forewarn.drivers.port import (
     CallVm,
     Observation,
     Report,
+    Sighting,
+    StopCause,
     Verdict,
     VmResult,
     VmVerdict,
@@ -322,4 +324,28 @@ def task_from(note: Note) -> Task:
         abortable=note["abortable"],
         forgotten=note["forgotten"],
         reported=note["told"],
+    )
+
+
+def note_of_sighting(sighting: Sighting) -> Note:
+    """Return the sighting in the journal's form."""
+    return {
+        "vm": sighting.vm,
+        "running": sighting.running,
+        "at": sighting.at,
+        "host": sighting.host,
+        "cause": sighting.cause.value,
+        "text": sighting.text,
+    }
+
+
+def sighting_from(note: Note) -> Sighting:
+    """Return the sighting of a note."""
+    return Sighting(
+        vm=note["vm"],
+        running=note["running"],
+        at=note["at"],
+        host=note["host"],
+        cause=StopCause(note["cause"]),
+        text=note["text"],
     )

@@ -15,6 +15,7 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.rules import guard
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
+from forewarn.control.rules.sightings import Withheld
 from forewarn.fleet.model import Scope
 from forewarn.instants import (
     DAY,
@@ -61,6 +62,7 @@ class ProblemKind(enum.Enum):
     """Kinds of problems, the worst first."""
 
     NOT_READY = "not-ready"
+    VMS_STOPPED = "vms-stopped"
     VM_DOWN = "vm-down"
     OUTCOME_UNKNOWN = "outcome-unknown"
     DRIVER_FAILING = "driver-failing"
@@ -117,6 +119,8 @@ class Surroundings:
 
     problems: tuple[str, ...] = ()
     """The problems in `/readyz` for operators."""
+    withheld: Withheld | None = None
+    """VMs that stopped together, and are not failed for that reason."""
     webhooks: Sequence[Mapping[str, Any]] = ()
     """Reports of the receivers."""
 
@@ -363,6 +367,16 @@ def _around(around: Surroundings) -> list[Problem]:
         Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
         for number, text in enumerate(around.problems, start=1)
     ]
+    if around.withheld is not None:
+        found.append(
+            Problem(
+                kind=ProblemKind.VMS_STOPPED,
+                name="sightings",
+                text=explained.vms_stopped(around.withheld.vms),
+                since=around.withheld.since,
+                actions=("fail",),
+            )
+        )
     for receiver in around.webhooks:
         if receiver["state"] == "failing":
             name, oldest = str(receiver["webhook"]), receiver["oldest"]

@@ -85,7 +85,7 @@ def _open_command(settings: Settings) -> Driver:
 
 
 def _checks_of_command(settings: Settings) -> Iterator[Callable[[], object]]:
-    for name in (*WORKS, "observe", "probe"):
+    for name in (*WORKS, "observe", "probe", "watch"):
         yield lambda name=name: _program(settings, name)
     yield lambda: _check_works(settings)
     yield lambda: _check_records(settings)
@@ -126,6 +126,7 @@ def _programs(settings: Settings) -> Programs:
         },
         observe=_program(settings, "observe"),
         probe=_program(settings, "probe"),
+        watch=_program(settings, "watch"),
         parallel=command.parallel,
         grace=command.grace,
     )

@@ -24,6 +24,9 @@ SPEED_MAX = 1_000_000
 ATTEMPTS_MAX = 100
 """Maximum calls to a failing driver: an operator must act long before the last one."""
 
+SIGHTINGS_MOST = 100_000
+"""Maximum of `driver.sightings_max`: the VMs of the largest fleet, so that it is off."""
+
 FIRST_ANSWER_MAX = 2 * MINUTE
 FIRST_EVENTS_MAX = 5 * MINUTE
 """Maximum delays, from clause 7.1: two minutes and five minutes."""
@@ -235,6 +238,27 @@ _TABLE: Mapping[str, Option] = {
         form=Forms.DURATION,
         text="Pause between two attempts.",
     ),
+    "driver.sightings": Option(
+        form=Forms.SIGHTINGS,
+        text="Reactions to unrequested changes that the driver sees, as a list. `fail`: a "
+        "VM that stopped fails. `restore`: a VM that failed this way, or in a call, and "
+        "runs again is restored. `move`: a VM that runs on another host is recorded "
+        "there. See [The watch program](driver-programs.md#the-watch-program).",
+    ),
+    "driver.sighting_confirm": Option(
+        form=Forms.DURATION,
+        least=SECOND,
+        text="Time until the service reacts to such a change. A change back within this "
+        "time cancels it.",
+    ),
+    "driver.sightings_max": Option(
+        form=Forms.COUNT,
+        least=1,
+        most=SIGHTINGS_MOST,
+        text="Maximum VMs that stop within `driver.sighting_confirm` and are failed. If "
+        "more stop, the network or the driver is faulty: no VM is failed, and `forewarn "
+        "problems` says so.",
+    ),
     "driver.simulated.freeze": Option(
         form=Forms.DURATION,
         text="÷ Duration of a freeze, but at most DurationInSeconds of its event.",
@@ -291,6 +315,12 @@ _TABLE: Mapping[str, Option] = {
         words=known_in(None),
         text="Reports the result of work that the service no longer watches, for example "
         "after a restart.",
+    ),
+    "driver.command.watch": Option(
+        form=Forms.PROGRAM,
+        text="Runs as long as the service, and prints a line of JSON for each VM that "
+        "stops, runs again or is on another host. Empty: the service sees no "
+        "unrequested changes.",
     ),
     "driver.command.abortable": Option(
         form=Forms.ACTIONS,

@@ -5,6 +5,7 @@ import shlex
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
+from forewarn.control.rules.sightings import SightingAct
 from forewarn.drivers.placeholders import arguments_problem
 from forewarn.drivers.tasks import parse_fault
 from forewarn.fleet.validators import split_listener
@@ -90,6 +91,15 @@ def _actions(option: Option, value: object) -> tuple[str, ...]:
     for word in words:
         if word not in WORKS:
             raise ValueError(f"{word!r} is not one of {', '.join(WORKS)}")
+    return words
+
+
+def _sightings(option: Option, value: object) -> tuple[str, ...]:
+    known = [each.value for each in SightingAct]
+    words = _listed(option, value)
+    for word in words:
+        if word not in known:
+            raise ValueError(f"{word!r} is not one of {', '.join(known)}")
     return words
 
 
@@ -193,6 +203,12 @@ class Forms(forms.Forms):
         told='a list of actions such as ["live_migrate"]',
         read=_actions,
         read_text=lambda option, text: _actions(option, [*_split(text)]),
+        show=shlex.join,
+    )
+    SIGHTINGS = Form(
+        told='a list of "fail", "restore" and "move"',
+        read=_sightings,
+        read_text=lambda option, text: _sightings(option, [*_split(text)]),
         show=shlex.join,
     )
     FAULTS = Form(

@@ -25,6 +25,7 @@ from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import enabling
 from forewarn.control.requests.approvals import Approval
+from forewarn.control.rules.sightings import Withheld
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.fleet.model import Vm, VmState
@@ -145,6 +146,10 @@ class Runner:
     def wake(self) -> None:
         """Check the timers now; any thread can call this."""
         self._inbox.wake()
+
+    def withheld(self) -> Withheld | None:
+        """Return which VMs stopped together, and are not failed for that reason."""
+        return self._plane.withheld()
 
     def is_alive(self) -> bool:
         """Return whether the thread runs and makes progress.

@@ -431,6 +431,7 @@ class Service:
             alive=alive,
             ready=alive and self._is_ready and not problems[0],
             problems=tuple(filter(None, problems)),
+            withheld=None if runner is None else runner.withheld(),
         )
 
     def _thread_problem(self) -> str:

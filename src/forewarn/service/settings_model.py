@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from forewarn.control.rules.policy import Policy, Subscriber, Timing, divided
+from forewarn.control.rules.sightings import SightingAct
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
@@ -91,6 +92,7 @@ class CommandSettings:
     delete: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
     probe: tuple[str, ...] = ()
+    watch: tuple[str, ...] = ()
     abortable: tuple[str, ...] = ("live_migrate",)
     parallel: int = 4
     timeout: Micros | None = None
@@ -112,6 +114,9 @@ class DriverSettings:
     timeout: Micros = _USUAL.driver_timeout
     attempts: int = _USUAL.driver_attempts
     retry_delay: Micros = _USUAL.retry_delay
+    sightings: tuple[str, ...] = tuple(each.value for each in SightingAct)
+    sighting_confirm: Micros = _USUAL.sighting_confirm
+    sightings_max: int = _USUAL.sightings_max
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +187,9 @@ def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
         driver_timeout=driver.timeout,
         driver_attempts=driver.attempts,
         retry_delay=driver.retry_delay,
+        sighting_acts=frozenset(map(SightingAct, driver.sightings)),
+        sighting_confirm=driver.sighting_confirm,
+        sightings_max=driver.sightings_max,
         retention=settings.store.retention,
         subscribers=tuple(map(_subscriber, settings.webhook)),
     )

@@ -61,6 +61,7 @@ class AuditKind(enum.Enum):
     HOST_OPENED = "host opened"
     VM_MOVED = "vm moved"
     VM_RUNS_AGAIN = "vm runs again"
+    VM_STOPPED = "vm stopped"
     VM_DELETED = "vm deleted"
     SCOPE_ENABLED = "scope enabled"
     SCOPE_DISABLED = "scope disabled"

@@ -143,6 +143,14 @@ def held(operation: Operation, why: str) -> str:
     return f"{operators.task(operation)} is ready and held: {why}"
 
 
+def vms_stopped(vms: int) -> str:
+    """Return a sentence: more VMs stopped at once than may be failed."""
+    return (
+        f"{vms} VMs stopped at once, which looks like a fault of the network or the "
+        "driver: none of them is failed"
+    )
+
+
 def webhook_late(name: str, pending: int, error: str) -> str:
     """Return a sentence: a receiver does not accept its messages."""
     why = f" (last error: {error})" if error else ""

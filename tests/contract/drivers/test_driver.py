@@ -1,5 +1,6 @@
 """The contract of drivers, tested on each driver."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from forewarn.drivers.port import (
     OutcomeUnknownError,
     ProbeState,
     Report,
+    Sighting,
+    StopCause,
     Verdict,
     VmVerdict,
 )
@@ -259,6 +262,45 @@ def test_unknown_outcome_of_one_vm_leaves_the_results_of_the_others(
     assert probe.report is not None
     assert probe.report.result_of("web_0").verdict is VmVerdict.DONE
     assert probe.report.result_of("web_1").verdict is VmVerdict.UNKNOWN
+
+
+# Sightings
+
+
+STOPPED = '{"vm": "web_0", "running": false, "host": "h1", "text": "killed"}'
+SHUT_DOWN = '{"vm": "web_1", "running": false, "cause": "shut-down"}'
+
+
+def test_driver_sees_nothing_without_a_change(world: World) -> None:
+    world.begin(call_of())
+    world.pass_until_reported()
+    assert list(world.driver.sightings(now=world.now)) == []
+
+
+def test_change_that_nobody_asked_for_is_returned_once(world: World) -> None:
+    woken = threading.Event()
+    world.driver.on_report(woken.set)
+    world.see(STOPPED)
+    world.see(SHUT_DOWN)
+    assert world.sightings(until="web_1") == [
+        Sighting(vm="web_0", running=False, at=0, host="h1", text="killed"),
+        Sighting(vm="web_1", running=False, at=0, cause=StopCause.SHUT_DOWN),
+    ]
+    assert list(world.driver.sightings(now=world.now)) == []
+    assert woken.is_set() or world.driver.next_report_at() is None
+
+
+def test_last_sighting_of_a_vm_is_returned_again_after_a_restart(world: World) -> None:
+    world.see(STOPPED)
+    world.see('{"vm": "web_0", "running": true, "host": "h2"}')
+    world.see(SHUT_DOWN)
+    world.sightings(until="web_1")
+    world.reopen()
+    last = {each.vm: each for each in world.sightings(until="web_1")}
+    assert last == {
+        "web_0": Sighting(vm="web_0", running=True, at=0, host="h2"),
+        "web_1": Sighting(vm="web_1", running=False, at=0, cause=StopCause.SHUT_DOWN),
+    }
 
 
 # A backup was put back: control knows less than its driver

@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,11 +24,13 @@ from forewarn.drivers.port import (
     Driver,
     ProbeState,
     Report,
+    Sighting,
 )
 from forewarn.drivers.programs import Programs
 from forewarn.drivers.records import DOWN_STATUS, RUNS_STATUS
 from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.drivers.watch import parse_sighting
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.operations import Action
 from tests.support.processes import eventually
@@ -87,6 +90,21 @@ class World:
         """Begin a call whose outcome nobody knows for one VM; the others are done."""
         raise NotImplementedError
 
+    def see(self, line: str) -> None:
+        """Let something happen unasked, in the form of the `watch` program."""
+        raise NotImplementedError
+
+    def sightings(self, *, until: str) -> list[Sighting]:
+        """Return sightings up to the first of the VM `until`, without their times."""
+        found: list[Sighting] = []
+
+        def has_come() -> bool:
+            found.extend(self.driver.sightings(now=self.now))
+            return any(each.vm == until for each in found)
+
+        eventually(has_come, bool, what="sightings")
+        return [replace(each, at=0) for each in found]
+
     def pass_until_reported(self) -> list[Report]:
         """Let the time of the next report come; return what is reported then."""
         raise NotImplementedError
@@ -138,6 +156,10 @@ class SimulatedWorld(World):
         self.begin(call)
         self.pass_long()
 
+    def see(self, line: str) -> None:
+        assert isinstance(self.driver, SimulatedDriver)
+        self.driver.see(parse_sighting(line.encode(), now=self.now))
+
     def _inject(self, fault: Fault) -> None:
         assert isinstance(self.driver, SimulatedDriver)
         self.driver.inject(fault)
@@ -159,6 +181,7 @@ class CommandWorld(World):
         self._folder = folder
         self._waiting: list[Call] = []
         self._lost = 0
+        (folder / "sightings").touch()
         super().__init__()
 
     def opened(self) -> CommandDriver:
@@ -174,6 +197,8 @@ class CommandWorld(World):
                 abortable=frozenset(ACTIONS),
                 timeouts={},
                 observe=(*harmless, "observe", "{vm}"),
+                # Like a program that prints the present state when it starts.
+                watch=("/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"),
             ),
             records=self._folder / "records",
             clock=SystemClock(),
@@ -190,6 +215,10 @@ class CommandWorld(World):
         said = f'echo "vm-host: {host}"; ' if host else ""
         status = DOWN_STATUS if is_down else RUNS_STATUS
         (self._folder / f"fail-{vm}").write_text(f"{said}exit {status}\n")
+
+    def see(self, line: str) -> None:
+        with (self._folder / "sightings").open("a") as file:
+            file.write(f"{line}\n")
 
     def lose(self, call: Call, vm: str) -> None:
         super().begin(call)

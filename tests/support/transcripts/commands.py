@@ -5,6 +5,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from forewarn.drivers.port import Sighting, StopCause
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.availability import Period
 from forewarn.fleet.model import Vm, VmState
@@ -194,6 +195,33 @@ def fault(story: Story, words: Words) -> None:
         raise words.error(str(error)) from error
 
 
+def see(story: Story, words: Words) -> None:
+    """Have something happen to VMs unasked: `see web_0 stopped`, `see web_0 running`."""
+    host, text = words.option("--host"), words.option("--text")
+    *vms, how = words.all(least=2)
+    if how not in _SEEN:
+        raise words.error(f"say {' or '.join(_SEEN)}")
+    for vm in vms:
+        story.driver.see(
+            Sighting(
+                vm=vm,
+                running=how == "running",
+                cause=_SEEN[how],
+                host=host,
+                at=story.world.now,
+                text=text,
+            )
+        )
+    story.world.settle()
+
+
+_SEEN = {
+    "running": StopCause.FAILED,
+    "stopped": StopCause.FAILED,
+    "shut-down": StopCause.SHUT_DOWN,
+}
+
+
 def explain(story: Story, words: Words) -> None:
     """Say where an operation stands, and every reason that holds it."""
     world = story.world
@@ -296,6 +324,7 @@ COMMANDS: Mapping[str, Callable[[Story, Words], None]] = {
     "crash": crash,
     "restart": restart,
     "fault": fault,
+    "see": see,
     "explain": explain,
     "operations": operations,
     "vms": vms,

@@ -9,6 +9,7 @@ from forewarn.drivers.port import (
     Observation,
     Probe,
     Report,
+    Sighting,
 )
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Action
@@ -78,6 +79,10 @@ class ToldDriver:
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports that have come."""
         return self._driver.reports(now=now)
+
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        """Return what was seen unasked."""
+        return self._driver.sightings(now=now)
 
     def next_report_at(self) -> Micros | None:
         """Return when the next report is expected."""

@@ -146,6 +146,7 @@ class Story:
         world.clock.advance_to(world.now + after)
         self.is_down = False
         self.audience.forget_what_was_told()
+        self.driver.repeat_sightings()
         world.restart()
         world.settle()
         world.has_news = False

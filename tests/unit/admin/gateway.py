@@ -19,6 +19,7 @@ from forewarn.drivers.port import (
     Probe,
     ProbeState,
     Report,
+    Sighting,
     Verdict,
 )
 from forewarn.fleet.file import FleetText, read_fleet
@@ -138,6 +139,9 @@ class ObedientDriver:
     def reports(self, *, now: Micros) -> Sequence[Report]:
         taken, self._reports = self._reports, []
         return taken
+
+    def sightings(self, *, now: Micros) -> Sequence[Sighting]:
+        return ()
 
     def next_report_at(self) -> Micros | None:
         return START if self._reports else None

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from forewarn.admin import attention_shapes
 from forewarn.control.gateway import Health
+from forewarn.control.rules.sightings import Withheld
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.tenants import Shared
 
@@ -53,10 +54,20 @@ def test_the_worst_problem_comes_first(
     gateway.advance("12m")
     post(client, "fail", names=["web_0"])
     gateway.state = Health(
-        alive=True, ready=True, problems=("no listener for vm web_1",)
+        alive=True,
+        ready=True,
+        problems=("no listener for vm web_1",),
+        withheld=Withheld(vms=40, since=gateway.now()),
     )
     assert told(client) == [
         ("not-ready", "no listener for vm web_1"),
+        (
+            "vms-stopped",
+            (
+                "40 VMs stopped at once, which looks like a fault of the network or the "
+                "driver: none of them is failed"
+            ),
+        ),
         ("vm-down", "VM web_0 is down"),
         (
             "approval-late",
@@ -69,7 +80,11 @@ def test_the_worst_problem_comes_first(
     page = get(client, "problems", limit=1)
     assert page["counts"]["vm-down"] == page["counts"]["approval-late"] == 1
     rest = get(client, "problems", limit=5, after=page["next"])
-    assert [each["kind"] for each in rest["problems"]] == ["vm-down", "approval-late"]
+    assert [each["kind"] for each in rest["problems"]] == [
+        "vms-stopped",
+        "vm-down",
+        "approval-late",
+    ]
     assert rest["next"] is None
 
 

@@ -345,7 +345,9 @@ def test_reference_page_lists_exactly_the_settings(
     rewrite = bool(request.config.getoption("--rewrite"))
     for name, wanted in service_reference.tables().items():
         check_block(PAGE, f"settings {name}", wanted, rewrite=rewrite)
-    rows = re.findall(r"^\| `([a-z_.]+)` \| (\S+) \|", PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z_.]+)` \| (\S+|`[^`|]+`) \|", PAGE.read_text(), re.MULTILINE
+    )
     assert [name for name, _ in rows] == [
         *option_table.OPTIONS,
         *(f"webhook.{key}" for key in array_tables.OPTIONS["webhook"]),

@@ -124,10 +124,10 @@ LISTS = (
         path=("problems",),
         summary="list problems that need attention, the worst first",
         text="List problems that need attention, the worst first: VMs that are down, "
-        "calls with an unknown outcome, a driver that fails, hosts with two fault "
-        "domains of a scope, late approvals, held operations, late webhooks, hosts that "
-        "were cordoned more than a day ago, and a service that is not ready. The exit "
-        "status is 1 if there is a problem.",
+        "many VMs that stopped at once, calls with an unknown outcome, a driver that "
+        "fails, hosts with two fault domains of a scope, late approvals, held "
+        "operations, late webhooks, hosts that were cordoned more than a day ago, and a "
+        "service that is not ready. The exit status is 1 if there is a problem.",
         run="forewarn.cli.attention:problems",
         options=(
             *_FILTERS,
@@ -135,6 +135,7 @@ LISTS = (
                 name="--kind",
                 choices=(
                     "not-ready",
+                    "vms-stopped",
                     "vm-down",
                     "outcome-unknown",
                     "driver-failing",

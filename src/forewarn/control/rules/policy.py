@@ -6,6 +6,7 @@ driver timeouts are never divided.
 
 from dataclasses import dataclass
 
+from forewarn.control.rules.sightings import SightingAct
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventType
 from forewarn.store.records import EventChange
@@ -72,6 +73,13 @@ class Policy(Timing):
     driver_attempts: int = 3
     """Maximum attempts of a call before the operation fails."""
     retry_delay: Micros = 10 * SECOND
+    sighting_acts: frozenset[SightingAct] = frozenset(SightingAct)
+    """Reactions to unrequested changes that the driver saw."""
+    sighting_confirm: Micros = 30 * SECOND
+    """Time within which no other sighting of the VM may contradict a sighting."""
+    sightings_max: int = 20
+    """Maximum VMs that stop within `sighting_confirm` and are failed. If more stop, the
+    network or the driver is faulty."""
     retention: Micros = 30 * DAY
     """Time for which ended operations, their events and their history are kept."""
     ended_max: int = 0

@@ -1,0 +1,164 @@
+"""Sightings that wait for their confirmation. Nothing here reads the store or a clock.
+
+A driver sees that a VM stopped, runs again or is elsewhere. Control acts only if no other
+sighting of the VM contradicts that within the confirmation time. If more VMs than a limit
+stop within that time, the network or the driver is faulty, not the VMs: then no VM is
+failed until few enough of them are left.
+"""
+
+import enum
+import heapq
+from dataclasses import dataclass
+
+from forewarn.drivers.port import Sighting, StopCause
+from forewarn.instants import MINUTE, Micros
+
+RECHECK_MAX: Micros = 10 * MINUTE
+"""Maximum time between two checks of a sighting that cannot be acted on. A check reads the
+VM; the time doubles from the confirmation time up to this."""
+
+
+class SightingAct(enum.Enum):
+    """A reaction to a sighting."""
+
+    FAIL = "fail"
+    """A VM that stopped fails."""
+    RESTORE = "restore"
+    """A VM that failed by a sighting or a driver call, and runs again, is restored."""
+    MOVE = "move"
+    """A VM that runs on another host is recorded there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withheld:
+    """VMs that stopped together, and are not failed for that reason."""
+
+    vms: int
+    since: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    """A sighting that waits."""
+
+    sighting: Sighting
+    due: Micros
+    wait: Micros
+    is_expected: bool
+    """The driver works on the VM, so that its stop means nothing yet."""
+
+    @property
+    def counts(self) -> bool:
+        """Return whether it counts as a VM that stopped."""
+        sighting = self.sighting
+        is_failure = not sighting.running and sighting.cause is StopCause.FAILED
+        return is_failure and not self.is_expected
+
+
+class Confirmations:
+    """The sightings that wait, by VM. A step takes the same time for any number."""
+
+    def __init__(self, *, confirm: Micros, stopped_max: int) -> None:
+        """Wait for `confirm`; fail no VM while more than `stopped_max` have stopped."""
+        self._confirm = confirm
+        self._stopped_max = stopped_max
+        self._waiting: dict[str, _Waiting] = {}
+        self._dues: list[tuple[Micros, str]] = []
+        """The times of sightings; those that do not fit `_waiting` are obsolete."""
+        self._stopped = 0
+        self._stopped_since: Micros = 0
+
+    def withheld(self) -> Withheld | None:
+        """Return how many VMs are not failed, because too many stopped at once."""
+        if self._stopped <= self._stopped_max:
+            return None
+        return Withheld(vms=self._stopped, since=self._stopped_since)
+
+    def take(self, sighting: Sighting, *, is_expected: bool, now: Micros) -> None:
+        """Let a sighting wait, instead of an earlier one of the same VM."""
+        known = self._waiting.get(sighting.vm)
+        if (
+            known is not None
+            and known.is_expected == is_expected
+            and _says_the_same(known.sighting, sighting)
+        ):
+            return
+        self.drop(sighting.vm, now=now)
+        self._put(sighting, is_expected=is_expected, now=now)
+
+    def drop(self, vm: str, *, now: Micros) -> None:
+        """Remove the sighting of a VM: it was contradicted, or means nothing."""
+        known = self._waiting.pop(vm, None)
+        if known is None or not known.counts:
+            return
+        was_withheld = self.withheld() is not None
+        self._stopped -= 1
+        if was_withheld and self.withheld() is None:
+            # The others may come back as well: they get the whole time again.
+            for each in list(self._waiting.values()):
+                if each.counts:
+                    self._schedule(each.sighting, is_expected=False, now=now)
+
+    def due(self, *, now: Micros, limit: int) -> list[Sighting]:
+        """Return sightings whose time is over; each of them waits twice as long again.
+
+        The caller drops those that it has processed.
+        """
+        found: list[Sighting] = []
+        while self._dues and self._dues[0][0] <= now and len(found) < limit:
+            due, vm = heapq.heappop(self._dues)
+            known = self._waiting.get(vm)
+            if known is None or known.due != due:
+                continue
+            found.append(known.sighting)
+            wait = max(self._confirm, min(2 * known.wait, RECHECK_MAX))
+            self._schedule(
+                known.sighting, is_expected=known.is_expected, now=now, wait=wait
+            )
+        return found
+
+    def next_due(self) -> Micros | None:
+        """Return the time of the next due sighting."""
+        while self._dues:
+            due, vm = self._dues[0]
+            known = self._waiting.get(vm)
+            if known is not None and known.due == due:
+                return due
+            heapq.heappop(self._dues)
+        return None
+
+    def is_expected(self, vm: str) -> bool:
+        """Return whether the sighting of a VM is only waiting for the driver's work."""
+        known = self._waiting.get(vm)
+        return known is not None and known.is_expected
+
+    def _put(self, sighting: Sighting, *, is_expected: bool, now: Micros) -> None:
+        self._schedule(sighting, is_expected=is_expected, now=now)
+        if self._waiting[sighting.vm].counts:
+            if not self._stopped:
+                self._stopped_since = now
+            self._stopped += 1
+
+    def _schedule(
+        self,
+        sighting: Sighting,
+        *,
+        is_expected: bool,
+        now: Micros,
+        wait: Micros | None = None,
+    ) -> None:
+        wait = self._confirm if wait is None else wait
+        due = now + wait
+        waiting = _Waiting(
+            sighting=sighting, due=due, wait=wait, is_expected=is_expected
+        )
+        self._waiting[sighting.vm] = waiting
+        heapq.heappush(self._dues, (due, sighting.vm))
+
+
+def _says_the_same(one: Sighting, other: Sighting) -> bool:
+    return (one.running, one.host, one.cause) == (
+        other.running,
+        other.host,
+        other.cause,
+    )

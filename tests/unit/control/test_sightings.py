@@ -1,0 +1,352 @@
+"""Sightings: confirmed, contradicted, expected, and withheld in a mass."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.control.requests import failures, sighted, verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.sightings import Confirmations, SightingAct
+from forewarn.drivers.port import Sighting, StopCause
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.model import VmState
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol.operations import Action, OperationState, Verb
+from forewarn.store.memory import MemoryStore
+from tests.support.worlds import World
+
+CONFIRM: Micros = 30 * SECOND
+MAX = 3
+
+
+def fleet(hosts: int, vms_of_each: int) -> str:
+    """Return a fleet of hosts with VMs `v<host>_<number>`, and a spare host."""
+    lines = ['[[scope]]\nname = "web"\nkind = "availability-set"\n']
+    for host in range(hosts):
+        lines.append(f'[[host]]\nname = "h{host}"\n')
+        lines += [
+            f'[[vm]]\nname = "v{host}_{number}"\nhost = "h{host}"\nscope = "web"\n'
+            for number in range(vms_of_each)
+        ]
+    lines.append('[[host]]\nname = "spare"\n')
+    return "".join(lines)
+
+
+def world_of(policy: Policy | None = None, *, hosts: int = 2, vms: int = 3) -> World:
+    store = MemoryStore()
+    return World(
+        store=lambda: store,
+        driver=SimulatedDriver(),
+        fleet=fleet(hosts, vms),
+        policy=policy or Policy(sighting_confirm=CONFIRM, sightings_max=MAX),
+    )
+
+
+def see(
+    world: World,
+    vm: str,
+    *,
+    running: bool = False,
+    host: str = "",
+    cause: StopCause = StopCause.FAILED,
+) -> None:
+    assert isinstance(world.driver, SimulatedDriver)
+    world.driver.see(
+        Sighting(vm=vm, running=running, host=host, cause=cause, at=world.now)
+    )
+    world.settle()
+
+
+def down(world: World, *vms: str) -> list[bool]:
+    return [world.stored_vm(vm).state is VmState.DOWN for vm in vms]
+
+
+def test_vm_that_stopped_fails_after_the_confirmation_time() -> None:
+    world = world_of()
+    see(world, "v0_0")
+    world.advance("29s")
+    assert down(world, "v0_0") == [False]
+    world.advance("1s")
+    assert down(world, "v0_0", "v0_1") == [True, False]
+    [failure] = world.operations()
+    assert (failure.verb, failure.vms) == (Verb.FAIL, ("v0_0",))
+
+
+def test_repeated_sighting_does_not_extend_the_confirmation_time() -> None:
+    world = world_of()
+    see(world, "v0_0")
+    world.advance("20s")
+    see(world, "v0_0")
+    world.advance("10s")
+    assert down(world, "v0_0") == [True]
+
+
+def test_vm_that_runs_again_in_time_does_not_fail() -> None:
+    world = world_of()
+    see(world, "v0_0")
+    world.advance("29s")
+    see(world, "v0_0", running=True)
+    world.advance("10m")
+    assert world.operations() == []
+
+
+def test_vm_that_its_user_shut_down_does_not_fail() -> None:
+    world = world_of()
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("10m")
+    assert world.operations() == []
+    # An earlier sighting was wrong about the cause.
+    see(world, "v0_1")
+    see(world, "v0_1", cause=StopCause.SHUT_DOWN)
+    world.advance("10m")
+    assert world.operations() == []
+
+
+def test_copy_that_does_not_run_on_another_host_is_no_failure() -> None:
+    world = world_of()
+    see(world, "v0_0", host="spare")
+    see(world, "v0_1", host="h0")
+    world.advance("1m")
+    assert down(world, "v0_0", "v0_1") == [False, True]
+
+
+def test_sightings_of_unknown_vms_and_hosts_change_nothing() -> None:
+    world = world_of()
+    see(world, "stranger")
+    see(world, "v0_0", running=True, host="nowhere")
+    world.advance("10m")
+    assert world.operations() == []
+    assert world.stored_vm("v0_0").host == "h0"
+
+
+def test_vm_that_runs_elsewhere_is_recorded_there_after_confirmation() -> None:
+    world = world_of()
+    see(world, "v0_0", running=True, host="spare")
+    world.advance("29s")
+    assert world.stored_vm("v0_0").host == "h0"
+    world.advance("1s")
+    assert world.stored_vm("v0_0").host == "spare"
+    # forewarn did not place it there, so a conflict there is the hypervisor's.
+    assert world.stored_vm("v0_0").is_observed
+
+
+def test_vm_that_came_to_an_announced_host_is_recorded_there_afterwards() -> None:
+    world = world_of()
+    world.order(
+        lambda work: verbs.maintain(work, ["h0"], Action.FREEZE, OrderOptions())
+    )
+    see(world, "v1_0", running=True, host="h0")
+    world.advance("10m")
+    assert world.stored_vm("v1_0").host == "h1"
+    world.advance("1h")
+    assert world.stored_vm("v1_0").host == "h0"
+
+
+def test_vm_of_a_failed_host_that_runs_elsewhere_is_moved_and_restored() -> None:
+    world = world_of()
+    world.order(lambda work: failures.fail_host(work, "h0"))
+    see(world, "v0_0", running=True, host="spare")
+    # It cannot run on the failed host, whatever the driver sees.
+    see(world, "v0_1", running=True, host="h0")
+    world.advance("31s")
+    vm = world.stored_vm("v0_0")
+    assert (vm.host, vm.state) == ("spare", VmState.RUNNING)
+    assert down(world, "v0_1", "v0_2") == [True, True]
+
+
+def test_failure_by_an_operator_ends_only_by_an_operator() -> None:
+    world = world_of()
+    world.order(lambda work: failures.fail_vm(work, "v0_0"))
+    see(world, "v0_0", running=True, host="spare")
+    world.advance("10m")
+    assert down(world, "v0_0") == [True]
+    # Where it is, is no question of whether it works.
+    assert world.stored_vm("v0_0").host == "spare"
+
+
+def test_failure_by_a_sighting_ends_by_one() -> None:
+    world = world_of()
+    see(world, "v0_0")
+    world.advance("1m")
+    see(world, "v0_0", running=True)
+    world.advance("1m")
+    assert down(world, "v0_0") == [False]
+    assert [each.state for each in world.operations()] == [OperationState.DONE]
+
+
+@pytest.mark.parametrize("act", list(SightingAct))
+def test_only_allowed_acts_happen(act: SightingAct) -> None:
+    acts = frozenset(SightingAct) - {act}
+    world = world_of(
+        Policy(sighting_confirm=CONFIRM, sightings_max=MAX, sighting_acts=acts)
+    )
+    see(world, "v0_0")
+    see(world, "v1_0", running=True, host="spare")
+    world.advance("1m")
+    assert down(world, "v0_0") == [act is not SightingAct.FAIL]
+    assert (world.stored_vm("v1_0").host == "h1") is (act is SightingAct.MOVE)
+    see(world, "v0_0", running=True)
+    world.advance("1m")
+    assert down(world, "v0_0") == [act is SightingAct.RESTORE]
+
+
+def test_stop_during_a_call_is_expected_until_the_call_ends() -> None:
+    world = world_of()
+    world.order(
+        lambda work: verbs.maintain(work, ["h0"], Action.REBOOT, OrderOptions())
+    )
+    [operation] = world.operations()
+    while world.operation(operation.operation_id).state is not OperationState.IMPACTING:
+        world.advance("10s")
+    for vm in ("v0_0", "v0_1", "v0_2", "v1_0"):
+        see(world, vm)
+    # Expected stops are no mass: the fourth VM fails as usual.
+    assert world.plane.withheld() is None
+    world.advance("30s")
+    assert down(world, "v0_0", "v1_0") == [False, True]
+    see(world, "v0_1", running=True)
+    see(world, "v0_2", running=True)
+    world.advance("5m")
+    # The call has ended, and v0_0 was never seen running.
+    assert down(world, "v0_0", "v0_1", "v0_2") == [True, False, False]
+
+
+def test_mass_of_stopped_vms_fails_none_until_few_are_left() -> None:
+    world = world_of()
+    stopped = ["v0_0", "v0_1", "v0_2", "v1_0"]
+    for vm in stopped:
+        see(world, vm)
+    began = world.now
+    world.advance("1h")
+    assert down(world, *stopped) == [False] * 4
+    withheld = world.plane.withheld()
+    assert withheld is not None
+    assert (withheld.vms, withheld.since) == (4, began)
+    see(world, "v1_0", running=True)
+    assert world.plane.withheld() is None
+    world.advance("29s")
+    assert down(world, *stopped) == [False] * 4
+    world.advance("1s")
+    assert down(world, *stopped) == [True, True, True, False]
+
+
+def test_operator_ends_a_mass_by_failing_what_has_failed() -> None:
+    world = world_of()
+    for vm in ("v0_0", "v0_1", "v0_2", "v1_0"):
+        see(world, vm)
+    world.advance("1m")
+    world.order(lambda work: failures.fail_host(work, "h0"))
+    world.advance("2m")
+    assert world.plane.withheld() is None
+    assert down(world, "v1_0") == [True]
+
+
+def test_restart_forgets_no_sighting_and_repeats_no_failure() -> None:
+    world = world_of()
+    see(world, "v0_0")
+    world.advance("20s")
+    driver = world.driver
+    assert isinstance(driver, SimulatedDriver)
+    journal = driver._journal
+    world.driver = SimulatedDriver(journal=journal)
+    world.begin()
+    world.advance("29s")
+    assert down(world, "v0_0") == [False]
+    world.advance("1s")
+    assert down(world, "v0_0") == [True]
+    world.driver = SimulatedDriver(journal=journal)
+    world.begin()
+    world.advance("1h")
+    assert len(world.operations()) == 1
+
+
+def test_mass_of_a_large_fleet_costs_no_transaction() -> None:
+    world = world_of(
+        Policy(sighting_confirm=CONFIRM, sightings_max=20), hosts=400, vms=15
+    )
+    driver = world.driver
+    assert isinstance(driver, SimulatedDriver)
+    for host in range(400):
+        for number in range(15):
+            driver.see(Sighting(vm=f"v{host}_{number}", running=False, at=world.now))
+    before = Counter(world.passed)
+    world.advance("5m")
+    withheld = world.plane.withheld()
+    assert withheld is not None
+    assert withheld.vms == 6_000
+    assert Counter(world.passed) == before
+
+
+# The rule alone
+
+
+NAMES = st.integers(0, 5).map(lambda number: f"v{number}")
+TAKEN = st.tuples(
+    st.just("take"), NAMES, st.booleans(), st.sampled_from(StopCause), st.booleans()
+)
+STEPS = st.lists(
+    st.one_of(
+        TAKEN,
+        st.tuples(st.just("drop"), NAMES),
+        st.tuples(st.just("wait"), st.integers(1, 40)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=STEPS)
+def test_sightings_wait_their_time_and_are_counted_once(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    rule = Confirmations(confirm=CONFIRM, stopped_max=2)
+    now: Micros = 0
+    model: dict[str, tuple[Sighting, bool]] = {}
+    taken_at: dict[str, Micros] = {}
+    for step in steps:
+        match step:
+            case ("take", vm, running, cause, is_expected):
+                sighting = Sighting(vm=vm, running=running, cause=cause, at=now)
+                known = model.get(vm)
+                same = known is not None and (
+                    known[0].running,
+                    known[0].cause,
+                    known[1],
+                ) == (running, cause, is_expected)
+                if not same:
+                    model[vm], taken_at[vm] = (sighting, is_expected), now
+                rule.take(sighting, is_expected=is_expected, now=now)
+            case ("drop", vm):
+                model.pop(vm, None)
+                rule.drop(vm, now=now)
+            case (_, seconds):
+                now += int(seconds) * SECOND
+                due = rule.due(now=now, limit=100)
+                assert len({each.vm for each in due}) == len(due)
+                for each in due:
+                    assert each == model[each.vm][0]
+                    assert now - taken_at[each.vm] >= CONFIRM
+                    assert rule.is_expected(each.vm) is model[each.vm][1]
+            case _:
+                raise AssertionError(step)
+        stopped = sum(
+            not sighting.running
+            and sighting.cause is StopCause.FAILED
+            and not is_expected
+            for sighting, is_expected in model.values()
+        )
+        withheld = rule.withheld()
+        assert (withheld.vms if withheld else 0) == (stopped if stopped > 2 else 0)
+        assert (rule.next_due() is None) is (not model)
+
+
+def test_meaning_is_judged_again_when_it_is_acted_on() -> None:
+    world = world_of()
+    sighting = Sighting(vm="v0_0", running=False, at=world.now)
+    world.order(lambda work: failures.fail_vm(work, "v0_0"))
+    commits = len(world.operations())
+    world.order(lambda work: sighted.act(work, sighting, frozenset(SightingAct)))
+    assert len(world.operations()) == commits
