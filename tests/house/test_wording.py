@@ -31,10 +31,11 @@ NO_PROSE = {
 
 OF_ERRORS = {
     "control/requests/approvals.py": {"_events_for"},
+    "control/requests/cordons.py": {"cordon"},
     "control/requests/fleet_changes.py": {"_check_removes_nothing"},
     "control/tokens.py": {"_check_is_free"},
     "control/requests/verbs/__init__.py": {"_too_late", "_what_became"},
-    "control/requests/verbs/changes.py": {"_sums"},
+    "control/requests/verbs/emptying.py": {"_sums"},
     "control/rules/remedies.py": {"way_out"},
 }
 """Functions that make a part of an error's message, which is made where it is raised."""
