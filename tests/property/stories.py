@@ -101,6 +101,14 @@ STORIES: dict[str, list[Step]] = {
         Step("restore_host", {"host": 3}),
         _wait(1200),
     ],
+    "the brake, on and off": [
+        *_everybody(),
+        _maintain(0, 1, impact=REBOOT),
+        Step("put_brake_on"),
+        _wait(1200),
+        Step("take_brake_off"),
+        _wait(3600),
+    ],
     "cordoned destinations, until one is open": [
         *_everybody(),
         *(Step("cordon", {"host": host, "owner": 0}) for host in (1, 2, 3)),

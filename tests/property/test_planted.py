@@ -26,7 +26,7 @@ from forewarn.control.transactions.publishing import events_for
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, Report, Verdict, VmResult, VmVerdict
 from forewarn.fleet import placement
-from forewarn.fleet.model import HostState, Scope, Vm
+from forewarn.fleet.model import Host, HostState, Scope, Vm
 from forewarn.instants import MINUTE
 from forewarn.protocol import documents
 from forewarn.protocol.blockers import Unfit
@@ -140,11 +140,11 @@ _why_unfit = placement._why_unfit
 
 
 def _on_cordoned_hosts(
-    vm: Vm, scope: Scope, zone: str, candidate: placement.Candidate
+    vm: Vm, scope: Scope, origin: Host, candidate: placement.Candidate
 ) -> Unfit | None:
     """Choose cordoned hosts like others."""
     opened = replace(candidate, host=replace(candidate.host, cordons=()))
-    return _why_unfit(vm, scope, zone, opened)
+    return _why_unfit(vm, scope, origin, opened)
 
 
 def _carried_out_again(
@@ -240,6 +240,12 @@ BUGS = (
         home=placement,
         function="_room",
         instead=lambda _candidate: 1.0,
+    ),
+    Bug(
+        name="the brake stops no start",
+        home=obstacles,
+        function="why_braked",
+        instead=lambda *_args: (),
     ),
     Bug(
         name="cordoned hosts take VMs",

@@ -1,6 +1,9 @@
 """What closed hosts forbid: a cordoned host takes no new VM."""
 
 from forewarn.fleet.model import Host, Vm
+from forewarn.protocol.operations import WAITING_STATES, OperationState
+from forewarn.protocol.verbs import PLANNED_VERBS
+from forewarn.store.records import Brake
 from tests.support.moments import Moment
 
 
@@ -23,5 +26,21 @@ def s13_owners_are_distinct(moment: Moment) -> None:
             assert len(owners) == len(set(owners)), change.after
 
 
-CLOSED = (s13_cordoned_hosts_take_no_vm, s13_owners_are_distinct)
+def s14_brake_stops_routine_work(moment: Moment) -> None:
+    """4.2: while the brake is on, no planned work is announced or started."""
+    if not moment.mirror.table(Brake):
+        return
+    for operation in moment.started():
+        assert operation.verb not in PLANNED_VERBS, operation
+    for before, after in moment.changed():
+        was_announced = before and before.state is not OperationState.PLANNED
+        if after.state in WAITING_STATES and not was_announced:
+            assert after.verb not in PLANNED_VERBS, after
+
+
+CLOSED = (
+    s13_cordoned_hosts_take_no_vm,
+    s13_owners_are_distinct,
+    s14_brake_stops_routine_work,
+)
 """Asked after every commit."""

@@ -321,6 +321,7 @@ class Life(Ordering):
         """L1: with a working driver and nothing broken, everything ends."""
         self._see_all_running()
         self.hypervisor.clear()
+        self.take_brake_off()
         for _ in range(END_ROUNDS):
             for name, host in sorted(self.mirror.hosts.items()):
                 if host.state is HostState.DOWN:

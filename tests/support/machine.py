@@ -47,6 +47,7 @@ CLOSE = st.one_of(
     _step("cordon", host=NUMBER, owner=st.integers(0, 1)),
     _step("open_host", host=NUMBER, owner=st.integers(0, 1), by_all=FLAG),
 )
+BRAKE = st.one_of(_step("put_brake_on"), _step("put_brake_on"), _step("take_brake_off"))
 CANCEL = _step("cancel", number=NUMBER, whole=FLAG)
 RESOLVE = _step("resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_size=2))
 CHANGE = _step(
@@ -103,8 +104,8 @@ THEN = st.sampled_from(
 )
 """What follows a step at once, so that no kind of life lacks time or consent."""
 ACTIONS = st.one_of(
-    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, CANCEL, RESOLVE,
-    CHANGE, SEE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
+    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE,
+    CANCEL, RESOLVE, CHANGE, SEE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
 )  # fmt: skip
 
 
@@ -204,6 +205,12 @@ class Lives(RuleBasedStateMachine):
 
     @rule(step=RESTORE, then=THEN)
     def restore(self, step: Step, then: str) -> None:
+        self._turn(step, then)
+
+    @rule(order=MAINTAIN, step=BRAKE, then=THEN)
+    def brake(self, order: Step, step: Step, then: str) -> None:
+        """Maintain hosts, and brake before they start."""
+        self._do(order)
         self._turn(step, then)
 
     @rule(step=CLOSE, then=THEN)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from forewarn.control.requests import (
+    brake,
     cordons,
     failures,
     fleet_changes,
@@ -76,13 +77,17 @@ class Ordering(Witnessed):
     # Orders
 
     def order(
-        self, decide: Callable[[Work], T], *, actor: str = "operator"
+        self,
+        decide: Callable[[Work], T],
+        *,
+        actor: str = "operator",
+        reason: str = "",
     ) -> T | None:
         """Order something; what is refused must change nothing."""
         commits = self.mirror.commits
         approved = self._approved()
         try:
-            result = self.world.order(decide, actor=actor)
+            result = self.world.order(decide, actor=actor, reason=reason)
         except (RefusedError, FleetFileError) as refusal:
             assert self.mirror.commits == commits, f"refused, and changed: {refusal}"  # noqa: PT017
             self.refused += 1
@@ -177,6 +182,12 @@ class Ordering(Witnessed):
             lambda work: cordons.open_host(work, name, by_all=by_all),
             actor=self._owner(owner),
         )
+
+    def put_brake_on(self) -> None:
+        self.order(brake.put_on, reason="unstable")
+
+    def take_brake_off(self) -> None:
+        self.order(brake.take_off)
 
     def _owner(self, number: int) -> str:
         return ("operator", "alice")[number % 2]

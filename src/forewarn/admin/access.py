@@ -126,6 +126,8 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/waits": Demand.TENANT_READS,
     "GET /v1/watch": Demand.TENANT_READS,
     "GET /v1/webhooks": Demand.OPERATOR_READS,
+    "GET /v1/brake": Demand.OPERATOR_READS,
+    "POST /v1/brake": Demand.OPERATOR_ORDERS,
     "POST /v1/campaigns/plan": Demand.OPERATOR_READS,
     "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
     "POST /v1/fleet/plan": Demand.OPERATOR_READS,

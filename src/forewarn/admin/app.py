@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from forewarn.admin import (
     attention,
+    brake,
     campaigns,
     context,
     credentials,
@@ -65,6 +66,7 @@ _NO_TELEMETRY: TelemetryConfig = {
 _PARTS = (
     orders,
     hosts,
+    brake,
     lists,
     attention,
     history,

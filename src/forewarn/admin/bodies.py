@@ -231,6 +231,16 @@ def _value(argument: Argument, said: Any, now: Micros) -> Value:
         raise BadRequestError(f"{argument.key}: {error}") from error
 
 
+class BrakeOrder(Order):
+    """The request to put the brake on or take it off."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"on": True, "reason": "power is unstable"}]}
+    )
+
+    on: bool = Field(description="Whether the brake is on afterwards.")
+
+
 class NewToken(Order):
     """A token of the operator API."""
 

@@ -21,7 +21,7 @@ from forewarn.admin.errors import refused_report
 from forewarn.control import tenancy, tokens
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_filter import aliases_of
-from forewarn.control.requests import verbs
+from forewarn.control.requests import brake, verbs
 from forewarn.control.requests.idempotency import Once, Result, carry_out
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.work import Who, Work
@@ -190,6 +190,15 @@ def _revoke_token(work: Work, order: Decision) -> dict[str, Any]:
     return token_report(token, now=work.now)
 
 
+def _brake(work: Work, order: Decision) -> bool:
+    is_on = cast("bodies.BrakeOrder", order.body).on
+    if is_on:
+        brake.put_on(work)
+    else:
+        brake.take_off(work)
+    return is_on
+
+
 def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
     """Return the report of a token for operators, without its secret."""
     return {
@@ -211,6 +220,7 @@ DECISIONS: Mapping[str, Rule] = {
         name: Rule(body=body, decide=_ordered, path=name)
         for name, body in bodies.BODIES.items()
     },
+    "brake": Rule(body=bodies.BrakeOrder, decide=_brake, path="brake"),
     "tokens": Rule(
         body=bodies.NewToken,
         decide=_create_token,

@@ -266,6 +266,15 @@ class VmDown(Blocker, kind="vm down"):
 
 
 @frozen_dataclass
+class BrakeOn(Blocker, kind="brake"):
+    """The brake is on, so no routine work is announced or started."""
+
+    by: str
+    """Name of the actor who put it on."""
+    reason: str
+
+
+@frozen_dataclass
 class NoCapacity(Blocker, kind="no capacity"):
     """No host can take the VM."""
 
@@ -397,6 +406,7 @@ AnyBlocker = Union[
     SharedHost,
     VmBusy,
     VmDown,
+    BrakeOn,
     NoCapacity,
     DriverRetry,
     DriverAsked,
@@ -431,6 +441,7 @@ GUARD_KINDS = frozenset(
         SharedHost,
         VmBusy,
         VmDown,
+        BrakeOn,
         NoCapacity,
         More,
     )

@@ -35,6 +35,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
+from forewarn.store.records import BRAKE_KEY, Brake
 from forewarn.wording import explained, operators
 
 Json: TypeAlias = dict[str, Any]
@@ -62,6 +63,7 @@ class ProblemKind(enum.Enum):
     """Kinds of problems, the worst first."""
 
     NOT_READY = "not-ready"
+    BRAKE = "brake"
     VMS_STOPPED = "vms-stopped"
     VM_DOWN = "vm-down"
     OUTCOME_UNKNOWN = "outcome-unknown"
@@ -182,7 +184,12 @@ class _Search:
         """Return the problems in the store, unordered."""
         found = (self._of(operation) for operation in self._operations())
         problems = [each for each in found if each is not None]
-        return [*problems, *self._shared_hosts(), *self._cordoned()]
+        return [
+            *problems,
+            *self._brake(),
+            *self._shared_hosts(),
+            *self._cordoned(),
+        ]
 
     def _shared_hosts(self) -> Iterator[Problem]:
         """Yield the hosts that have several fault domains of a scope.
@@ -204,6 +211,18 @@ class _Search:
                     hosts=(host,),
                     actions=("maintain", "redeploy"),
                 )
+
+    def _brake(self) -> Iterator[Problem]:
+        """Yield the brake if it is on: all routine work waits for it."""
+        found = None if self._is_tenant else self._reader.get(Brake, BRAKE_KEY)
+        if found is not None:
+            yield Problem(
+                kind=ProblemKind.BRAKE,
+                name=BRAKE_KEY,
+                text=f"{found.by.text} has put the brake on: {found.reason}",
+                since=found.since,
+                actions=("brake off",),
+            )
 
     def _cordoned(self) -> Iterator[Problem]:
         """Yield the hosts that have been cordoned for so long that they may be forgotten."""

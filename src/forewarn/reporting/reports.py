@@ -27,7 +27,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.store.records import AuditEntry
+from forewarn.store.records import BRAKE_KEY, AuditEntry, Brake
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
@@ -189,6 +189,17 @@ def host_report(reader: Reader, host: Host) -> Json:
         "keeps_places_for": [
             vm.name for vm in every(reader, kinds.VMS_MOVING_TO, host.name)
         ],
+    }
+
+
+def brake_report(reader: Reader) -> Json:
+    """Return the brake; null members if it is off."""
+    found = reader.get(Brake, BRAKE_KEY)
+    return {
+        "on": found is not None,
+        "by": found.by.text if found else None,
+        "reason": found.reason if found else None,
+        "since": format_instant(found.since) if found else None,
     }
 
 

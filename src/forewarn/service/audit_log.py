@@ -35,6 +35,8 @@ _NOTABLE = frozenset(
         AuditKind.HOST_RESTORED,
         AuditKind.HOST_CORDONED,
         AuditKind.HOST_OPENED,
+        AuditKind.BRAKE_ON,
+        AuditKind.BRAKE_OFF,
     }
 )
 """Kinds logged at `info` although they name no operation."""

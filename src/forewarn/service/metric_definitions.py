@@ -116,6 +116,9 @@ VMS_DOWN_AGE = _gauge(
 HOSTS_CORDONED = _gauge(
     "hosts_cordoned", "Hosts that take no new VM, since they are cordoned."
 )
+BRAKE_ON = _gauge(
+    "brake_on", "1 if the brake is on, so that no routine work begins; else 0."
+)
 DOCUMENTS = _gauge(
     "documents",
     "Event documents: served if the scope has Scheduled Events enabled, else disabled.",

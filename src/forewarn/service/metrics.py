@@ -45,7 +45,7 @@ from forewarn.service.runner import Runner
 from forewarn.service.webhooks.receiver import Webhooks
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Store, every
-from forewarn.store.records import AuditEntry, AuditKind
+from forewarn.store.records import BRAKE_KEY, AuditEntry, AuditKind, Brake
 from forewarn.store.remembered import Remembered
 
 VERDICTS: Mapping[AuditKind, str] = {
@@ -82,6 +82,7 @@ class Tally(Listener):
         """Start with zero counts."""
         self._clock = clock
         self._open: dict[str, Counted] = {}
+        self.is_braked = False
         self.cordoned: set[str] = set()
         """Names of the hosts that take no new VM."""
         self.ended: Counter[tuple[str, str]] = Counter()
@@ -107,6 +108,7 @@ class Tally(Listener):
                 self._open[operation.operation_id] = counted(
                     operation, _since(operation, now)
                 )
+            self.is_braked = reader.get(Brake, BRAKE_KEY) is not None
             self.cordoned.update(
                 host.name for host in every(reader, kinds.HOSTS_CORDONED)
             )
@@ -140,6 +142,8 @@ class Tally(Listener):
                     self._operation(change, now, looked_at)
                 case Event():
                     self._event(change)
+                case Brake():
+                    self.is_braked = change.after is not None
                 case Host():
                     self._host(change, record.name)
                 case View():
@@ -344,6 +348,7 @@ class Metrics:
             Reading(metric_definitions.VMS_DOWN, down),
             Reading(metric_definitions.VMS_DOWN_AGE, age),
             Reading(metric_definitions.HOSTS_CORDONED, len(self.tally.cordoned)),
+            Reading(metric_definitions.BRAKE_ON, int(self.tally.is_braked)),
             Reading(
                 metric_definitions.DOCUMENTS,
                 {"served": served, "disabled": known - served},

@@ -41,7 +41,14 @@ from forewarn.store import statements
 from forewarn.store.kinds import Record
 from forewarn.store.nested import fields_of, shape_of
 from forewarn.store.port import StoreError
-from forewarn.store.records import AuditEntry, Leader, OrderKey, OutboxMessage, Token
+from forewarn.store.records import (
+    AuditEntry,
+    Brake,
+    Leader,
+    OrderKey,
+    OutboxMessage,
+    Token,
+)
 
 R = TypeVar("R", bound=Record)
 
@@ -418,5 +425,6 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(Token, "token", key="token_id"),
     Codec(OrderKey, "order_key", key="key_id"),
     Codec(AppliedFile, "applied_file", key="name"),
+    Codec(Brake, "brake", key="name"),
 )
 """All kinds, each once."""

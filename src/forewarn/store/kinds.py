@@ -31,7 +31,14 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.views import View
-from forewarn.store.records import AuditEntry, Leader, OrderKey, OutboxMessage, Token
+from forewarn.store.records import (
+    AuditEntry,
+    Brake,
+    Leader,
+    OrderKey,
+    OutboxMessage,
+    Token,
+)
 
 
 class Record(Protocol):
@@ -67,6 +74,7 @@ KINDS: tuple[type[Record], ...] = (
     Token,
     OrderKey,
     AppliedFile,
+    Brake,
 )
 
 

@@ -68,6 +68,8 @@ class AuditKind(enum.Enum):
     TOKEN_CREATED = "token created"  # noqa: S105 - no secret
     TOKEN_REVOKED = "token revoked"  # noqa: S105 - no secret
     WEBHOOK_GAVE_UP = "webhook gave up"
+    BRAKE_ON = "brake on"
+    BRAKE_OFF = "brake off"
     FLEET_APPLIED = "fleet applied"
     TENANT_ADD = "tenant add"
     TENANT_CHANGE = "tenant change"
@@ -291,6 +293,26 @@ class OrderKey:
     def key(self) -> str:
         """Return the key of the record."""
         return self.key_id
+
+
+BRAKE_KEY = "brake"
+"""The key of the only record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brake:
+    """The brake. It is stored while it is on, and removed when it is taken off."""
+
+    name: str = BRAKE_KEY
+    by: Actor
+    reason: str
+    since: Micros
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the only record."""
+        return self.name
 
 
 LEADER_KEY = "leader"

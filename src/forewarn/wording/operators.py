@@ -12,6 +12,7 @@ from forewarn.protocol.blockers import (
     SAID_CHARACTERS_MAX,
     AnyBlocker,
     BatchWaits,
+    BrakeOn,
     ByPlatform,
     CallEnd,
     Cause,
@@ -98,6 +99,8 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
             return f"VM {blocker.vm} is busy: operation {blocker.operation} is running on it"
         case VmDown():
             return f"vm {blocker.vm} is down, and its host with it"
+        case BrakeOn():
+            return f"{blocker.by} has put the brake on: {blocker.reason}"
         case NoCapacity():
             return f"there is no host with capacity for {blocker.vm}: " + JOINT.join(
                 _searched(blocker.why)

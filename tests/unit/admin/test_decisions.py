@@ -30,6 +30,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "cancel": {"names": ["op-1"]},
     "approve": {"event_ids": ["x"], "as_vm": "web_0"},
     "resolve": {"operation": "op-1", "outcome": "done"},
+    "brake": {"on": True, "reason": "power is unstable"},
     "tokens": {"name": "ci", "expires_in": "30d"},
     "tokens-revoke": {"id": "tk-1"},
     "use": {},

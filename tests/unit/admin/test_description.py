@@ -21,6 +21,7 @@ PATHS = {
     "/v1/maintain", "/v1/reboot", "/v1/redeploy", "/v1/evict", "/v1/terminate",
     "/v1/upgrade-os", "/v1/reimage", "/v1/fail", "/v1/restore",
     "/v1/predict-failure", "/v1/cancel", "/v1/approve", "/v1/resolve",
+    "/v1/brake",
     "/v1/host-cordon", "/v1/host-open", "/v1/host-drain",
     "/v1/hosts/{name}/cordon", "/v1/hosts/{name}/open",
     "/v1/operations", "/v1/operations/{name}", "/v1/explain/{name}",

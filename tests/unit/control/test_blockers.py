@@ -92,6 +92,10 @@ SENTENCES = [
         blockers.VmBusy(vm="a", operation="op-1"),
         "VM a is busy: operation op-1 is running on it",
     ),
+    (
+        blockers.BrakeOn(by="alice", reason="unstable"),
+        "alice has put the brake on: unstable",
+    ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (
         blockers.NoCapacity(vm="a", why=NoPlace()),

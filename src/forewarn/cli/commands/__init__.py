@@ -9,13 +9,14 @@ from forewarn.cli.commands.orders import ORDERS
 from forewarn.cli.commands.service import SERVICE
 from forewarn.cli.commands.simulator import SIMULATOR
 from forewarn.cli.commands.testkit import TESTKIT
-from forewarn.cli.commands.upkeep import TOKENS, UPKEEP, WEBHOOKS
+from forewarn.cli.commands.upkeep import BRAKE, TOKENS, UPKEEP, WEBHOOKS
 
 COMMANDS = (
     *SERVICE,
     *LISTS,
     *HISTORY,
     *ORDERS,
+    *BRAKE,
     *CAMPAIGNS,
     *TOKENS,
     *ADDRESSES,
@@ -28,6 +29,7 @@ COMMANDS = (
 GROUPS = {
     "fleet": "check, apply, show and export the fleet",
     "config": "show and check the settings",
+    "brake": "stop routine work, and let it go on",
     "host": "cordon, open and drain hosts",
     "rollout": "list and show rollouts",
     "campaign": "plan the maintenance of many hosts",

@@ -135,6 +135,7 @@ LISTS = (
                 name="--kind",
                 choices=(
                     "not-ready",
+                    "brake",
                     "vms-stopped",
                     "vm-down",
                     "outcome-unknown",

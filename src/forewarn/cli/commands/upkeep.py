@@ -28,6 +28,36 @@ WEBHOOKS = (
 )
 
 
+BRAKE = (
+    Command(
+        path=("brake", "on"),
+        summary="stop routine work",
+        text="Stop routine work: while the brake is on, no maintenance, OS upgrade or "
+        "reimage is announced or started. Work that has started continues, and so do "
+        "failures, predicted failures and requests of users.",
+        run="forewarn.cli.brake:put_on",
+        options=(REASON, *CLIENT),
+        examples=("forewarn brake on --reason 'power is unstable'",),
+    ),
+    Command(
+        path=("brake", "off"),
+        summary="let routine work go on",
+        text="Let routine work go on. Operations that the brake held are checked at once.",
+        run="forewarn.cli.brake:take_off",
+        options=(REASON, *CLIENT),
+        examples=("forewarn brake off --reason 'power is stable again'",),
+    ),
+    Command(
+        path=("brake", "show"),
+        summary="show whether the brake is on",
+        text="Show whether the brake is on, who put it on, and why.",
+        run="forewarn.cli.brake:show",
+        options=CLIENT,
+        examples=("forewarn brake show", "forewarn brake show --json"),
+    ),
+)
+
+
 _TENANT = Option(
     name="--tenant",
     metavar="TENANT",

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.control.execution import ending, release
-from forewarn.control.rules import obstacles
+from forewarn.control.rules import obstacles, waits
+from forewarn.control.rules.brake import why_braked
 from forewarn.control.transactions.work import Work, task_of
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.ids import place_in, place_of
@@ -23,7 +24,7 @@ from forewarn.protocol.actors import (
     POLICY,
     Actor,
 )
-from forewarn.protocol.blockers import bounded
+from forewarn.protocol.blockers import HinderedError, bounded
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import (
     DURATION_UNKNOWN,
@@ -190,6 +191,12 @@ def open_request(
     hosts: int = 0,
 ) -> Request:
     """Store a new request."""
+    if braked := why_braked(work.tx, verb):
+        raise HinderedError(
+            "no routine work is announced now",
+            because=braked,
+            hint="Run `forewarn brake off` if it can begin.",
+        )
     prefix = "ro" if is_rollout else "rq"
     # The place orders the request among all requests, and its operations sort by it.
     place = place_of(*sequence.parts_of(work.next_key()))
@@ -440,13 +447,25 @@ def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micr
     return work.policy.notice_for(events[0].event_type)
 
 
+def after_brake(work: Work, operation_id: str) -> None:
+    """Check an operation that the brake held."""
+    operation = work.operation(operation_id)
+    if work.now >= release.hold_ends(operation, work.policy):
+        ready_or_again(work, operation_id)
+    else:
+        release.recheck(work, operation_id)
+
+
 def ready_or_again(work: Work, operation_id: str) -> None:
     """Start a held operation if possible, or announce it again."""
-    release.recheck(work, operation_id)
     operation = work.operation(operation_id)
-    if (
-        operation.state is OperationState.READY
-        and announce_again(work, operation) is None
+    is_braked = bool(why_braked(work.tx, operation.verb))
+    # The notice of an operation that the brake has held for so long is out of date.
+    if is_braked or waits.BRAKE not in operation.waits_for:
+        release.recheck(work, operation_id)
+    operation = work.operation(operation_id)
+    if operation.state is OperationState.READY and (
+        is_braked or announce_again(work, operation) is None
     ):
         work.save_operation(
             operation, replace(operation, due_at=release.next_look(work, operation))

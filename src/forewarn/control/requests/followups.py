@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from forewarn.control.execution import release
-from forewarn.control.requests import rollouts
+from forewarn.control.requests import admission, rollouts
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.waking import Freed, after_call, after_look, next_waiter
 from forewarn.control.transactions.work import Effects, Work
@@ -135,6 +135,8 @@ class FollowUps:
             is_announced = self._run(
                 lambda work: rollouts.call_up(work, operation_id), now
             )
+        elif freed.name == waits.BRAKE:
+            self._run(lambda work: admission.after_brake(work, operation_id), now)
         else:
             self.recheck(operation_id, now)
         follow = after_call if is_turn else after_look

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from forewarn.control.execution import ending
 from forewarn.control.requests import admission
-from forewarn.control.rules import rolling, waits
+from forewarn.control.rules import brake, rolling, waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.ids import place_in
@@ -85,6 +85,9 @@ def go_on(work: Work, request_id: str) -> bool:
     )
     if not found:
         return False
+    if brake.why_braked(work.tx, request.verb):
+        _wait_for_brake(work, found[0])
+        return False
     vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
     waiting = {
         each.operation_id: rolling.waiting_host(work.tx, each, vms[each.operation_id])
@@ -113,6 +116,16 @@ def go_on(work: Work, request_id: str) -> bool:
         _announce(work, work.operation(operation_id), vms[operation_id])
     work.take_turn(request_id)
     return bool(decided.announced)
+
+
+def _wait_for_brake(work: Work, operation: Operation) -> None:
+    """Let the next host of a rollout also wait for the end of the brake.
+
+    It keeps its turn. One host is enough: the others follow it.
+    """
+    if waits.TURN_BRAKE not in operation.waits_for:
+        names = (*operation.waits_for, waits.TURN_BRAKE)
+        work.save_operation(operation, replace(operation, waits_for=names))
 
 
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:

@@ -7,6 +7,7 @@ for the decision. This module only reads.
 from collections.abc import Iterable, Mapping, Sequence
 
 from forewarn.control.rules import consent, destinations, rolling
+from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import Unsteady, guard, shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
@@ -122,9 +123,8 @@ def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...
         return ()
     vms = [vm for name in operation.vms if (vm := reader.get(Vm, name)) is not None]
     own = _domains_of(vms)
-    blockers: tuple[AnyBlocker, ...] = shared_hosts(
-        operation, _affected(reader, operation, vms)
-    )
+    blockers: tuple[AnyBlocker, ...] = why_braked(reader, operation.verb)
+    blockers += shared_hosts(operation, _affected(reader, operation, vms))
     blockers += guard(
         operation,
         own=own,

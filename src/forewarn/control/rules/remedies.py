@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from forewarn.protocol.blockers import (
     AnyBlocker,
     BatchWaits,
+    BrakeOn,
     FaultDomainDown,
     HostInUse,
     More,
@@ -44,6 +45,8 @@ _ORDER = tuple(Remedy)
 def remedy_of(blocker: AnyBlocker) -> Remedy:
     """Return the party that can resolve the blocker."""
     match blocker:
+        case BrakeOn():
+            return Remedy.OPERATOR
         case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity() | SharedHost():
             return Remedy.OPERATOR
         case FaultDomainDown():

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.control.rules import destinations, waits
+from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.protocol.blockers import (
@@ -210,6 +211,8 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
     """
     request = reader.get(Request, operation.request)
     assert request is not None, f"{operation.operation_id} has no request"
+    if braked := why_braked(reader, operation.verb):
+        return braked
     has_slot = request.in_flight < request.at_once
     # The stored blocker can be outdated until the next check.
     found = (

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 
 from forewarn.protocol.blockers import (
     AnyBlocker,
+    BrakeOn,
     FaultDomainDown,
     MigrationUnderWay,
     SharedHost,
     VmBusy,
     VmDown,
 )
+
+BRAKE = "brake"
+"""Name of the wait of Ready operations for the brake."""
 
 ROOM = "room"
 """Name of the wait for capacity on any host."""
@@ -78,6 +82,8 @@ def names_for(
     `own` has the fault domains that the operation takes down, by scope.
     """
     match blockers[0]:
+        case BrakeOn():
+            return (BRAKE,)
         case FaultDomainDown(scope=scope):
             return STARTS.names(scope, own[scope])
         case MigrationUnderWay(scope=scope):
@@ -92,6 +98,9 @@ def names_for(
 
 
 # Waits of Planned hosts
+
+TURN_BRAKE = "turn-brake"
+"""Name of the wait of the next host of a rollout for the brake."""
 
 TURN_ROOM = "turn-room"
 """Name of the wait of hosts for destinations of their VMs."""
@@ -119,4 +128,8 @@ def is_reservation(name: str) -> bool:
 
 def is_turn(name: str) -> bool:
     """Return whether a name is that of a wait of Planned hosts."""
-    return name == TURN_ROOM or TURNS.is_one(name) or name.startswith("host:")
+    return (
+        name in {TURN_ROOM, TURN_BRAKE}
+        or TURNS.is_one(name)
+        or name.startswith("host:")
+    )

@@ -9,7 +9,7 @@ is still free. This module only reads.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from forewarn.control.rules import rolling, waits
+from forewarn.control.rules import brake, rolling, waits
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader
@@ -60,6 +60,9 @@ def after_look(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
 def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
     """Return how to continue after a host that could not be announced."""
     looks = freed.looks + 1
+    if freed.name == waits.TURN_BRAKE:
+        # Each rollout has one such host, and its check takes the name from it.
+        return None if brake.in_force(reader) else replace(freed, looks=looks)
     if looks >= CALLS_MAX:
         return None
     operation = reader.get(Operation, operation_id)

@@ -352,6 +352,10 @@ class Work:
         """Check rollouts that wait for this host, after the commit."""
         self._effects.freed[waits.for_host(host)] = None
 
+    def free_brake(self) -> None:
+        """Check the operations that wait for the brake, after the commit."""
+        self._effects.freed.update(dict.fromkeys((waits.BRAKE, waits.TURN_BRAKE)))
+
     def free_turns(self, scopes: Iterable[str]) -> None:
         """Check rollouts that wait in these scopes, after the commit."""
         self._effects.freed.update(dict.fromkeys(map(waits.TURNS.in_scope, scopes)))

@@ -1,0 +1,35 @@
+"""`brake on`, `off` and `show`."""
+
+from forewarn.cli import output
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call
+
+
+def put_on(call: Call) -> int:
+    """Put the brake on."""
+    return _set(call, is_on=True)
+
+
+def take_off(call: Call) -> int:
+    """Take the brake off."""
+    return _set(call, is_on=False)
+
+
+def _set(call: Call, *, is_on: bool) -> int:
+    body = {"on": is_on, "reason": call.text("reason")}
+    told = Client.of(call).post("brake", body)
+    return output.said(call, told, _line(told))
+
+
+def show(call: Call) -> int:
+    """Print whether the brake is on."""
+    told = Client.of(call).get("brake")
+    return output.said(call, told, _line(told))
+
+
+def _line(brake: Json) -> str:
+    if not brake["on"]:
+        return "the brake is off"
+    return (
+        f"the brake is on since {brake['since']}, by {brake['by']}: {brake['reason']}"
+    )
