@@ -107,7 +107,7 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
     if names and asked:
         raise CommandError(
             Exit.USAGE,
-            f"{entry.name} takes names or selectors, not both: {listed(names)} and "
+            f"{entry.command} takes names or selectors, not both: {listed(names)} and "
             f"{_typed(asked)}",
             hint="Leave out the selectors, or the names and --file.",
         )
@@ -115,7 +115,7 @@ def targets(call: Call, client: Client, entry: Entry) -> list[str]:
         names = _selected(call, client, entry, asked)
         if not names:
             raise CommandError(
-                Exit.REFUSED, f"nothing to {entry.name} matches {_typed(asked)}"
+                Exit.REFUSED, f"nothing to {entry.command} matches {_typed(asked)}"
             )
     if not names:
         what = entry.targets.kind.value

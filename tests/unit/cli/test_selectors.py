@@ -67,11 +67,13 @@ def test_names_together_with_selectors_are_refused(
     file = tmp_path / "names.txt"
     file.write_text("h1\n")
     needed = ["--impact", "freeze"] if name == "maintain" else []
+    command = VERBS[name].command
     for words in (["h1"], ["--file", str(file)]):
-        ended = forewarn(name, *words, *needed, "--zone", "2")
+        ended = forewarn(*command.split(), *words, *needed, "--zone", "2")
         assert (ended.status, ended.out) == (2, "")
         assert (
-            f"{name} takes names or selectors, not both: h1 and --zone 2" in ended.err
+            f"{command} takes names or selectors, not both: h1 and --zone 2"
+            in ended.err
         )
         assert "hint: Leave out the selectors" in ended.err
     assert json.loads(forewarn("operations", "--json").out) == []
