@@ -100,7 +100,10 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
         case VmDown():
             return f"vm {blocker.vm} is down, and its host with it"
         case BrakeOn():
-            return f"{blocker.by} has put the brake on: {blocker.reason}"
+            return (
+                f"the brake is on until `forewarn brake off`, by {blocker.by}: "
+                f"{blocker.reason}"
+            )
         case NoCapacity():
             return f"there is no host with capacity for {blocker.vm}: " + JOINT.join(
                 _searched(blocker.why)

@@ -94,7 +94,7 @@ SENTENCES = [
     ),
     (
         blockers.BrakeOn(by="alice", reason="unstable"),
-        "alice has put the brake on: unstable",
+        "the brake is on until `forewarn brake off`, by alice: unstable",
     ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (

@@ -65,7 +65,7 @@ def test_approved_maintenance_starts_only_after_the_brake(world: World) -> None:
     world.advance("20m")
     assert only(world).state is OperationState.READY
     assert world.explain(only(world).operation_id) == [
-        "alice has put the brake on: power is unstable"
+        "the brake is on until `forewarn brake off`, by alice: power is unstable"
     ]
     (event,) = world.vm("web_0").get().events
     assert event["EventStatus"] == "Scheduled"
@@ -85,7 +85,9 @@ def test_rollout_announces_no_host_until_the_brake_is_off(world: World) -> None:
         OperationState.PLANNED,
     ]
     waiting = world.operations()[1].operation_id
-    assert world.explain(waiting) == ["alice has put the brake on: power is unstable"]
+    assert world.explain(waiting) == [
+        "the brake is on until `forewarn brake off`, by alice: power is unstable"
+    ]
     take_off(world)
     assert states(world)[1] is OperationState.ANNOUNCED
     world.advance("3h")
