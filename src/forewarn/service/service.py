@@ -67,7 +67,6 @@ from forewarn.store.port import Reader, Store, every
 
 logger = logging.getLogger("forewarn.service")
 
-
 StartFleet: TypeAlias = FleetText | FleetFileError | None
 """The fleet file of a start, its error, or None."""
 

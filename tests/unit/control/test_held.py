@@ -9,7 +9,7 @@ from forewarn.control.execution import release
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.control.rules import destinations, guard, obstacles
+from forewarn.control.rules import brake, destinations, guard, obstacles
 from forewarn.control.transactions.work import Who, Work
 from forewarn.protocol import blockers
 from forewarn.protocol.actors import operator
@@ -251,7 +251,7 @@ def test_recording_blockers_reads_no_history() -> None:
 def test_start_decision_uses_only_guard_blocker_kinds() -> None:
     made = {
         each
-        for module in (guard, destinations)
+        for module in (guard, destinations, brake)
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, Blocker)
     }

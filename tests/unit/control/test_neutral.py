@@ -54,6 +54,11 @@ SAID: list[tuple[AnyBlocker, str]] = [
         "the platform holds it for now",
     ),
     (
+        # The reason can name anything, and who put it on is an operator.
+        blockers.BrakeOn(by="alice", reason="rack r7 of bank is on fire"),
+        "the platform holds it for now",
+    ),
+    (
         blockers.MigrationUnderWay(scope="db", operation="op-9"),
         "the platform holds it for now",
     ),

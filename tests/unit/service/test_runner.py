@@ -445,6 +445,7 @@ async def test_request_returns_when_its_list_of_hosts_is_complete(
             runner=made.runner,
             readings=nobody,
             fleets=nobody,
+            campaigns=nobody,
             watchers=nobody,
             clock=SystemClock(),
             ask_health=nobody,

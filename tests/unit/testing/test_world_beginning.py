@@ -72,7 +72,11 @@ def test_world_without_free_file_descriptors_reports_it() -> None:
         assert Program(world.add_vm("late").url).events() == []
 
 
-VALUES = {"timing.failure_event": "Redeploy", "driver.simulated.faults": "reboot fail"}
+VALUES = {
+    "timing.failure_event": "Redeploy",
+    "driver.sightings": "restore",
+    "driver.simulated.faults": "reboot fail",
+}
 """Valid values of settings that are neither lengths nor numbers."""
 
 
