@@ -26,6 +26,7 @@ from forewarn.admin.limits import (
     ORDER_BYTES_MAX,
     TEXT_CHARACTERS_MAX,
 )
+from forewarn.campaigns.text import PLAN_HOSTS_MAX
 from forewarn.control.tokens import DEFAULT_LIFETIME
 from forewarn.instants import (
     DURATION_MAX,
@@ -37,7 +38,6 @@ from forewarn.instants import (
 )
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import DURATION_UNKNOWN
-from forewarn.reporting.campaign_plans import HOSTS_TOLD_MAX
 from forewarn.texts import fault_of
 from forewarn.verbs.arguments import REASON
 from forewarn.verbs.model import TARGETS_MAX, Argument, Entry, Form, Given, Value
@@ -338,7 +338,7 @@ class CampaignFile(BaseModel):
     hosts_max: int = Field(
         default=1_000,
         ge=0,
-        le=HOSTS_TOLD_MAX,
+        le=PLAN_HOSTS_MAX,
         description="Maximum hosts in `hosts`.",
     )
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 from forewarn.admin import bodies, campaign_shapes
 from forewarn.admin.answers import documented
 from forewarn.admin.context import Desk
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.text import CampaignText
 
 router = APIRouter(tags=["campaigns"])
 

@@ -27,7 +27,7 @@ from forewarn.admin.errors import (
     refused_report,
 )
 from forewarn.admin.throttle import RefusalLog
-from forewarn.campaigns.file import CampaignFileError
+from forewarn.campaigns.text import CampaignFileError
 from forewarn.control.requests.idempotency import KeyReusedError
 from forewarn.control.transactions.parts import NothingTakenError
 from forewarn.fleet.errors import FleetFileError

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from forewarn.admin.access import Caller, Demand, judge
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.text import CampaignText
 from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once

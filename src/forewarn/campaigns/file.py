@@ -5,7 +5,6 @@ hosts is checked when the campaign is planned.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from forewarn.campaigns import options
@@ -23,28 +22,10 @@ from forewarn.campaigns.model import (
     Tolerance,
     Window,
 )
-from forewarn.settings.tables import FileError, Tables
+from forewarn.campaigns.text import CampaignFileError
+from forewarn.settings.tables import Tables
 
 _ALL_DAYS = tuple(range(7))
-
-
-class CampaignFileError(FileError):
-    """The campaign file is invalid, and nothing was changed."""
-
-    advice = "Fix the campaign file; nothing was changed."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CampaignText:
-    """An unread campaign file."""
-
-    name: str
-    """Name of the file, for messages."""
-    text: str
-
-    def read(self) -> Campaign:
-        """Return the campaign; raises CampaignFileError."""
-        return read_campaign(self.text, name=self.name)
 
 
 def read_campaign(text: str, *, name: str) -> Campaign:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from forewarn.campaigns.text import PLAN_HOSTS_MAX
 from forewarn.cli import campaign_page, files, output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call
@@ -11,9 +12,6 @@ from forewarn.instants import SECOND, describe_duration, format_duration
 
 HOSTS_SHOWN = 20
 """Hosts in the text of a plan: the first stages, on one screen."""
-
-HOSTS_MAX = 100_000
-"""Maximum hosts in a plan; the API has the same limit."""
 
 GROUPS_SHOWN = 8
 """Values of a label on one line."""
@@ -33,7 +31,7 @@ def plan(call: Call) -> int:
     body = {
         "name": name,
         "text": text,
-        "hosts_max": HOSTS_MAX if is_whole else HOSTS_SHOWN,
+        "hosts_max": PLAN_HOSTS_MAX if is_whole else HOSTS_SHOWN,
     }
     found = Client.of(call).post("campaigns/plan", body)
     if page:

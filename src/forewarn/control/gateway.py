@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests.idempotency import Once
 from forewarn.control.rules.sightings import Withheld
 from forewarn.control.transactions.work import Check, Who, Work

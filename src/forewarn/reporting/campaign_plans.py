@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from forewarn.campaigns.bounds import Bound
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.file import read_campaign
 from forewarn.campaigns.fleet_map import (
     HOST_FIELDS,
     VM_FIELDS,
@@ -21,8 +21,9 @@ from forewarn.campaigns.fleet_map import (
 from forewarn.campaigns.forecast import Forecast
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
+from forewarn.campaigns.text import CampaignText
 from forewarn.control.rules.policy import Policy
-from forewarn.instants import Micros, format_instant
+from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.protocol.events import EventType
 from forewarn.store import kinds
 from forewarn.store.port import Reader, fields
@@ -30,9 +31,6 @@ from forewarn.texts import json_text
 from forewarn.wording import campaigns as wording
 
 Json: TypeAlias = dict[str, Any]
-
-HOSTS_TOLD_MAX = 100_000
-"""Maximum hosts with their times in one report: a campaign of the largest fleet."""
 
 REFUSALS_TOLD_MAX = 100
 """Maximum hosts that a report names as not possible; all of them are counted."""
@@ -91,7 +89,7 @@ def planned(reader: Reader, request: PlanRequest) -> str:
 
     Raises CampaignFileError and RefusedError.
     """
-    campaign = request.text.read()
+    campaign = read_campaign(request.text.text, name=request.text.name)
     fleet = read_fleet_map(reader)
     plan = plan_campaign(campaign, fleet, terms=request.terms, now=request.now)
     return json_text(
@@ -160,7 +158,7 @@ def _stages(plan: CampaignPlan) -> list[Json]:
             "hosts": str(stage.hosts),
             "host_count": end - start,
             "up_to": end,
-            "soak_seconds": stage.soak / 1_000_000,
+            "soak_seconds": stage.soak / SECOND,
             "approval": stage.approval,
             "begins": format_instant(min(plan.typical.begins[start:end])),
             "ends": format_instant(max(plan.typical.ends[start:end])),
@@ -188,7 +186,7 @@ def _times(plan: CampaignPlan, found: Forecast) -> Json:
     return {
         "begins": format_instant(begins),
         "ends": format_instant(found.end),
-        "seconds": (found.end - plan.planned_at) / 1_000_000,
+        "seconds": (found.end - plan.planned_at) / SECOND,
     }
 
 

@@ -4,17 +4,13 @@ Both ends are forewarn, so messages are pickled: a request in, the text of a rep
 error out. The process changes nothing.
 """
 
-import contextlib
-import gc
-import os
 import pickle
-import sys
 from pathlib import Path
 from typing import IO
 
 from forewarn.protocol.errors import ForewarnError
 from forewarn.reporting.campaign_plans import PlanRequest, planned
-from forewarn.service.planning import NICENESS
+from forewarn.service import planning_process
 from forewarn.store.snapshot import reading
 
 
@@ -32,13 +28,5 @@ def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve on standard input and output; the argument is the store's file."""
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    # The process lives for seconds and creates hardly any garbage.
-    gc.disable()
-    try:
-        serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
-    except BrokenPipeError:
-        # The service closed the pipe; exit without flushing.
-        os._exit(1)
+    """Run the process."""
+    planning_process.run(serve)

@@ -9,18 +9,15 @@ the store is in memory, a thread of this process plans.
 import asyncio
 import pickle
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
-from forewarn.campaigns.file import CampaignText
-from forewarn.campaigns.planner import Terms
+from forewarn.campaigns.text import CampaignText
 from forewarn.control.gateway import BusyError
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
-from forewarn.reporting import campaign_plans
-from forewarn.reporting.campaign_plans import PlanRequest
-from forewarn.service import limits
+from forewarn.service import limits, planning_process
 from forewarn.service.readings import Readings
 
 
@@ -31,8 +28,10 @@ class CampaignPlanningError(ForewarnError):
 class _Planning:
     """The process that plans one campaign; its methods block."""
 
-    def __init__(self, store: Path, request: PlanRequest) -> None:
+    def __init__(self, store: Path, *, name: str, request: bytes) -> None:
+        """Prepare the process for a pickled request, about the file `name`."""
         self._store = store
+        self._name = name
         self._request = request
         self._guard = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -40,23 +39,16 @@ class _Planning:
 
     def run(self) -> str:
         """Return the report; raises the errors of `CampaignPlans.plan`."""
-        name = self._request.text.name
-        # With `-m`, its classes would not match the pickled ones.
-        begin = "from forewarn.service.campaign_planning import main; main()"
         with self._guard:
             if self._has_ended:
                 raise _stopping()
             try:
-                process = self._process = subprocess.Popen(  # noqa: S603 - our program
-                    [sys.executable, "-P", "-c", begin, str(self._store.absolute())],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    # A signal from the terminal must reach only the service.
-                    start_new_session=True,
+                process = self._process = planning_process.begin(
+                    "forewarn.service.campaign_planning", self._store
                 )
             except OSError as error:
                 raise CampaignPlanningError(
-                    f"cannot start a process to plan {name}: {error.strerror}"
+                    f"cannot start a process to plan {self._name}: {error.strerror}"
                 ) from error
         answer = _answer_of(process, self._request)
         if isinstance(answer, ForewarnError):
@@ -65,7 +57,7 @@ class _Planning:
             raise _stopping()
         if answer is None:
             raise CampaignPlanningError(
-                f"the process that plans {name} has ended "
+                f"the process that plans {self._name} has ended "
                 f"(status {process.returncode})",
                 hint="Check the free memory: the process takes about 400 bytes per VM.",
             )
@@ -80,14 +72,12 @@ class _Planning:
 
 
 def _answer_of(
-    process: "subprocess.Popen[bytes]", request: PlanRequest
+    process: "subprocess.Popen[bytes]", request: bytes
 ) -> str | ForewarnError | None:
     """Return the answer of the process; None if it ends without one."""
     with process:
         try:
-            told, _ = process.communicate(
-                pickle.dumps(request), timeout=limits.PLANNING_SECONDS_MAX
-            )
+            told, _ = process.communicate(request, timeout=limits.PLANNING_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             process.kill()
             return None
@@ -104,11 +94,11 @@ def _stopping() -> BusyError:
 class CampaignPlans:
     """Plans one campaign at a time; used on one event loop."""
 
-    def __init__(self, store: Path | None, readings: Readings, terms: Terms) -> None:
+    def __init__(self, store: Path | None, readings: Readings, policy: Policy) -> None:
         """Plan with the store in the file `store`; None: with `readings`."""
         self._store = store
         self._readings = readings
-        self._terms = terms
+        self._policy = policy
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._planning: _Planning | None = None
@@ -118,10 +108,17 @@ class CampaignPlans:
 
         Raises CampaignFileError, RefusedError, CampaignPlanningError and BusyError.
         """
+        # A service that plans nothing does not load the planner.
+        from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
+        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+
         # Most problems are in the file itself, and need no process.
-        text.read()
-        request = PlanRequest(
-            text=text, hosts_max=hosts_max, terms=self._terms, now=now
+        read_campaign(text.text, name=text.name)
+        request = campaign_plans.PlanRequest(
+            text=text,
+            hosts_max=hosts_max,
+            terms=campaign_plans.terms_of(self._policy),
+            now=now,
         )
         if self._store is None:
             return await self._readings.read(
@@ -134,7 +131,9 @@ class CampaignPlans:
         self._waiting += 1
         try:
             async with self._turn:
-                planning = self._planning = _Planning(self._store, request)
+                planning = self._planning = _Planning(
+                    self._store, name=text.name, request=pickle.dumps(request)
+                )
                 try:
                     return await asyncio.to_thread(planning.run)
                 finally:

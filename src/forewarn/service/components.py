@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.waiting import Waits
-from forewarn.reporting.campaign_plans import terms_of
 from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.fleets import Planner
 from forewarn.service.readings import Readings
@@ -59,7 +58,7 @@ def campaign_plans_of(
 ) -> CampaignPlans:
     """Return the planner of campaigns: a process, unless the store is in memory."""
     path = None if in_memory else path_of(settings.store.url)
-    return CampaignPlans(path, readings, terms_of(policy(settings)))
+    return CampaignPlans(path, readings, policy(settings))
 
 
 def waits_of(settings: Settings) -> Waits:

@@ -18,7 +18,6 @@ import functools
 import logging
 import pickle
 import subprocess
-import sys
 import threading
 from collections.abc import (
     AsyncGenerator,
@@ -41,7 +40,7 @@ from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError, RefusedError
-from forewarn.service import limits
+from forewarn.service import limits, planning_process
 from forewarn.service.observed import Change, Listener
 from forewarn.service.planning import Message, Question
 from forewarn.service.readings import Readings
@@ -65,18 +64,12 @@ class Planning:
 
     def begin(self) -> None:
         """Start the process and send it the text; raises PlanningError."""
-        # With `-m`, its classes would not match the pickled ones.
-        begin = "from forewarn.service.planning import main; main()"
         with self._guard:
             if self._has_ended:
                 raise PlanningError("the service is stopping")
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - our own program
-                    [sys.executable, "-P", "-c", begin, str(self._store.absolute())],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    # A signal from the terminal must reach only the service.
-                    start_new_session=True,
+                self._process = planning_process.begin(
+                    "forewarn.service.planning", self._store
                 )
             except OSError as error:
                 raise PlanningError(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock
 from forewarn.control.gateway import Health
 from forewarn.control.requests.idempotency import Once

@@ -9,12 +9,8 @@ file. Then the process answers questions until its input ends. It parses the tex
 and reads the store again for each plan.
 """
 
-import contextlib
 import enum
-import gc
-import os
 import pickle
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -23,11 +19,8 @@ from forewarn.control.requests import fleet_changes
 from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.merge import Change
 from forewarn.protocol.errors import ForewarnError
+from forewarn.service import planning_process
 from forewarn.store.snapshot import reading
-
-NICENESS = 5
-"""Niceness: if the process competes with the service for one processor, it still gets a
-quarter. If the system rejects it, both get the same share."""
 
 CHANGES_TOGETHER = 200
 """Maximum changes in one message: unpickling them blocks the service for 1 to 2 ms."""
@@ -77,13 +70,5 @@ def _plan(store: Path, wanted: WantedFleet, tell: Callable[[Message], None]) -> 
 
 
 def main() -> None:
-    """Serve on standard input and output; the argument is the store's file."""
-    with contextlib.suppress(OSError):
-        os.nice(NICENESS)
-    # The process lives for seconds and creates hardly any garbage.
-    gc.disable()
-    try:
-        serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
-    except BrokenPipeError:
-        # The service closed the pipe; exit without flushing.
-        os._exit(1)
+    """Run the process."""
+    planning_process.run(serve)

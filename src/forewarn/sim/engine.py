@@ -10,7 +10,7 @@ They need no threads: a decision takes microseconds, and the store is in memory.
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock, VirtualClock
 from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
@@ -29,7 +29,7 @@ from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import operator
 from forewarn.protocol.own_events import OwnEvents
-from forewarn.reporting import campaign_plans, event_details, reports
+from forewarn.reporting import event_details, reports
 from forewarn.service.readings import Watchers
 from forewarn.sim.redating import NoticeEnds
 from forewarn.store.port import Reader, Store
@@ -316,6 +316,9 @@ class EngineOperatorGateway:
 
     async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
         """Return the plan of a campaign file as JSON."""
+        # Few simulations plan campaigns, and the planner takes long to load.
+        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+
         request = campaign_plans.PlanRequest(
             text=text,
             hosts_max=hosts_max,

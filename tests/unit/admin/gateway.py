@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from forewarn.campaigns.file import CampaignText
+from forewarn.campaigns.text import CampaignText
 from forewarn.clock import VirtualClock
 from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from forewarn.campaigns.file import CampaignFileError, CampaignText
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.planner import Terms
+from forewarn.campaigns.text import CampaignFileError, CampaignText
 from forewarn.control.gateway import BusyError
 from forewarn.instants import MINUTE
 from forewarn.protocol.errors import RefusedError

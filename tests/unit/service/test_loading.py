@@ -1,4 +1,5 @@
-"""The main process of `forewarn serve` starts quickly: it loads no web framework."""
+"""The main process of `forewarn serve` starts quickly: it loads no web framework, and
+no planner of campaigns."""
 
 import subprocess
 import sys
@@ -6,7 +7,10 @@ import sys
 SLOW = {"fastapi", "starlette", "uvicorn", "prometheus_client", "rich"}
 
 
-def test_main_process_loads_no_web_framework() -> None:
+PLANNER = {"forewarn.campaigns.planner", "forewarn.campaigns.options"}
+
+
+def test_main_process_loads_no_web_framework_and_no_planner() -> None:
     done = subprocess.run(
         [
             *(sys.executable, "-P", "-c"),
@@ -19,3 +23,4 @@ def test_main_process_loads_no_web_framework() -> None:
     loaded = set(done.stdout.split())
     assert "forewarn.service.api_process" in loaded
     assert not loaded & SLOW
+    assert not loaded & PLANNER
