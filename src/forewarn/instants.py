@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone, tzinfo
 
 Micros = int
 """Microseconds: since 1970 in UTC for an instant, or the length of a duration."""
@@ -197,3 +197,16 @@ def round_up_to_second(instant: Micros) -> Micros:
     decision uses it, so that the document and the decisions agree.
     """
     return -(-instant // SECOND) * SECOND
+
+
+def zone_of(name: str) -> tzinfo:
+    """Return a time zone by its name; raises ValueError if it is unknown."""
+    if name == "UTC":
+        return timezone.utc
+    # Few processes need it, and its tables take memory.
+    from zoneinfo import ZoneInfo  # noqa: PLC0415
+
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError) as error:
+        raise ValueError(f"there is no time zone {name!r} here") from error

@@ -24,11 +24,10 @@ from forewarn.agent.core.policy import (
     Window,
 )
 from forewarn.agent.core.rules import UNSAFE_UNPREPARED, default_rules
-from forewarn.agent.core.windows import zone_of
 from forewarn.agent.options import Starts
 from forewarn.agent.settings_model import AUTO, GateSettings, LockSettings, Settings
 from forewarn.agent.wire.urls import parse_url
-from forewarn.instants import Micros, format_duration
+from forewarn.instants import Micros, format_duration, zone_of
 from forewarn.problems import did_you_mean, quoted
 
 EVERY_DAY = frozenset(range(7))

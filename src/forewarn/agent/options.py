@@ -24,8 +24,6 @@ _CLOCK = re.compile(r"([01][0-9]|2[0-4]):([0-5][0-9])", re.ASCII)
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
 Starts = tuple[tuple[str, Micros], ...]
 """Handlers, each with the time before NotBefore at which it starts."""
 
@@ -146,13 +144,6 @@ def _clock(option: Option, value: object) -> int:
     return int(minutes)
 
 
-def _days(option: Option, value: object) -> frozenset[int]:
-    named = Option(form=Forms.WORD, text="", words=DAYS)
-    return frozenset(
-        DAYS.index(forms.word(named, each)) for each in forms.items(option, value)
-    )
-
-
 class Forms(forms.Forms):
     """The forms of agent.toml."""
 
@@ -187,7 +178,7 @@ class Forms(forms.Forms):
     CLOCK = Form(told='a time of day such as "22:00"', read=_clock)
     DAYS = Form(
         told='a list of days such as ["mon", "sat"]',
-        read=_days,
+        read=forms.weekdays,
         read_text=forms.with_commas,
     )
 

@@ -96,10 +96,6 @@ def _of_tenants(
 ) -> Iterator[Bound]:
     if not limits.tenant_most:
         return
-    vms = [0] * len(fleet.tenants)
-    for host in hosts:
-        for tenant, count in fleet.host_tenants.counted(host):
-            vms[tenant] += count
     candidates = [
         Bound(
             kind=LimitKind.TENANT_VMS,
@@ -107,7 +103,7 @@ def _of_tenants(
             count=count,
             at_once=limits.tenant_most[tenant],
         )
-        for tenant, count in enumerate(vms)
+        for tenant, count in enumerate(fleet.vms_by_tenant(hosts))
         if count
     ]
     if candidates:

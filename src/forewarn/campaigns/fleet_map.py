@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from forewarn.fleet.model import HostState, ScopeKind, VmState
+from forewarn.fleet.model import PLACES, HostState, ScopeKind, VmState
 
 NO_LIMIT = -1
 """A host's capacity if there is no limit."""
@@ -168,15 +168,17 @@ class FleetMap:
 
     def column(self, label: str) -> Column:
         """Return the values of a label, or of a property of all hosts."""
-        built_in = {
-            "zone": self.zone,
-            "cluster": self.cluster,
-            "rack": self.rack,
-            "pool": self.pool,
-        }
-        return built_in.get(label) or Column(
-            dict(labels).get(label, "") for labels in self.labels
-        )
+        if label in PLACES:
+            return getattr(self, label)
+        return Column(dict(labels).get(label, "") for labels in self.labels)
+
+    def vms_by_tenant(self, hosts: Iterable[int]) -> list[int]:
+        """Return how many VMs of each tenant are on some hosts."""
+        found = [0] * len(self.tenants)
+        for host in hosts:
+            for tenant, count in self.host_tenants.counted(host):
+                found[tenant] += count
+        return found
 
     def is_open(self, host: int) -> bool:
         """Return whether VMs can be placed on a host now."""
@@ -242,11 +244,7 @@ def fleet_map(
         ),
         width,
     )
-    fleet.tenant_vms = [0] * len(fleet.tenants)
-    for tenant, count in zip(
-        fleet.host_tenants.numbers, fleet.host_tenants.counts, strict=True
-    ):
-        fleet.tenant_vms[tenant] += count
+    fleet.tenant_vms = fleet.vms_by_tenant(range(len(fleet)))
     return fleet
 
 

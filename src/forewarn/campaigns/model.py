@@ -3,6 +3,7 @@
 import enum
 from dataclasses import dataclass, field
 
+from forewarn.fleet.model import PLACES
 from forewarn.instants import HOUR, MINUTE, Micros
 
 
@@ -85,13 +86,8 @@ class Selection:
     @property
     def criteria(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return each criterion except names: the label, and its allowed values."""
-        built_in = (
-            ("zone", self.zone),
-            ("cluster", self.cluster),
-            ("rack", self.rack),
-            ("pool", self.pool),
-        )
-        return (*(each for each in built_in if each[1]), *self.labels)
+        places = ((kind, getattr(self, kind)) for kind in PLACES)
+        return (*(each for each in places if each[1]), *self.labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from forewarn.campaigns.model import Amount, Impact, Order, Phase, Step
-from forewarn.campaigns.windows import zone_names, zone_of
-from forewarn.instants import DAY, MINUTE
+from forewarn.campaigns.windows import zone_names
+from forewarn.instants import DAY, MINUTE, zone_of
 from forewarn.problems import did_you_mean, quoted
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Forms, Option
@@ -25,11 +25,6 @@ ARGUMENTS_MAX = 20
 
 LABELS_MAX = 20
 """Maximum labels with a budget or a selection: each is counted for each host."""
-
-WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-
-BUILT_IN_LABELS = ("zone", "cluster", "rack", "pool")
-"""Keys of a host that budgets and selections use like labels."""
 
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%", re.ASCII)
 _CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
@@ -58,8 +53,7 @@ def _clock(option: Option, value: object) -> int:
 
 
 def _days(option: Option, value: object) -> tuple[int, ...]:
-    names = {forms.word(option, each) for each in forms.items(option, value)}
-    return tuple(sorted(map(WEEKDAYS.index, names)))
+    return tuple(sorted(forms.weekdays(option, value)))
 
 
 def _timezone(option: Option, value: object) -> str:
@@ -233,7 +227,7 @@ STAGE: Mapping[str, Option] = {
 WINDOW: Mapping[str, Option] = {
     "days": Option(
         form=_WEEKDAYS,
-        words=WEEKDAYS,
+        words=forms.WEEKDAYS,
         text="Weekdays on which the window starts. Default: all.",
     ),
     "start": Option(form=_CLOCK_TIME, is_needed=True, text="Start by the wall clock."),

@@ -14,10 +14,10 @@ from forewarn.campaigns.forecast import Forecast, Pace, forecast
 from forewarn.campaigns.grouping import SETS_MAX, Rules
 from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Campaign, Impact, Stage
-from forewarn.campaigns.options import BUILT_IN_LABELS
 from forewarn.campaigns.ordering import Ordered, arrange
 from forewarn.campaigns.selection import select
 from forewarn.campaigns.windows import Calendar, Opening, openings
+from forewarn.fleet.model import PLACES
 from forewarn.instants import Micros, describe_duration
 from forewarn.protocol.errors import RefusedError
 
@@ -209,7 +209,7 @@ def _counts(
     named = [label for label, _ in campaign.select.labels]
     named += [each.label for each in campaign.budget.by]
     counted: dict[str, Mapping[str, int]] = {}
-    for label in dict.fromkeys([*BUILT_IN_LABELS, *named]):
+    for label in dict.fromkeys([*PLACES, *named]):
         column = fleet.column(label)
         numbers = column.counts(hosts)
         found = {
@@ -223,10 +223,7 @@ def _counts(
 
 
 def _tenants(fleet: FleetMap, hosts: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    vms = [0] * len(fleet.tenants)
-    for host in hosts:
-        for tenant, count in fleet.host_tenants.counted(host):
-            vms[tenant] += count
+    vms = fleet.vms_by_tenant(hosts)
     found = [(fleet.tenants[each], count) for each, count in enumerate(vms) if count]
     return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
 

@@ -1,6 +1,6 @@
 """A campaign file that is not read yet, its error, and the size of its plan.
 
-Whoever only passes a file on imports this module, and not the planner, whose modules take
+Modules that only pass a file on import this one, and not the planner: to load that takes
 a tenth of the start of a service.
 """
 

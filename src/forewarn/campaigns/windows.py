@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from heapq import merge
 
 from forewarn.campaigns.model import Window
-from forewarn.instants import DAY, SECOND, Micros
+from forewarn.instants import DAY, SECOND, Micros, zone_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -35,16 +35,6 @@ class Opening:
 
     opens: Micros
     closes: Micros
-
-
-def zone_of(name: str) -> tzinfo:
-    """Return a time zone; raises ValueError for an unknown name."""
-    if name == "UTC":
-        return UTC  # also on systems without a time zone database
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-        raise ValueError(name) from error
 
 
 def zone_names() -> list[str]:

@@ -115,6 +115,6 @@ def _options(command: Command) -> dict[str, str]:
         each.key: each.metavar or each.name if each.is_word else each.name
         for each in command.options
     }
-    if entry := VERBS.get("-".join(command.path)):
+    if entry := VERBS.get(command.verb):
         options |= {each.key: each.name for each in entry.arguments}
     return options

@@ -81,6 +81,11 @@ class Command:
         """Return the words of the command as they are typed."""
         return " ".join(self.path)
 
+    @property
+    def verb(self) -> str:
+        """Return the name in the table of verbs, for a command that is one of them."""
+        return "-".join(self.path)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:

@@ -25,7 +25,7 @@ _VM_COLUMNS = ("VM", "EVENT", "STATUS", "SCOPE", "TENANT", "OPERATION")
 
 def order(call: Call) -> int:
     """Send a request of the table of verbs."""
-    entry = VERBS["-".join(call.command.path)]
+    entry = VERBS[call.command.verb]
     client = Client.of(call)
     told = client.post(entry.name, _body(call, client, entry))
     if call.flag("json"):

@@ -162,7 +162,7 @@ class Asker:
             self._has_ended = True
             running = list(self._running)
         for process in running:
-            _kill(process)
+            kill(process)
 
     def _ask_in_turn(self, words: Words, *, deadline: float) -> Answer:
         """Run a program when the number of running ones allows it."""
@@ -186,7 +186,7 @@ class Asker:
             try:
                 status = process.wait(seconds)
             except subprocess.TimeoutExpired:
-                _kill(process)
+                kill(process)
                 process.wait()
                 return Answer(status=None)
             finally:
@@ -201,22 +201,28 @@ class Asker:
             if self._has_ended:
                 return None
             try:
-                process = subprocess.Popen(  # noqa: S603 - what the operator configured
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=subprocess.DEVNULL,
-                    env=environment(),
-                    cwd="/",
-                    start_new_session=True,
-                )
+                process = begin(words, stdout=said)
             except OSError:
                 return None
             self._running.add(process)
         return process
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def begin(words: Words, *, stdout: IO[bytes] | int) -> "subprocess.Popen[bytes]":
+    """Start a program as the leader of a group of its own; raises OSError."""
+    return subprocess.Popen(  # noqa: S603 - what the operator configured
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.DEVNULL,
+        env=environment(),
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a program that `begin` started, and all processes of its group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

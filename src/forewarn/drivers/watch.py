@@ -5,11 +5,8 @@ delay that grows. When it starts, it must print the state of each VM that does n
 that nothing is lost in between. It is a child of the service and gets SIGKILL at its end.
 """
 
-import contextlib
 import json
 import logging
-import os
-import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -108,7 +105,7 @@ class Watch:
         with self._lock:
             self._is_over.set()
             if self._process is not None:
-                _kill(self._process)
+                programs.kill(self._process)
         if self._thread.is_alive():
             self._thread.join(STOP_SECONDS)
 
@@ -147,7 +144,7 @@ class Watch:
                         logger.warning("watch: invalid line %r: %s", line[:200], error)
                     has_warned = True
         # It has closed its output, so it is of no more use.
-        _kill(process)
+        programs.kill(process)
         status = process.wait()
         return f"the program ended with status {status}"
 
@@ -155,15 +152,7 @@ class Watch:
         with self._lock:
             if self._is_over.is_set():
                 return None
-            self._process = subprocess.Popen(  # noqa: S603 - what the operator configured
-                self._words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=programs.environment(),
-                cwd="/",
-                start_new_session=True,
-            )
+            self._process = programs.begin(self._words, stdout=subprocess.PIPE)
             return self._process
 
     def _keep(self, sighting: Sighting) -> None:
@@ -174,8 +163,3 @@ class Watch:
                 raise ValueError(f"more than {WAITING_MAX} VMs wait")
             self._waiting[sighting.vm] = sighting
         self._wake()
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)

@@ -7,6 +7,7 @@ do not know operations.
 """
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
@@ -274,6 +275,12 @@ NO_USE = (0, 0, 0)
 def use_of(vm: Vm) -> tuple[int, int, int]:
     """Return the places, vCPUs and MiB of memory that a VM uses on a host."""
     return 1, vm.vcpu or 0, vm.memory or 0
+
+
+def total_use(vms: Iterable[Vm]) -> tuple[int, int, int]:
+    """Return the sums of `use_of` some VMs."""
+    places, vcpu, memory = map(sum, zip(*map(use_of, vms), NO_USE, strict=True))
+    return places, vcpu, memory
 
 
 def capacity_of(

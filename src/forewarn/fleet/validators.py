@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from forewarn.fleet.fields import IPV4_NUMBER, is_guid
-from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.fleet.model import PLACES, Host, Scope, ScopeKind, Vm
 from forewarn.instants import MINUTE, SECOND, format_duration
 from forewarn.problems import listed, number, quoted
 
@@ -127,12 +127,8 @@ def host_faults(host: Host) -> _Faults:
 
     A limit of 0 is valid: such a host takes no VMs.
     """
-    for key, name in (
-        ("zone", host.zone),
-        ("cluster", host.cluster),
-        ("rack", host.rack),
-        ("pool", host.pool),
-    ):
+    for key in PLACES:
+        name: str = getattr(host, key)
         if name and (fault := name_fault(name)):
             yield key, fault
     yield from _number_faults("capacity", host.capacity, 0, CAPACITY_MAX)

@@ -193,6 +193,15 @@ def word(option: Option, value: object) -> str:
     return found
 
 
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+def weekdays(option: Option, value: object) -> frozenset[int]:
+    """Return the days of a list of weekdays; 0 is Monday."""
+    named = Option(form=option.form, words=WEEKDAYS)
+    return frozenset(WEEKDAYS.index(word(named, each)) for each in items(option, value))
+
+
 def with_commas(option: Option, written: str) -> Any:
     """Return the list for a comma-separated text."""
     found = [each.strip() for each in written.split(",")] if written.strip() else []

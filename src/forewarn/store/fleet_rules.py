@@ -7,7 +7,6 @@ from dataclasses import replace
 from forewarn.fleet import checks
 from forewarn.fleet import views as fleet_views
 from forewarn.fleet.model import (
-    NO_USE,
     HostState,
     Span,
     SpanKind,
@@ -15,7 +14,7 @@ from forewarn.fleet.model import (
     VmState,
     capacity_of,
     taken_by,
-    use_of,
+    total_use,
 )
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import EventStatus
@@ -190,10 +189,10 @@ def announced_outages(contents: Contents) -> Iterator[str]:
 
 def capacities(contents: Contents) -> Iterator[str]:
     """6.3: the stored capacity of each host matches its VMs and operations."""
-    uses = defaultdict[str, list[tuple[int, int, int]]](list)
+    guests = defaultdict[str, list[Vm]](list)
     for vm in contents.vms.values():
         for name in taken_by(vm):
-            uses[name].append(use_of(vm))
+            guests[name].append(vm)
     works = Counter(
         operation.host
         for operation in contents.open_operations
@@ -206,10 +205,9 @@ def capacities(contents: Contents) -> Iterator[str]:
         if kept is None:
             yield f"there is no capacity of host {name}"
             continue
-        places, vcpu, memory = map(sum, zip(*uses[name], NO_USE, strict=True))
         right = capacity_of(
             host,
-            use=(places, vcpu, memory),
+            use=total_use(guests[name]),
             works=works[name],
             done_in=kept.done_in,
         )

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.campaigns.model import Window
-from forewarn.campaigns.windows import Calendar, Opening, openings, zone_of
+from forewarn.campaigns.windows import Calendar, Opening, openings
 from forewarn.instants import (
     DAY,
     HOUR,
     MINUTE,
     format_instant,
     parse_instant,
+    zone_of,
 )
 
 EVERY_DAY = tuple(range(7))

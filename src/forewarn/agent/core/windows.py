@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 
 from forewarn.agent.core.policy import Policy, Window
-from forewarn.instants import DAY, MINUTE, Micros
+from forewarn.instants import DAY, MINUTE, Micros, zone_of
 
 DAYS_AHEAD = 8
 """Days to search ahead: a week and a day include every weekly time at least once."""
@@ -80,16 +80,3 @@ def _instants(day: date, minutes: int, zone: tzinfo) -> Iterator[Micros]:
         if _local(instant, zone).utcoffset() != _local(second, zone).utcoffset():
             yield instant
             break
-
-
-def zone_of(name: str) -> tzinfo:
-    """Return a time zone by its name; raises ValueError if it is unknown."""
-    if name == "UTC":
-        return timezone.utc
-    # Few agents need it, and its tables take memory.
-    from zoneinfo import ZoneInfo  # noqa: PLC0415
-
-    try:
-        return ZoneInfo(name)
-    except (KeyError, OSError) as error:
-        raise ValueError(f"there is no time zone {name!r} here") from error

@@ -10,6 +10,7 @@ from dataclasses import replace
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Cordon, Host
 from forewarn.problems import listed
+from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import RefusedError
 from forewarn.store.records import AuditKind
 
@@ -17,7 +18,7 @@ from forewarn.store.records import AuditKind
 def cordon(work: Work, name: str) -> Host:
     """Cordon a host for the actor; raises RefusedError if it has cordoned it already."""
     host = work.host(name)
-    mine = next((each for each in host.cordons if each.is_of(work.who.actor)), None)
+    mine = _cordon_of(host, work.who.actor)
     if mine is not None:
         owner = mine.by.text + (f" ({mine.reason})" if mine.reason else "")
         raise RefusedError(
@@ -31,8 +32,7 @@ def cordon(work: Work, name: str) -> Host:
 def cordon_for_work(work: Work, name: str) -> Host:
     """Cordon a host for the actor, unless it has cordoned it already."""
     host = work.host(name)
-    is_mine = any(each.is_of(work.who.actor) for each in host.cordons)
-    return host if is_mine else cordon(work, name)
+    return host if _cordon_of(host, work.who.actor) else cordon(work, name)
 
 
 def open_host(work: Work, name: str, *, by_all: bool) -> Host:
@@ -62,6 +62,10 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
     if not left:
         work.free_room()
     return opened
+
+
+def _cordon_of(host: Host, actor: Actor) -> Cordon | None:
+    return next((each for each in host.cordons if each.is_of(actor)), None)
 
 
 def _save(work: Work, host: Host, cordons: tuple[Cordon, ...], kind: AuditKind) -> Host:

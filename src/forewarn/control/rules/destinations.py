@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from forewarn.fleet.model import Capacity, Host, Scope, Vm, taken_by
+from forewarn.fleet.model import Capacity, Host, Scope, Vm, taken_by, total_use
 from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
 from forewarn.protocol.blockers import AnyBlocker, NoCapacity, NoPlace
 from forewarn.protocol.operations import Operation, OperationState
@@ -52,14 +52,8 @@ def find_places(reader: Reader, operation: Operation) -> Destinations:
 
     The VMs are placed one after the other; each counts as load for the next ones.
     """
-    search = _Search(
-        reader,
-        operation.request,
-        besides=operation.operation_id,
-        leaving=operation.vms,
-    )
     return _place_all(
-        search,
+        _search_for(reader, operation),
         (
             vm
             for move in operation.moves
@@ -78,6 +72,15 @@ def find_in_time(
         reader, request, leaving=tuple(vm.name for vm in leaving), in_time=True
     )
     return _place_all(search, leaving).blockers
+
+
+def _search_for(reader: Reader, operation: Operation) -> "_Search":
+    return _Search(
+        reader,
+        operation.request,
+        besides=operation.operation_id,
+        leaving=operation.vms,
+    )
 
 
 def _place_all(search: "_Search", vms: Iterable[Vm]) -> Destinations:
@@ -100,12 +103,7 @@ def unfit(
     Since the reservation, the host can have failed, been removed, or got other VMs, less
     capacity or an operation.
     """
-    search = _Search(
-        reader,
-        operation.request,
-        besides=operation.operation_id,
-        leaving=operation.vms,
-    )
+    search = _search_for(reader, operation)
     return tuple(
         move.vm
         for move in operation.moves
@@ -277,11 +275,12 @@ class _Search:
         if host.name not in self._works:
             self._works[host.name] = self._look_at(host.name)
         busy, turn = self._works[host.name]
+        load, vcpu, memory = total_use(there)
         return Candidate(
             host=host,
-            load=len(there),
-            vcpu=sum(other.vcpu or 0 for other in there),
-            memory=sum(other.memory or 0 for other in there),
+            load=load,
+            vcpu=vcpu,
+            memory=memory,
             domains=frozenset(
                 other.fault_domain for other in there if other.scope == vm.scope
             ),
