@@ -2,8 +2,8 @@
 
 The file omits defaults, implied scopes and tenants, and deleted VMs. A hypervisor can have
 put VMs on hosts where a file may not place them: two fault domains of a scope on one host,
-or VMs that need more than the host has. Such a VM has the host of its last fleet file, so that the
-file can be applied, and a comment with its current host.
+or VMs that need more than the host has. Such a VM has the host of its last fleet file, so
+that the file can be applied, and a comment with its current host.
 """
 
 from collections import defaultdict

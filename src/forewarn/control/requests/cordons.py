@@ -1,8 +1,8 @@
 """Cordon and open hosts: a cordoned host takes no new VM.
 
 A cordon belongs to the actor that requested it. A host can have several, and is open
-when none is left, so that one operator does not open a host that another
-still needs closed. VMs that are on the host stay there. A fleet file does not change cordons.
+when none is left, so that one operator does not open a host that another still needs
+closed. VMs that are on the host stay there. A fleet file does not change cordons.
 """
 
 from dataclasses import replace

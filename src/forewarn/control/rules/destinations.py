@@ -3,7 +3,8 @@
 This module reads the fleet and lets `placement` choose. A destination is reserved
 (`Vm.moving_to`) from Started until the move ends, and counts as used capacity. For each
 VM, a bounded number of hosts of its pool is checked: hosts with VMs of the same fault
-domain, and the hosts with the most free places, memory and vCPUs. The VMs of a host are read once per operation.
+domain, and the hosts with the most free places, memory and vCPUs. The VMs of a host are
+read once per operation.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -22,7 +23,8 @@ SMALL_FLEET = 32
 
 CANDIDATES_MAX = 64
 """Maximum hosts that are checked for a VM by their free places, by their memory and by
-their vCPUs. Each check reads the VMs of a host, and an iteration of the control thread must stay short."""
+their vCPUs. Each check reads the VMs of a host, and an iteration of the control thread
+must stay short."""
 
 CANDIDATES_FIRST = 8
 """Number of hosts with the most free capacity that are checked first. One of them is
