@@ -31,7 +31,7 @@ PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses agent/core \
 	$(filter-out $(LARGE_FLEETS), $(wildcard tests/unit/control/test_*.py))
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
-	clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
+	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
 # pytest rewrites the assertions of each file and keeps the result beside it. That takes
 # longer than to collect all tests.
 TEST_FILES := $(shell find tests -name '*.py')

@@ -13,6 +13,7 @@ from bench import (
     durability,
     latency,
     machine,
+    plan,
     push,
     record,
     rollout,
@@ -41,6 +42,8 @@ class Extent:
     reactions: int
     starts: int
     rollout: int
+    planned: int
+    """Hosts of a planned campaign."""
 
 
 FULL = Extent(
@@ -56,6 +59,7 @@ FULL = Extent(
     reactions=200,
     starts=20,
     rollout=1_000,
+    planned=100_000,
 )
 QUICK = Extent(
     rounds=3,
@@ -70,6 +74,7 @@ QUICK = Extent(
     reactions=40,
     starts=8,
     rollout=200,
+    planned=10_000,
 )
 
 Part = Callable[[Report, Path, Extent], None]
@@ -105,6 +110,9 @@ PARTS: Mapping[str, Part] = {
     ),
     "rollout": lambda report, folder, extent: rollout.measure(
         report, folder, hosts=extent.rollout, rounds=extent.rounds
+    ),
+    "plan": lambda report, folder, extent: plan.measure(
+        report, folder, hosts=extent.planned, rounds=extent.rounds
     ),
     "starts": lambda report, folder, extent: starts.measure(
         report, folder, vms=max(extent.sizes), operations=max(extent.sizes) // 10

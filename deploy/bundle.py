@@ -24,6 +24,7 @@ SOURCE = ROOT / "src"
 PINS = ROOT / "requirements" / "agent.txt"
 PARTS = (
     "forewarn/__init__.py",
+    "forewarn/chat.py",
     "forewarn/clock.py",
     "forewarn/instants.py",
     "forewarn/logs.py",

@@ -240,6 +240,44 @@ SERVICE = Dashboard(
             "Pending messages of each receiver.",
             (_now("forewarn_webhook_pending", by="receiver"), "{{receiver}}"),
         ),
+        _panel(
+            "Open campaigns",
+            "Campaigns that have not ended, by state.",
+            (_now("forewarn_campaigns", by="state"), "{{state}}"),
+        ),
+        _panel(
+            "Hosts of open campaigns",
+            "Hosts that are done, skipped, failed or left.",
+            (_now("forewarn_campaign_hosts", by="state"), "{{state}}"),
+        ),
+        _panel(
+            "Halted campaigns",
+            "By the cause of the halt.",
+            (_now("forewarn_campaigns_halted", by="cause"), "{{cause}}"),
+        ),
+        _panel(
+            "Visits of hosts",
+            "Visits that have not ended, by state, and those that are late.",
+            (_now("forewarn_visits", by="state"), "{{state}}"),
+            (_now("forewarn_visits_late"), "late"),
+        ),
+        _panel(
+            "Host steps",
+            "Mean time that visits were in each step.",
+            (
+                " / ".join(
+                    _rate(f"forewarn_visit_{part}_total", by="step")
+                    for part in ("step_seconds", "steps")
+                ),
+                "{{step}}",
+            ),
+            unit="s",
+        ),
+        _panel(
+            "Failed host steps",
+            "Per second, by step.",
+            (_rate("forewarn_visit_steps_failed_total", by="step"), "{{step}}"),
+        ),
     ),
 )
 

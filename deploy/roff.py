@@ -16,9 +16,11 @@ _COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
 
 
 def heading(name: str, section: int, *, version: str) -> str:
-    """Return the first line of a page."""
-    # No date, since the build must not depend on the day.
-    return f'.TH "{name.upper()}" "{section}" "" "forewarn {version}" "forewarn"'
+    """Return the first lines of a page."""
+    # No date, since the build must not depend on the day. A line with one long word cannot
+    # be stretched to the margin.
+    title = f'.TH "{name.upper()}" "{section}" "" "forewarn {version}" "forewarn"'
+    return f"{title}\n.ad l"
 
 
 def plain(text: str) -> str:
@@ -32,8 +34,9 @@ def literal(text: str) -> str:
 
 
 def bold(text: str) -> str:
-    """Return typed text in bold."""
-    return f"\\fB{literal(text)}\\fR"
+    """Return typed text in bold; a long choice of words can continue on another line."""
+    choice = literal(text).replace("|", "|\\:")
+    return f"\\fB{choice}\\fR"
 
 
 def line(text: str) -> str:

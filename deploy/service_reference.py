@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from deploy.option_tables import default_shown, in_table, table
-from forewarn.service import array_tables
+from forewarn.service import array_tables, named_tables
 from forewarn.service.option_table import OPTIONS, SECTIONS
 from forewarn.service.settings import value_of
 from forewarn.service.settings_model import Settings
@@ -28,6 +28,16 @@ def tables() -> Mapping[str, str]:
             for key, option in array_tables.OPTIONS[array].items()
         }
         found[array] = table(
+            options,
+            lambda name, option, known=defaults: default_shown(option, known[name]),
+        )
+    for group, kind in named_tables.GROUPS.items():
+        defaults = {f"{group}.NAME.{each.name}": each.default for each in fields(kind)}
+        options = {
+            f"{group}.NAME.{key}": option
+            for key, option in named_tables.OPTIONS[group].items()
+        }
+        found[group] = table(
             options,
             lambda name, option, known=defaults: default_shown(option, known[name]),
         )

@@ -17,9 +17,11 @@ from forewarn.protocol.lifecycle import (
     OPERATION_STEPS,
     REQUEST_STEPS,
     VIEW_STEPS,
+    VISIT_STEPS,
     ViewState,
 )
 from forewarn.protocol.operations import OperationState, RequestState
+from forewarn.protocol.visits import VisitState
 
 Table = Mapping[Any, Mapping[Any, Any]]
 
@@ -151,7 +153,67 @@ VIEW = Machine(
     },
 )
 
-MACHINES = (EVENT, OPERATION, REQUEST, VIEW)
+VISIT = Machine(
+    title="Visit",
+    intro=(
+        "The work of one request on one host, if the request has host steps. Its "
+        "operation keeps the states above."
+    ),
+    table=VISIT_STEPS,
+    first=VisitState.WAITING,
+    states={
+        VisitState.WAITING: (
+            "The step `needed` runs, or the host waits for its turn afterwards. No "
+            "tenant hears of it."
+        ),
+        VisitState.ANNOUNCED: "Its operation is announced, and has not started.",
+        VisitState.ENTERING: (
+            "Its operation has started, the host is cordoned, and the step `enter` runs. "
+            "The VMs are not affected yet."
+        ),
+        VisitState.DRAINING: (
+            "Its operation affects the VMs. After a move, the visit waits until the "
+            "driver observes none of them on the host."
+        ),
+        VisitState.WORKING: (
+            "The step `work` runs. After the first half of a freeze or a reboot, the VMs "
+            "stay paused or stopped meanwhile, and their events stay Started."
+        ),
+        VisitState.ANSWERING: (
+            "The step `answers` runs until the host answers, for at most "
+            "`policy.answers_within`. VMs that were stopped for the work stay so."
+        ),
+        VisitState.RESTORING: (
+            "The second half of the operation resumes or starts these VMs, even if the "
+            "work failed."
+        ),
+        VisitState.VERIFYING: (
+            "The step `verify` runs until it has succeeded `policy.verify_times` times "
+            "in a row."
+        ),
+        VisitState.EXITING: "The step `exit` runs. Then the host is opened.",
+        VisitState.DONE: "The host was verified and opened.",
+        VisitState.DEFERRED: (
+            "The VMs could not be moved away, paused or stopped. Those that moved stay "
+            "there, the others run again, and the host was opened without any work."
+        ),
+        VisitState.SKIPPED: (
+            "The host does not need the work, its operation was cancelled before the "
+            "start, or an operator gave up the visit."
+        ),
+        VisitState.FAILED: (
+            "A step failed. The host stays cordoned and in flight, and the rollout "
+            "stops, until an operator retries or skips the visit."
+        ),
+        VisitState.UNKNOWN: (
+            "The outcome of a step is unknown. Otherwise it is like Failed. VMs that are "
+            "paused or stopped for the work stay so until an operator retries or skips "
+            "the visit."
+        ),
+    },
+)
+
+MACHINES = (EVENT, OPERATION, REQUEST, VIEW, VISIT)
 
 
 def mermaid(machine: Machine) -> str:

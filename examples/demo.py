@@ -1,4 +1,4 @@
-"""A demo of the main features in under a minute, with a real service and HTTP clients.
+"""A demo of the main features in about a minute, with a real service and HTTP clients.
 
     make demo
 
@@ -6,11 +6,13 @@ It starts `forewarn serve` with a database file and small clients for the VMs. I
 requests with the `forewarn` command, and shows on a timeline what the VMs see.
 In one of them `forewarn agent` prepares, approves and recovers.
 Then `forewarn simulate` runs a drill with a fragile client and with one that passes.
+At last, a campaign maintains six hosts; its first host fails and is repaired.
 The exit status is 0 only if the clients saw all of it.
 """
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -26,7 +28,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from demo_parts import agent, clients, drill, setting
+from demo_parts import agent, campaign, clients, drill, setting
 from demo_parts.clients import Vm
 from demo_parts.timeline import Timeline
 
@@ -39,16 +41,24 @@ STEP_SECONDS = 15
 class Operator:
     """An operator with the `forewarn` command."""
 
-    def __init__(self, url: str, timeline: Timeline) -> None:
-        """Send requests to the service at `url`."""
+    def __init__(
+        self, url: str, timeline: Timeline, *, folder: Path | None = None
+    ) -> None:
+        """Send requests to the service at `url`, with files of a folder."""
         self._url = url
         self._timeline = timeline
+        self._folder = folder
 
     def run(self, *words: str) -> Any:
         """Run a command, show it on the timeline, and return its JSON."""
-        self._timeline.say("operator", f"$ forewarn {' '.join(words)}", bold=True)
+        self._timeline.say("operator", f"$ forewarn {shlex.join(words)}", bold=True)
+        return self.ask(*words)
+
+    def ask(self, *words: str) -> Any:
+        """Run a command, and return its JSON."""
         done = subprocess.run(
             [sys.executable, "-m", "forewarn", *words, "--json"],
+            cwd=self._folder,
             env={**os.environ, "FOREWARN_URL": self._url},
             capture_output=True,
             text=True,
@@ -228,6 +238,17 @@ def main() -> int:
                 within=STEP_SECONDS,
             )
         drill.play(timeline)
+        bios = folder / "bios"
+        places = campaign.prepare(bios)
+        with service(bios, places):
+            operator = Operator(places.admin_url, timeline, folder=bios)
+            campaign.play(
+                operator.run,
+                operator.ask,
+                folder=bios,
+                timeline=timeline,
+                within=STEP_SECONDS,
+            )
     except clients.NotSeenError as error:
         timeline.check(str(error), seen=False)
     finally:

@@ -46,10 +46,11 @@ def main() -> int:
     if words.wait_for is not None and not wait_for(words.wait_for):
         print(f"{words.wait_for} never came")
         return RUNS
-    where = "" if words.action == "delete" else call["to_host"] or call["host"]
+    is_down = words.action in {"delete", "stop"}
+    where = "" if is_down else call["to_host"] or call["host"]
     (words.folder / f"vm.{words.vm}").write_text(where)
     note(words.folder, f"done {about}")
-    print(f"{words.vm} is on {where}" if where else f"{words.vm} is gone")
+    print(f"{words.vm} is on {where}" if where else f"{words.vm} is down")
     return DONE
 
 

@@ -59,6 +59,23 @@ live-migrate)
 reboot)
     nova reboot --hard --wait "$vm" || failed
     ;;
+# The halves of a freeze and of a reboot, with work on the host between them.
+pause)
+    [ "$(status)" = PAUSED ] || nova pause "$vm" || failed
+    wait_for PAUSED
+    ;;
+resume)
+    [ "$(status)" = ACTIVE ] || nova unpause "$vm" || failed
+    wait_for ACTIVE
+    ;;
+stop)
+    [ "$(status)" = SHUTOFF ] || nova stop "$vm" || failed
+    wait_for SHUTOFF
+    ;;
+start)
+    [ "$(status)" = ACTIVE ] || nova start "$vm" || failed
+    wait_for ACTIVE
+    ;;
 redeploy)
     to=$4
     if [ "$(place)" != "$to" ]; then

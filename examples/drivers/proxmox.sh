@@ -62,6 +62,21 @@ reboot)
         failed "$node"
     on "$node" qm start "$vm" || failed "$node"
     ;;
+# The halves of a freeze and of a reboot, with work on the node between them.
+pause)
+    on "$node" qm suspend "$vm" || failed "$node"
+    ;;
+resume)
+    on "$node" qm resume "$vm" || exit 3
+    ;;
+stop)
+    [ "$(state "$node")" = stopped ] ||
+        on "$node" qm shutdown "$vm" --timeout "$SHUTDOWN_SECONDS" --forceStop 1 ||
+        failed "$node"
+    ;;
+start)
+    [ "$(state "$node")" = running ] || on "$node" qm start "$vm" || failed "$node"
+    ;;
 redeploy)
     to=$4
     [ "$(state "$to")" = running ] && exit 0

@@ -65,6 +65,19 @@ reboot)
     [ "$(state "$host")" = "shut off" ] || switch_off "$host"
     on "$host" start "$vm" || failed "$host"
     ;;
+# The halves of a freeze and of a reboot, with work on the host between them.
+pause)
+    [ "$(state "$host")" = paused ] || on "$host" suspend "$vm" || failed "$host"
+    ;;
+resume)
+    [ "$(state "$host")" = running ] || on "$host" resume "$vm" || failed "$host"
+    ;;
+stop)
+    [ "$(state "$host")" = "shut off" ] || switch_off "$host"
+    ;;
+start)
+    [ "$(state "$host")" = running ] || on "$host" start "$vm" || failed "$host"
+    ;;
 redeploy)
     to=$4
     if [ "$(state "$to")" != running ]; then

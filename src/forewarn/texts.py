@@ -41,6 +41,11 @@ def json_text(value: Any, *, indent: int | None = None) -> str:
     return text.translate({ord(c): _escape(c) for c in bad})
 
 
+def count(number: int, what: str) -> str:
+    """Return a number with a noun whose plural ends in s: `6,000 VMs`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
 def _escape(character: str) -> str:
     # json.dumps does not escape DEL.
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]

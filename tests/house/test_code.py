@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.profiles import SHRINKING_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "forewarn"
@@ -208,3 +212,23 @@ def test_modules_that_use_amounts_are_selected_for_larger_ones() -> None:
         if "pytest.mark.amounts" not in path.read_text("utf-8")
     ]
     assert unmarked == []
+
+
+def test_state_machines_have_time_to_shrink_a_failure() -> None:
+    """What only generates does not shrink."""
+    short = [
+        name_of(path)
+        for path in python_files("tests")
+        if path.name.startswith("test_")
+        and "run_state_machine_as_test(\n" in (text := path.read_text("utf-8"))
+        and not re.search(r"@drawing_limit\(|phases=\[Phase\.generate\]", text)
+    ]
+    assert short == []
+
+
+@given(seconds=st.just(SHRINKING_SECONDS))
+def test_drawing_tests_have_time_to_shrink_a_failure(
+    request: pytest.FixtureRequest, seconds: int
+) -> None:
+    limit = request.node.get_closest_marker("timeout")
+    assert limit.args[0] > seconds

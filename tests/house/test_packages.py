@@ -75,7 +75,7 @@ def test_manual_is_valid_roff(page: Path) -> None:
         ("`--dry-run` says", "\\fB\\-\\-dry\\-run\\fR says"),
         ("a **great** deal", "a \\fBgreat\\fR deal"),
         ("see [push.md](push.md#x)", "see push.md"),
-        ("`a\\|b` and \\n", "\\fBa|b\\fR and \\en"),
+        ("`a\\|b` and \\n", "\\fBa|\\:b\\fR and \\en"),
     ],
 )
 def test_markdown_is_converted_to_roff(text: str, wanted: str) -> None:

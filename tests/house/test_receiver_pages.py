@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from forewarn import chat
 from forewarn.agent.core.model import Note, NoteKind
-from forewarn.agent.sinks import chat, eventlog, journald, syslog, wording
+from forewarn.agent.sinks import eventlog, journald, syslog, wording
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.wording import Severity
 from forewarn.instants import parse_instant

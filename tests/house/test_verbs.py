@@ -32,6 +32,9 @@ ANSWERS = {
     Answer.CANCELLED: "`cancelled`: the operations",
     Answer.APPROVED: "`approved`: the events",
     Answer.HOSTS: "`hosts`: the changed hosts",
+    Answer.CHOICES: "`deferrals`: the new choices",
+    Answer.SCOPES: "`scopes`: the windows of the changed scopes",
+    Answer.CAMPAIGN: "the campaign",
     Answer.OPERATION: "the operation",
 }
 
@@ -39,7 +42,7 @@ ANSWERS = {
 def _verb(entry: Entry) -> Iterator[str]:
     command = next(each for each in COMMANDS if each.path == entry.path)
     who = "operators, and tenants for their own" if entry.for_tenants else "operators"
-    yield f"`forewarn {entry.command}{usage(command.options)}` · for {who}"
+    yield f"`forewarn {entry.command}{usage(command.options)}` · for {who} · role `{entry.role.value}`"
     yield ""
     yield "| argument | option | meaning |"
     yield "|---|---|---|"
@@ -48,7 +51,8 @@ def _verb(entry: Entry) -> Iterator[str]:
     yield f"| `{targets.key}` | `{shown}` | {targets.about} |"
     for each in (*entry.arguments, REASON):
         words = f" `{'`, `'.join(each.words)}`." if each.words else ""
-        yield f"| `{each.key}` | `{each.name}` | {each.about}{words} |"
+        role = f" Needs the role `{each.role.value}` too." if each.role else ""
+        yield f"| `{each.key}` | `{each.name}` | {each.about}{words}{role} |"
     yield ""
     yield from _refusals(entry.refusals)
 
@@ -128,7 +132,10 @@ def test_kit_methods_have_the_names_in_the_table() -> None:
     # Cancelled and approved is an event, by its own methods.
     without = {
         *("upgrade_os", "reimage", "cancel", "approve", "resolve"),
-        *("host_cordon", "host_open", "host_drain"),
+        *("host_cordon", "host_open", "host_drain", "visit_retry", "visit_skip"),
+        *("window_set", "window_clear"),
+        *(name for name in named if name.startswith("campaign_")),
+        *("window_set", "window_clear", "defer", "expedite"),
     }
     assert methods == named - without, (
         "write a method of ScheduledEvents or Vm for the verb, or add its name to "

@@ -4,8 +4,6 @@ Together they take every arrow of the tables, order every verb, and have everyth
 done that can be done to a fleet: `test_stories.py` fails for what is in none.
 """
 
-from forewarn.control.rules.policy import Policy
-from forewarn.instants import MINUTE, SECOND
 from tests.support.fleets import FleetPlan, HostPlan, ScopePlan, VmPlan
 from tests.support.lives import Step
 
@@ -25,7 +23,9 @@ FLEET = FleetPlan(
 )
 POOL_0, POOL_1, WEB_0, WEB_1, WEB_2 = range(5)
 FREEZE, MIGRATE, REBOOT, REDEPLOY = range(4)
-FAIL, STALL, LIE, REFUSE, FORGET, UNKNOWN = range(6)
+FAIL, STALL, LIE, REFUSE, FORGET, UNKNOWN, NOT_NEEDED, LAND, UNTOLD = range(9)
+EMPTYING, IN_PEACE, IN_PLACE, PAUSING, STOPPING = range(5)
+NEEDED, ENTER, WORK, ANSWERS, VERIFY, EXIT = range(6)
 
 
 def _get(vm: int, tag: int = 0) -> Step:
@@ -57,6 +57,26 @@ def _maintain(*hosts: int, impact: int, emergency: bool = False) -> Step:
 
 def _fault(kind: int, *, times: int = 1, how: int = 0) -> Step:
     return Step("fault", {"kind": kind, "vm": -1, "times": times, "how": how})
+
+
+def _visit(*hosts: int, impact: int, is_checked: bool = False) -> Step:
+    return Step(
+        "visit", {"hosts": list(hosts), "impact": impact, "is_checked": is_checked}
+    )
+
+
+def _step_fault(kind: int, step: int, *, times: int = 1) -> Step:
+    return Step("fault_step", {"kind": kind, "step": step, "times": times})
+
+
+def _retry(host: int, *, only_verify: bool = False) -> Step:
+    return Step(
+        "end_visit", {"host": host, "is_repeated": True, "only_verify": only_verify}
+    )
+
+
+def _skip(host: int) -> Step:
+    return Step("end_visit", {"host": host, "is_repeated": False})
 
 
 STORIES: dict[str, list[Step]] = {
@@ -108,6 +128,46 @@ STORIES: dict[str, list[Step]] = {
         _wait(1200),
         Step("take_brake_off"),
         _wait(3600),
+    ],
+    "deferrals of a VM and of a scope, and then at once": [
+        *_everybody(),
+        _maintain(0, 1, impact=REBOOT),
+        Step("defer", {"vm": WEB_0, "hours": 30, "by_scope": False}),
+        _wait(7200),
+        Step("defer", {"vm": WEB_2, "hours": 30, "by_scope": True}),
+        Step("expedite", {"vm": WEB_0}),
+        _wait(7200),
+        # The VMs ask, so that none of their scopes is disabled.
+        *(step for _ in range(4) for step in (_wait(12 * 3600), *_everybody())),
+    ],
+    "a window that opens after an approval": [
+        *_everybody(),
+        Step("set_window", {"scope": 0, "hours": 8}),
+        _maintain(0, 1, impact=REBOOT),
+        _wait(1200),
+        Step("set_window", {"scope": 0, "hours": 23}),
+        _wait(12 * 3600),
+        # After a crash, the time without requests begins again.
+        *_everybody(),
+        _wait(12 * 3600),
+    ],
+    "losses put the brake on, and it ends after a calm": [
+        *_everybody(),
+        _maintain(0, 1, impact=REBOOT),
+        Step("fail_host", {"host": 2}),
+        Step("fail_host", {"host": 3}),
+        _wait(1300),
+        Step("restore_host", {"host": 2}),
+        Step("restore_host", {"host": 3}),
+        _wait(3600),
+    ],
+    "announced work withdrawn by hand, and drained hosts": [
+        *_everybody(),
+        Step("drain", {"hosts": [0], "at_once": 1}),
+        Step("put_brake_on", {"withdraw": True}),
+        _wait(60),
+        Step("take_brake_off"),
+        _wait(2400),
     ],
     "cordoned destinations, until one is open": [
         *_everybody(),
@@ -212,6 +272,144 @@ STORIES: dict[str, list[Step]] = {
         Step("resolve", {"number": 0, "done": True, "down": []}),
         _wait(600),
     ],
+    "hosts that a scheduler chooses: announced, unknown, and reported by hand": [
+        _get(POOL_1),
+        _maintain(0, impact=MIGRATE),
+        _wait(800),
+        _maintain(1, impact=REBOOT),
+        Step("fault", {"kind": LAND, "vm": -1, "times": 1, "how": 1}),
+        Step("fault", {"kind": UNTOLD, "vm": -1, "times": 1, "how": 0}),
+        _wait(400),
+        Step("resolve", {"number": 0, "done": True, "down": []}),
+        _wait(1600),
+    ],
+    "a host that is checked, emptied, worked on and verified": [
+        _get(WEB_2),
+        _visit(1, impact=EMPTYING, is_checked=True),
+        _wait(100),
+        _approve(WEB_2),
+        _wait(3600),
+    ],
+    "hosts that do not need the work, or cannot say so": [
+        _step_fault(NOT_NEEDED, NEEDED),
+        _step_fault(FAIL, NEEDED),
+        _visit(0, 1, impact=EMPTYING, is_checked=True),
+        _wait(300),
+    ],
+    "work on hosts whose VMs stay, and a cancelled rest": [
+        _visit(0, 1, impact=IN_PEACE),
+        _wait(100),
+        Step("cancel", {"number": 0, "whole": True}),
+        _wait(1800),
+    ],
+    "a host that is verified after a reboot, cancelled before it": [
+        _get(WEB_2),
+        _visit(1, impact=IN_PLACE),
+        _wait(60),
+        Step("cancel", {"number": 0, "whole": True}),
+        _visit(1, impact=IN_PLACE),
+        _wait(3000),
+    ],
+    "work while VMs are paused": [
+        _get(WEB_2),
+        _visit(1, impact=PAUSING),
+        _wait(1800),
+    ],
+    "work that fails while VMs are stopped": [
+        _get(WEB_2),
+        _step_fault(FAIL, WORK),
+        _visit(1, impact=STOPPING),
+        _wait(1500),
+        _skip(1),
+    ],
+    "work of an unknown outcome while VMs are stopped, repeated and given up": [
+        _get(WEB_2),
+        _step_fault(UNKNOWN, WORK, times=2),
+        _visit(1, impact=STOPPING),
+        _wait(6000),
+        _retry(1),
+        _wait(6000),
+        _skip(1),
+        _wait(1200),
+    ],
+    "a host that answers late, then not at all, and is given up": [
+        _get(WEB_2),
+        _step_fault(FAIL, ANSWERS, times=4),
+        _visit(1, impact=STOPPING),
+        _wait(1800),
+        _retry(1),
+        _wait(1800),
+        _step_fault(FAIL, ANSWERS, times=4),
+        _visit(1, impact=STOPPING),
+        _wait(1800),
+        _skip(1),
+        _wait(1200),
+        # No VM is there.
+        _visit(2, impact=STOPPING),
+        _wait(1200),
+    ],
+    "VMs that cannot be paused, and VMs that do not run again": [
+        *_everybody(),
+        _visit(1, impact=PAUSING),
+        # The host is being entered.
+        _wait(930),
+        _fault(FAIL, times=3),
+        _wait(1500),
+        _visit(0, impact=STOPPING),
+        # The work is being done.
+        _wait(1020),
+        _fault(FAIL, times=3, how=1),
+        _wait(1200),
+        _skip(0),
+    ],
+    "steps that fail, and are repeated": [
+        *(_step_fault(FAIL, step) for step in (WORK, EXIT)),
+        _step_fault(FAIL, VERIFY, times=16),
+        _visit(2, impact=EMPTYING),
+        _wait(300),
+        _retry(2),
+        _wait(6000),
+        Step("fault_step", {"kind": REFUSE, "step": VERIFY, "times": 1}),
+        _retry(2, only_verify=True),
+        _wait(1800),
+        _retry(2),
+        _wait(900),
+    ],
+    "work that was reported and not done, and is repeated": [
+        _step_fault(LIE, WORK),
+        _visit(2, impact=EMPTYING),
+        _wait(3600),
+        _retry(2),
+        _wait(1800),
+    ],
+    "steps with an unknown outcome, and one that is given up": [
+        *(_step_fault(FORGET, step) for step in (WORK, EXIT)),
+        _step_fault(UNKNOWN, VERIFY),
+        _visit(2, impact=EMPTYING),
+        _wait(2400),
+        _retry(2),
+        _wait(3000),
+        _retry(2),
+        _wait(3000),
+        _retry(2),
+        _wait(600),
+        _step_fault(FORGET, ENTER),
+        _visit(3, impact=EMPTYING),
+        _wait(2400),
+        _skip(3),
+    ],
+    "a host that cannot be entered, and is given up": [
+        _step_fault(FAIL, ENTER),
+        _visit(1, impact=EMPTYING),
+        _wait(1200),
+        _skip(1),
+        _wait(60),
+    ],
+    "VMs that cannot be moved away": [
+        Step("fault", {"kind": FAIL, "vm": WEB_2, "times": 3, "how": 0}),
+        _visit(1, impact=EMPTYING),
+        _wait(3000),
+    ],
     "a VM that stops, and runs again elsewhere": [
         _get(WEB_0),
         Step("see", {"vm": WEB_0, "how": 0, "host": 0}),
@@ -289,13 +487,3 @@ STORIES: dict[str, list[Step]] = {
         Step("restore_vm", {"vm": WEB_2}),
     ],
 }
-
-POLICIES = {
-    "held too long, announced again, and cancelled while it is held": Policy(
-        hold_max=30 * SECOND
-    ),
-    "a call without end, that an operator calls failed": Policy(
-        driver_timeout=5 * MINUTE
-    ),
-}
-"""Of the stories that would be long ones with the usual policy."""

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from forewarn.instants import SECOND
-from tests.property.stories import FLEET, POLICIES, STORIES
+from tests.property.stories import FLEET, STORIES
+from tests.property.story_policies import POLICIES
 from tests.support.lives import Life, Step
 from tests.support.profiles import amounts
 from tests.support.worlds import CrashError

@@ -5,22 +5,21 @@ led to it, and a line that lives it again.
 """
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.support.machine import Lives, LivesInFile
+from tests.support.machine import SLOW, Lives, LivesInFile
+from tests.support.profiles import drawing_limit
 
 pytestmark = pytest.mark.amounts
 
 EXAMPLES = settings().max_examples
 """Of the profile: `quick` has 50, `far` 100, `deep` 2000."""
 
-SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
-
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("patient")
-@pytest.mark.timeout(3 * EXAMPLES)
+@drawing_limit(3 * EXAMPLES)
 def test_random_lives_in_memory_keep_every_invariant() -> None:
     run_state_machine_as_test(
         Lives,
@@ -32,7 +31,7 @@ def test_random_lives_in_memory_keep_every_invariant() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("patient")
-@pytest.mark.timeout(3 * EXAMPLES)
+@drawing_limit(3 * EXAMPLES)
 def test_random_lives_in_a_file_keep_every_invariant() -> None:
     run_state_machine_as_test(
         LivesInFile,

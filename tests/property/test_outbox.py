@@ -16,7 +16,8 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import EventChange, OutboxMessage
-from tests.property.stories import FLEET, POLICIES, STORIES
+from tests.property.stories import FLEET, STORIES
+from tests.property.story_policies import POLICIES
 from tests.property.test_crashes import PLACES, _crashes, _live
 from tests.support.lives import Life
 
@@ -34,6 +35,7 @@ def _lives(messages: list[OutboxMessage], events: dict[str, Event]) -> list[str]
     told: dict[str, list[str]] = {}
     for message in messages:
         [event_id] = [key for key in events if f'"{key}"' in message.body]
+        assert message.change is not None
         told.setdefault(event_id, []).append(message.change.value)
     return sorted(
         f"{events[key].scope}: {' '.join(changes)}" for key, changes in told.items()

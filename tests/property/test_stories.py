@@ -16,8 +16,9 @@ import pytest
 from forewarn.drivers.tasks import FaultKind
 from forewarn.protocol import lifecycle, views
 from forewarn.protocol.lifecycle import EventInput
-from forewarn.protocol.operations import Action, Verb
-from tests.property.stories import FLEET, POLICIES, STORIES
+from forewarn.protocol.operations import HALVES, Action, CallPart, Verb
+from tests.property.stories import FLEET, STORIES
+from tests.property.story_policies import POLICIES
 from tests.property.test_crashes import PLACES
 from tests.support.lives import FAULTS, Life, Step
 from tests.support.ordering import Ordering
@@ -30,6 +31,7 @@ TABLES: tuple[Mapping[Any, Mapping[Any, Any]], ...] = (
     lifecycle.OPERATION_STEPS,
     lifecycle.REQUEST_STEPS,
     lifecycle.VIEW_STEPS,
+    lifecycle.VISIT_STEPS,
 )
 
 NO_STEPS = frozenset(
@@ -44,9 +46,13 @@ NO_STEPS = frozenset(
 """What a life has besides what is done to a fleet: how it is lived and killed."""
 
 SHORTER = frozenset(
-    {"approve_all", "advance_to_next", "fail_host_of", "restore_host_of"}
+    {
+        *("approve_all", "advance_to_next", "fail_host_of", "restore_host_of"),
+        "clear_windows",
+    }
 )
-"""Other ways to say what `approve`, `advance`, `fail_host` and `restore_host` do."""
+"""Other ways to say what `approve`, `advance`, `fail_host`, `restore_host` and `set_window`
+do."""
 
 
 @dataclass(slots=True)
@@ -107,6 +113,8 @@ def _live(life: ApprovingLife, story: list[Step]) -> None:
     for operation in life.mirror.operations.values():
         lived.verbs.add(operation.verb)
         lived.actions.add(operation.action)
+        if operation.part is not CallPart.WHOLE:
+            lived.actions.update(HALVES[operation.action])
     life.close()
 
 
@@ -148,7 +156,8 @@ def test_each_step_is_in_a_story_with_and_without_each_of_its_flags() -> None:
 
 def test_every_fault_of_a_driver_is_in_a_story() -> None:
     steps = (step for story in STORIES.values() for step in story)
-    kinds = {FAULTS[step.args["kind"]] for step in steps if step.name == "fault"}
+    names = {"fault", "fault_step"}
+    kinds = {FAULTS[step.args["kind"]] for step in steps if step.name in names}
     assert kinds == set(FaultKind)
 
 

@@ -4,7 +4,7 @@ Each is a model that decides or does one thing otherwise, the world that it is
 planted in, and the invariants of which one must break first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.protocol.blockers import (
@@ -71,9 +71,9 @@ class _Unguarded(Model):
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
-    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
-        blockers, places = super().blocked(vms, ops, down, slot)
-        return [each for each in blockers if not isinstance(each, self.unseen)], places
+    ) -> Sequence[Blocker]:
+        blockers = super().blocked(vms, ops, down, slot)
+        return [each for each in blockers if not isinstance(each, self.unseen)]
 
 
 class NoHold(_Unguarded):
@@ -89,7 +89,7 @@ class TwoMigrations(_Unguarded):
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
-    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
+    ) -> Sequence[Blocker]:
         if self.is_migration[slot]:
             # Both of them are in one fault domain, which the guard lets pass.
             return super().blocked(vms, ops, down, slot)
@@ -113,11 +113,11 @@ class FailureHeld(Model):
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
-    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
+    ) -> Sequence[Blocker]:
         others = (op for number, op in enumerate(ops) if number != slot)
         if self.is_failure[slot] and any(op and op.has_started for op in others):
             held = FaultDomainDown(scope="app", fault_domain=0, causes=())
-            return (held,), {}
+            return (held,)
         return super().blocked(vms, ops, down, slot)
 
 
@@ -155,11 +155,24 @@ class DestinationStays(Model):
     """A later call uses the destination of the first."""
 
     def renewed(
-        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+        self,
+        vms: Sequence[Vm],
+        ops: Sequence[Op | None],
+        down: int,
+        slot: int,
+        called: int,
     ) -> tuple[int, bool]:
         op = ops[slot]
         assert op is not None
-        return op.places, True
+        if op.call != NO_CALL or op.done:
+            return op.places, True
+        return super().renewed(vms, ops, down, slot, called)
+
+
+class TwoPlaces(Model):
+    """A redeploy reserves a second place for a VM of an announced host."""
+
+    takes_over = False
 
 
 class CallLost(Model):
@@ -290,6 +303,7 @@ PLANTED = (
     _planted(TwoHands, worlds.CRASHES, "S11"),
     _planted(CalledTwice, worlds.CRASHES, "S11"),
     _planted(DestinationStays, worlds.MIGRATIONS, "S10"),
+    _planted(TwoPlaces, worlds.MIGRATIONS, "S13"),
     _planted(CallLost, worlds.CRASHES, "S10", "S11"),
     _planted(ApprovalLost, worlds.CRASHES, "S11"),
     _planted(CalledBeforeServed, worlds.CRASHES, "S10"),

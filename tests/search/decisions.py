@@ -3,8 +3,9 @@
 A question is translated into the rows that the code reads, and its answer is
 remembered under the few numbers that it depends on. The code that is run is
 `lifecycle.look_up` on the real tables, `obstacles.why_not_start` (and through it
-`guard.guard` and `room.find_places`), `room.unfit`, `obstacles.counting_events` with
-`consent.is_released`, and `admission.is_announced`.
+`guard.guard` and `destinations.find_at_start`), `destinations.unfit`,
+`destinations.find_places` and `destinations.can_give_up_places`,
+`obstacles.counting_events` with `consent.is_released`, and `admission.is_announced`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +20,8 @@ from tests.search.settings import Setting, Slot
 from tests.search.state import ANNOUNCED, READY, Op, Vm, bits, place_of, placed
 from tests.search.translation import NOW, Translation
 
-Blocked: TypeAlias = tuple[tuple[Blocker, ...], Mapping[int, int]]
-"""What keeps an operation from starting, and where each of its VMs would go."""
+Blocked: TypeAlias = tuple[Blocker, ...]
+"""What keeps an operation from starting."""
 
 
 class Decisions:
@@ -32,6 +33,7 @@ class Decisions:
         self._released: dict[object, bool] = {}
         self._blocked: dict[object, Blocked] = {}
         self._renewed: dict[object, tuple[int, bool]] = {}
+        self._free: dict[object, bool] = {}
 
     def announced(self, slot: Slot) -> int:
         """Return the scopes whose VMs' part in the operation is an event."""
@@ -83,7 +85,7 @@ class Decisions:
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
     ) -> Blocked:
-        """Return what keeps a ready operation from starting, and its places."""
+        """Return what keeps a ready operation from starting."""
         key = self._fleet_key(vms, ops, down, slot)
         known = self._blocked.get(key)
         if known is None:
@@ -94,10 +96,21 @@ class Decisions:
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
     ) -> Blocked:
         rows, operation = self._fleet(vms, ops, down, slot)
-        blockers = obstacles.why_not_start(rows, operation)
-        return blockers, self._numbers(destinations.find_places(rows, operation).hosts)
+        return obstacles.why_not_start(rows, operation, now=NOW)
 
-    # Places at later calls
+    # Places
+
+    def can_give_up_places(
+        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, host: int
+    ) -> bool:
+        """Tell whether others can take the VMs for which a host keeps places."""
+        key = self._fleet_key(vms, ops, down, host)
+        known = self._free.get(key)
+        if known is None:
+            rows = self._rows(vms, ops, down)
+            known = destinations.can_give_up_places(rows, f"h{host}")
+            self._free[key] = known
+        return known
 
     def renewed(
         self,
@@ -164,7 +177,13 @@ class Decisions:
     def _fleet(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
     ) -> tuple[Rows, Operation]:
-        rows = Rows(
+        rows = self._rows(vms, ops, down)
+        operation = rows.get(Operation, self.setting.slots[slot].name)
+        assert operation is not None
+        return rows, operation
+
+    def _rows(self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int) -> Rows:
+        return Rows(
             [
                 *self.rows.scopes,
                 *self.rows.operations(ops),
@@ -173,9 +192,6 @@ class Decisions:
                 *self.rows.vm_rows(vms, ops),
             ]
         )
-        operation = rows.get(Operation, self.setting.slots[slot].name)
-        assert operation is not None
-        return rows, operation
 
     def _number(self, name: str) -> int:
         return next(n for n, vm in enumerate(self.setting.vms) if vm.name == name)

@@ -103,7 +103,7 @@ class _Keys:
 
 
 @contextlib.contextmanager
-def _untraced() -> Generator[None]:
+def untraced() -> Generator[None]:
     """Let no tracer look on: it would take half of the time and learn nothing.
 
     What the search runs of the product is run by other tests; and it runs each
@@ -143,7 +143,7 @@ class Search:
         clock, report = SystemClock(), self.report
         begun = clock.monotonic()
         try:
-            with _untraced():
+            with untraced():
                 self._explore()
                 if not self.model.setting.needs_operator:
                     self._all_end()

@@ -14,6 +14,7 @@ from forewarn.drivers.port import (
     Verdict,
 )
 from forewarn.instants import Micros
+from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 
 
@@ -89,6 +90,9 @@ class HandDriver:
 
     def actions(self) -> frozenset[Action]:
         return frozenset(Action) - {Action.NONE}
+
+    def host_steps(self) -> StepRules:
+        return NO_STEPS
 
     def begin(self, call: Call, *, now: Micros) -> None:
         known = self._calls.get(call.operation_id)

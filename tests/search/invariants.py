@@ -17,6 +17,7 @@ from tests.search.state import (
     Op,
     State,
     bits,
+    place_of,
 )
 
 
@@ -128,14 +129,35 @@ class OfStates:
                 raise BrokenError("S12", f"v{number} runs on a host that is down")
 
     def _places(self, state: State) -> None:
-        """S13: a host never holds two fault domains of a scope, unless it began so."""
+        """S13: a host never holds two fault domains of a scope, unless it began so.
+
+        A place that it keeps for a VM counts like the VM.
+        """
+        kept = _kept(state)
         held: dict[tuple[int, int], int] = {}
         for number, vm in enumerate(state.vms):
-            if vm.how != GONE:
-                domain = self.model.domain_of[number]
-                place = (vm.host, self.model.scope_of[number])
-                began = self.model.setting.vms[number].host == vm.host
+            if vm.how == GONE:
+                continue
+            domain = self.model.domain_of[number]
+            for host in {vm.host, kept.get(number, vm.host)}:
+                place = (host, self.model.scope_of[number])
+                began = self.model.setting.vms[number].host == host
                 if held.setdefault(place, domain) != domain and not (
                     began and place in self.shared
                 ):
-                    raise BrokenError("S13", f"h{vm.host} holds two fault domains")
+                    raise BrokenError("S13", f"h{host} holds two fault domains")
+
+
+def _kept(state: State) -> dict[int, int]:
+    """S13: return the hosts that keep a place for a VM; each VM has one at most."""
+    kept: dict[int, int] = {}
+    for op in state.ops:
+        if op is None or not op.is_keeping or not op.places:
+            continue
+        for vm in bits(op.todo):
+            host = place_of(op.places, vm)
+            if host >= 0 and vm in kept:
+                raise BrokenError("S13", f"two places are kept for v{vm}")
+            if host >= 0:
+                kept[vm] = host
+    return kept

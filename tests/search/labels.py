@@ -33,7 +33,8 @@ def _orders(model: Model, state: State) -> Iterator[Label]:
         slots = model.group[group]
         is_open = any(state.ops[slot] for slot in slots)
         if not is_open:
-            yield Label("order", group)
+            if not model.must_wait(state, group):
+                yield Label("order", group)
         elif model.setting.cancels and len(slots) > 1:
             yield Label("cancel all", group)
 

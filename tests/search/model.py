@@ -3,7 +3,7 @@
 A planted bug is a subclass that decides or does one thing otherwise.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from forewarn.protocol.blockers import Blocker
 from forewarn.protocol.operations import MOVING_ACTIONS, Action, TargetKind
@@ -30,6 +30,8 @@ class Model:
     """Whether calls wait until what was committed is served."""
     moves_timers = True
     """Whether the ends of durations move with a step of the wall clock."""
+    takes_over = True
+    """Whether a place for a VM replaces the one that another operation keeps."""
     wakes = True
     """Whether the end of something has those looked at that wait in its scopes."""
 
@@ -57,6 +59,7 @@ class Model:
         self.is_migration = [
             slot.action is Action.LIVE_MIGRATE for slot in setting.slots
         ]
+        self.is_moving = [slot.action in MOVING_ACTIONS for slot in setting.slots]
         self.is_host_bound = [slot.kind is TargetKind.HOST for slot in setting.slots]
         self.failure_of = {
             (slot.kind, slot.target): number
@@ -132,19 +135,33 @@ class Model:
 
     def blocked(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
-    ) -> tuple[Sequence[Blocker], Mapping[int, int]]:
-        """Return what keeps a ready operation from starting, and its places."""
+    ) -> Sequence[Blocker]:
+        """Return what keeps a ready operation from starting."""
         return self.decisions.blocked(vms, ops, down, slot)
 
     def renewed(
-        self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, slot: int
+        self,
+        vms: Sequence[Vm],
+        ops: Sequence[Op | None],
+        down: int,
+        slot: int,
+        called: int,
     ) -> tuple[int, bool]:
-        """Return the places at a later call, and whether each of its VMs has one."""
-        op = ops[slot]
-        assert op is not None
-        if self.slots[slot].action not in MOVING_ACTIONS:
-            return op.places, True
-        return self.decisions.renewed(vms, ops, down, slot, self.current(slot, op))
+        """Return the places when VMs are to be moved, and whether each has one."""
+        return self.decisions.renewed(vms, ops, down, slot, called)
+
+    def must_wait(self, state: State, group: int) -> bool:
+        """Tell whether maintenance would wait for VMs that only its host can take.
+
+        The service does not announce the host then, and the model has no such state.
+        """
+        return any(
+            self.is_host_bound[slot]
+            and not self.decisions.can_give_up_places(
+                state.vms, state.ops, state.down, self.slots[slot].target
+            )
+            for slot in self.group[group]
+        )
 
     def companions(self, ops: Sequence[Op | None], slot: int) -> tuple[int, ...]:
         """Return the operations that are let go together with this one."""

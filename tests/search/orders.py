@@ -63,7 +63,7 @@ def _check_host(turn: Turn, host: int) -> None:
         op = turn.op(slot)
         need(so=not (op.host == host and turn.model.is_host_bound[slot]))
         need(
-            so=not op.has_started
+            so=op.is_waiting
             or all(place_of(op.places, vm) != host for vm in bits(op.todo))
         )
 

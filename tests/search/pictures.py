@@ -19,6 +19,7 @@ from tests.search.state import (
     Op,
     State,
     bits,
+    goes_to,
     place_of,
 )
 from tests.search.translation import HOW
@@ -91,16 +92,12 @@ def of_model(model: Model, state: State, incarnations: Mapping[int, int]) -> Pic
             for slot, op in enumerate(state.ops)
             if op is not None and op.has_started and op.vms >> number & 1
         ]
-        goes = [
-            f"h{host}"
-            for _, op in begun
-            if op.todo >> number & 1 and (host := place_of(op.places, number)) >= 0
-        ]
+        goes = goes_to(state.ops, number)
         vms[name] = VmPicture(
             state=HOW[vm.how].value,
             host=f"h{vm.host}",
             started=frozenset(slot for slot, _ in begun),
-            moving_to=goes[0] if goes else "",
+            moving_to=f"h{goes}" if goes >= 0 else "",
         )
         scope = model.scope_of[number]
         documents[name] = None

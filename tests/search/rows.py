@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from forewarn.instants import Micros
-from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS
+from forewarn.store.questions import Query, Range, Ranking, Record
 
 R = TypeVar("R", bound=Record)
 
@@ -55,13 +55,14 @@ class Rows:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         places = [
             (rank, row.key, row)
             for row in self._rows
             if isinstance(row, ranking.kind)
             for under, rank in set(ranking.places(row))
-            if under == value
+            if under == value and (above is None or rank > above)
         ]
         places.sort(key=lambda place: place[:2], reverse=not lowest)
         return [row for _, _, row in places[:limit]]

@@ -5,6 +5,7 @@ all: what matters about them is checked where it changes. Sets of VMs and scopes
 are bits.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from forewarn.protocol.operations import OperationState
@@ -64,6 +65,11 @@ class Op(NamedTuple):
         return self.todo | self.done
 
     @property
+    def is_keeping(self) -> bool:
+        """Tell whether it keeps places for VMs that are still to be done."""
+        return self.state <= IMPACTING
+
+    @property
     def is_waiting(self) -> bool:
         """Tell whether it can still be cancelled."""
         return self.state in {ANNOUNCED, READY}
@@ -110,6 +116,16 @@ _BITS = tuple(tuple(bit for bit in range(8) if mask >> bit & 1) for mask in rang
 def place_of(places: int, vm: int) -> int:
     """Return the host that a VM goes to, or -1."""
     return (places >> 3 * vm & 7) - 1
+
+
+def goes_to(ops: Sequence[Op | None], vm: int) -> int:
+    """Return the host that keeps a place for a VM, or -1."""
+    for op in ops:
+        if op is not None and op.is_keeping and op.todo >> vm & 1:
+            host = place_of(op.places, vm)
+            if host >= 0:
+                return host
+    return -1
 
 
 def placed(places: int, vm: int, host: int) -> int:

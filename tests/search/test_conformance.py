@@ -22,7 +22,7 @@ pytestmark = pytest.mark.amounts
 
 WALKS = amounts().walks
 STEPS = 60
-SETTINGS = (*worlds.WORLDS, worlds.BIG)
+SETTINGS = (*worlds.WORLDS, worlds.BIG, worlds.CROWDED)
 
 
 @pytest.mark.slow
@@ -62,6 +62,27 @@ def test_vm_moved_to_a_failed_host_is_down_and_gets_a_reboot_event() -> None:
     assert (moved.host, moved.state) == ("h2", VmState.DOWN)
     told = [event.event_type for event in twin.world.live_events()]
     assert EventType.REBOOT in told
+
+
+def test_reboot_starts_when_the_host_of_its_vm_is_restored() -> None:
+    """The walks found that it waited on: its VM had a failure of its own."""
+    twin = Twin(worlds.CROWDED, 0)
+    for label in (
+        Label("order", 5),
+        Label("order", 0),
+        Label("approve", 0, 0),
+        Label("approve", 1, 0),
+        Label("approve", 1, 5),
+        Label("done", 0),
+        Label("fail host", 3),
+        Label("done", 0),
+    ):
+        twin.take(label, crash=False)
+    moved = twin.world.stored_vm("v2")
+    assert (moved.host, moved.state) == ("h3", VmState.DOWN)
+    assert twin.operations["reboot v2"].state is OperationState.READY
+    twin.take(Label("restore host", 3), crash=False)
+    assert twin.operations["reboot v2"].state is OperationState.IMPACTING
 
 
 def test_reverted_clock_step_delays_no_start() -> None:

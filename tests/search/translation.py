@@ -23,7 +23,7 @@ from forewarn.protocol.operations import (
     TargetKind,
 )
 from tests.search.settings import Setting, Slot
-from tests.search.state import IMPACTING, STATES, Op, Vm, bits, place_of
+from tests.search.state import IMPACTING, STATES, Op, Vm, bits, goes_to, place_of
 
 NOW: Micros = 100 * MINUTE
 HOW = (VmState.RUNNING, VmState.DOWN, VmState.DELETED)
@@ -143,13 +143,8 @@ class Translation:
                 for slot, op in enumerate(ops)
                 if op and op.state >= IMPACTING and op.vms >> number & 1
             ]
-            goes = [
-                host
-                for _, op in begun
-                if op.todo >> number & 1 and (host := place_of(op.places, number)) >= 0
-            ]
             started = tuple(self.setting.slots[slot].name for slot, _ in begun)
-            rows.append(self.vm(number, vm, started, goes[-1] if goes else -1))
+            rows.append(self.vm(number, vm, started, goes_to(ops, number)))
         return rows
 
     def vm(self, number: int, vm: Vm, started: tuple[str, ...], goes: int) -> fleet.Vm:

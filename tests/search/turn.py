@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.operations import (
     KEEPING_ACTIONS,
-    MOVING_ACTIONS,
     Action,
 )
 from tests.search.ledger import NEW, SCHEDULED, STARTED, Ledger
@@ -26,6 +25,7 @@ from tests.search.state import (
     Op,
     Vm,
     bits,
+    goes_to,
     place_of,
     placed,
 )
@@ -49,6 +49,56 @@ class Turn(Ledger):
             fresh = fresh._replace(notice=left)
         self.ops[slot] = fresh
         self.log.born.append(slot)
+        if self.model.is_host_bound[slot]:
+            self.give_up_places(slot, host)
+            if self.model.is_moving[slot]:
+                self.reserve_places(slot, vms)
+
+    def give_up_places(self, besides: int, host: int) -> None:
+        """Find other places for the VMs that would come to a host that is announced."""
+        keepers = {
+            slot: sum(
+                1 << vm for vm in bits(op.todo) if place_of(op.places, vm) == host
+            )
+            for slot in self.open()
+            if slot != besides and (op := self.op(slot)).is_waiting
+        }
+        for slot in sorted(keepers, key=lambda slot: keepers[slot] & -keepers[slot]):
+            if keepers[slot]:
+                self.find_places(slot, keepers[slot])
+
+    def reserve_places(self, slot: int, vms: int) -> None:
+        """Keep a place for each VM of a host, or for none of them.
+
+        A VM that is being moved already keeps the place of that move.
+        """
+        for vm in bits(vms):
+            if goes_to(self.ops, vm) >= 0:
+                vms &= ~(1 << vm)
+        whole = self.op(slot)
+        self.ops[slot] = whole._replace(todo=vms)
+        if not vms or not self.find_places(slot, vms):
+            self.ops[slot] = whole
+        else:
+            self.ops[slot] = whole._replace(places=self.op(slot).places)
+
+    def find_places(self, slot: int, vms: int) -> bool:
+        """Replace unsuitable places of these VMs; tell whether each has one."""
+        op = self.op(slot)
+        places, found = self.model.renewed(self.vms, self.ops, self.down, slot, vms)
+        self.ops[slot] = op._replace(places=places)
+        for vm in bits(op.todo):
+            new = place_of(places, vm)
+            if new >= 0 and new != place_of(op.places, vm) and self.model.takes_over:
+                self.take_over(slot, vm)
+        return found
+
+    def take_over(self, besides: int, vm: int) -> None:
+        """Free the place that another operation keeps for a VM."""
+        for slot in self.open(1 << vm):
+            op = self.op(slot)
+            if slot != besides and op.todo >> vm & 1:
+                self.ops[slot] = op._replace(places=placed(op.places, vm, -1))
 
     def publish(self, slots: Sequence[int]) -> None:
         """Let new operations go as far as they may, and publish their events."""
@@ -91,25 +141,22 @@ class Turn(Ledger):
 
     def start_if_allowed(self, slot: int) -> None:
         """Start a ready operation, unless something is in its way."""
-        blockers, places = self.model.blocked(self.vms, self.ops, self.down, slot)
-        if not blockers:
-            self.start(slot, dict(places))
+        if not self.model.blocked(self.vms, self.ops, self.down, slot):
+            self.start(slot)
 
     # impact
 
-    def start(self, slot: int, places: dict[int, int]) -> None:
+    def start(self, slot: int) -> None:
         """Make a ready operation Started, with its events and its driver call."""
         self.log.started.append((slot, self.now()))
+        if self.model.is_moving[slot]:
+            self.find_places(slot, self.op(slot).todo)
         op = self.step(slot, OperationInput.START)
         status = NEW if slot in self.log.born else SCHEDULED
-        kept = op.places
-        if self.model.slots[slot].action in MOVING_ACTIONS:
-            for vm, host in places.items():
-                kept = placed(kept, vm, host)
         EVENT_TABLE.step(status, EventInput.START)
         if self.model.renders_on_start:
             self.touched |= op.events
-        self.ops[slot] = op._replace(left=0, notice=0, approved=0, places=kept)
+        self.ops[slot] = op._replace(left=0, notice=0, approved=0)
         if self.model.slots[slot].action is Action.NONE:
             return
         if op.vms:
@@ -119,9 +166,8 @@ class Turn(Ledger):
 
     def issue(self, slot: int, *, tries: int) -> bool:
         """Make the next driver call durable, if its VMs have places."""
-        op = self.op(slot)
-        places, found = self.model.renewed(self.vms, self.ops, self.down, slot)
-        self.ops[slot] = op._replace(places=places)
+        current = self.model.current(slot, self.op(slot))
+        found = not self.model.is_moving[slot] or self.find_places(slot, current)
         if found:
             self.issue_first(slot, tries=tries)
         else:
@@ -157,7 +203,7 @@ class Turn(Ledger):
             self.delete_vm(vm, besides=slot)
             return
         host = place_of(self.op(slot).places, vm)
-        if action in MOVING_ACTIONS and host >= 0:
+        if self.model.is_moving[slot] and host >= 0:
             self.move_vm(vm, host, besides=slot)
         is_host_up = not self.down >> self.vms[vm].host & 1
         if self.vms[vm].how == DOWN and action not in KEEPING_ACTIONS and is_host_up:
@@ -260,7 +306,7 @@ class Turn(Ledger):
                 and (op.is_waiting or failure)
             ):
                 self.leave(slot, vm)
-            elif op.is_waiting and not bound:
+            elif (op.is_waiting or failure) and not bound:
                 self.ops[slot] = op._replace(host=host)
         self.free(1 << self.model.scope_of[vm])
 

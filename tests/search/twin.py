@@ -173,7 +173,7 @@ class Twin(Side):
                 state = self.state
                 if self.waits_for_look or self.model.is_early_again(state.ops, slot):
                     continue
-                blockers, _ = self.model.blocked(state.vms, state.ops, state.down, slot)
+                blockers = self.model.blocked(state.vms, state.ops, state.down, slot)
                 assert blockers, f"nobody has looked at {name}"
             else:
                 assert due(self.model, self.state, slot) is None, f"overdue: {name}"

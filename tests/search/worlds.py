@@ -213,3 +213,22 @@ BIG = ordered(
     reboot(3),
 )
 """More than anybody waits for; it is searched as far as one says."""
+
+CROWDED = ordered(
+    replace(
+        MIGRATIONS,
+        name="places that are reserved, given up and taken over",
+        hosts=4,
+        attempts=2,
+        cancels=True,
+        hosts_fail=(2, 3),
+        vms_fail=(0,),
+    ),
+    freeze(0, impact=Action.LIVE_MIGRATE),
+    freeze(1, impact=Action.REDEPLOY),
+    freeze(2),
+    freeze(3, impact=Action.REBOOT),
+    reboot(0, redeploy=True),
+    reboot(2),
+)
+"""It has too many states to be searched, and is walked only."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forewarn.agent import agent as main_loop
-from forewarn.agent.agent import Agent
+from forewarn.agent.agent import Agent, Entry
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -167,9 +167,7 @@ class Machine:
 class Hands:
     """Starts programs on the machine, and finds them again."""
 
-    def __init__(
-        self, machine: Machine, inbox: "queue.SimpleQueue[Input | None]"
-    ) -> None:
+    def __init__(self, machine: Machine, inbox: "queue.SimpleQueue[Entry]") -> None:
         self._machine = machine
         self._inbox = inbox
         self._watched: list[str] = []
@@ -209,9 +207,7 @@ class Hands:
 class Voice:
     """An endpoint that takes each approval, and answers it at once."""
 
-    def __init__(
-        self, machine: Machine, inbox: "queue.SimpleQueue[Input | None]"
-    ) -> None:
+    def __init__(self, machine: Machine, inbox: "queue.SimpleQueue[Entry]") -> None:
         self._machine = machine
         self._inbox = inbox
         self.asked: list[AskPeers] = []
@@ -244,7 +240,7 @@ class Worker:
     ) -> None:
         self.machine = machine
         self._began = machine.clock.now()
-        self.inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         self.hands = Hands(machine, self.inbox)
         self.voice = Voice(machine, self.inbox)
         self.dispatch: dict[type[Command], Callable[[Any], None]] = {

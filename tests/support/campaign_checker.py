@@ -7,15 +7,38 @@ in the plainest way, for small fleets. A violation raises AssertionError.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 from forewarn.campaigns.clearing import Reason, Refusal
-from forewarn.campaigns.fleet_map import HostRow, VmRow
+from forewarn.campaigns.fleet_map import (
+    VM_FIELDS,
+    FleetMap,
+    HostRow,
+    VmMove,
+    fleet_map,
+)
 from forewarn.campaigns.forecast import Forecast
 from forewarn.campaigns.limits import LimitKind
 from forewarn.campaigns.model import Amount, Campaign, Impact
 from forewarn.campaigns.planner import CampaignPlan, Terms
-from forewarn.fleet.model import HostState, ScopeKind, VmState
+from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
+from forewarn.fleet.placement import Candidate, choose_host, why_none
 from forewarn.instants import DAY, MINUTE, Micros
+from forewarn.protocol.no_place import NoPlace, Unfit
+
+
+class VmRow(NamedTuple):
+    """A VM."""
+
+    host: str
+    scope: str
+    tenant: str
+    fault_domain: int = 0
+    state: VmState = VmState.RUNNING
+    moving_to: str = ""
+    vcpu: int | None = None
+    memory: int | None = None
+    movable: bool = True
 
 
 class Fleet:
@@ -35,6 +58,34 @@ class Fleet:
         self.on: defaultdict[str, list[VmRow]] = defaultdict(list)
         for vm in self.vms:
             self.on[vm.host].append(vm)
+
+    def mapped(self) -> FleetMap:
+        """Return the fleet as the planner takes it."""
+        hosts = list(self.hosts.values())
+        ordered = sorted(self.vms, key=lambda vm: [*self.hosts].index(vm.host))
+        rows = [[getattr(vm, name) for name in VM_FIELDS] for vm in ordered]
+        return fleet_map(
+            hosts,
+            [list(zip(*rows, strict=True))] if rows else [],
+            [
+                (scope, self.kinds.get(scope, ScopeKind.AVAILABILITY_SET))
+                for scope in sorted({vm.scope for vm in self.vms})
+            ],
+            moves=[
+                VmMove(
+                    vm.host,
+                    vm.moving_to,
+                    vm.scope,
+                    vm.fault_domain,
+                    vm.vcpu,
+                    vm.memory,
+                )
+                for vm in self.vms
+                if vm.moving_to and vm.moving_to != vm.host
+            ],
+            fixed=[vm.host for vm in self.vms if not vm.movable],
+            busy=self.busy,
+        )
 
     def label(self, host: str, label: str) -> str:
         if label in {"zone", "cluster", "rack", "pool"}:
@@ -73,11 +124,12 @@ def check(plan: CampaignPlan, fleet: Fleet, terms: Terms) -> None:
     _check_stages(plan)
     _check_sets(plan, fleet)
     _check_refusals(plan, fleet)
+    recovery = 0 if campaign.impact is Impact.NONE else terms.recovery
     for forecast, work in (
         (plan.typical, campaign.expect.typical),
         (plan.slow, campaign.expect.slow),
     ):
-        check_forecast(plan, forecast, fleet, terms, work=work)
+        check_forecast(plan, forecast, fleet, terms, work=work + recovery)
 
 
 def selected(fleet: Fleet, campaign: Campaign) -> list[str]:
@@ -115,10 +167,15 @@ def group_limits(fleet: Fleet, campaign: Campaign) -> dict[tuple[str, str], int]
     return found
 
 
-def conflicts(together: Iterable[str], fleet: Fleet, campaign: Campaign) -> str:
-    """Return why hosts must not be in work together, or an empty text."""
+def conflicts(
+    together: Iterable[str], fleet: Fleet, campaign: Campaign, *, overlap: int = 0
+) -> str:
+    """Return why hosts must not be in work together, or an empty text.
+
+    With an overlap: why they must not be announced together.
+    """
     hosts = list(together)
-    allowed = campaign.budget.overlap_notice + 1
+    allowed = overlap + 1
     by_scope: defaultdict[str, set[object]] = defaultdict(set)
     if campaign.impact is not Impact.NONE:
         for host in hosts:
@@ -153,23 +210,34 @@ def check_forecast(
     *,
     work: Micros,
 ) -> None:
-    """Judge the times of all hosts: limits at every moment, stages and windows."""
-    campaign = plan.campaign
+    """Judge the times of all hosts: limits at every moment, stages and windows.
+
+    `work` is the time of a host after its notice, with the recovery of its VMs.
+    """
+    campaign, overlap = plan.campaign, plan.campaign.budget.overlap_notice
     times = dict(
         zip(plan.hosts, zip(forecast.begins, forecast.ends, strict=True), strict=True)
     )
     for host, (begins, ends) in times.items():
         notice = terms.notices[campaign.impact] if fleet.on[host] else 0
         assert begins >= plan.planned_at
-        assert ends == begins + notice + work, f"{host} has another duration"
-        reserved = begins + notice + campaign.expect.slow
-        assert _fits(campaign, begins + notice, reserved), f"{host} misses the window"
+        starts = ends - work
+        if overlap:
+            assert starts >= begins + notice, f"{host} has a short notice"
+        else:
+            assert starts == begins + notice, f"{host} has another duration"
+        reserved = starts + campaign.expect.slow
+        assert _fits(campaign, starts, reserved), f"{host} misses the window"
     for moment in {begins for begins, _ in times.values()}:
         running = [host for host, (b, e) in times.items() if b <= moment < e]
         assert len(running) <= plan.limits.at_once, f"{running} in flight"
-        why = conflicts(running, fleet, campaign)
+        why = conflicts(running, fleet, campaign, overlap=overlap)
         assert not why, f"at {moment}: {why}"
         _check_tenants(running, fleet, campaign)
+    for moment in {ends - work for _, ends in times.values()}:
+        working = [host for host, (_, e) in times.items() if e - work <= moment < e]
+        why = conflicts(working, fleet, campaign)
+        assert not why, f"in work at {moment}: {why}"
     start = 0
     earliest = plan.planned_at
     for end, stage in plan.stages:
@@ -249,8 +317,13 @@ def why_refused(host: str, fleet: Fleet, campaign: Campaign) -> Iterable[Reason]
         for tenant, count in Counter(vm.tenant for vm in vms).items():
             if count > number(amount, totals[tenant]):
                 yield Reason.TENANT_VMS
-    if not impact.empties_host or not vms:
-        return
+    if impact.empties_host and vms:
+        yield from _why_not_emptied(host, fleet)
+
+
+def _why_not_emptied(host: str, fleet: Fleet) -> Iterable[Reason]:
+    """Yield every reason why the VMs of a host cannot leave it."""
+    vms = fleet.on[host]
     if any(not vm.movable for vm in vms):
         yield Reason.PINNED
     pool = fleet.hosts[host].pool
@@ -263,9 +336,104 @@ def why_refused(host: str, fleet: Fleet, campaign: Campaign) -> Iterable[Reason]
     roomy = [each for each in others if all(f > 0 for f in fleet.free(each).values())]
     if not roomy:
         yield Reason.NO_TARGET
-    for vm in vms:
-        if not any(_can_take(other, vm, fleet) for other in roomy):
+    why = placement_refuses(host, fleet)
+    if why is not None:
+        unfit = {each.why for each in why.unfit}
+        unfit -= {Unfit.POOL, Unfit.DOWN, Unfit.BUSY}
+        if unfit & {Unfit.FULL, Unfit.VCPU, Unfit.MEMORY}:
+            yield Reason.NO_FIT
+        if Unfit.RACK in unfit:
+            yield Reason.RACKS
+        elif unfit & {Unfit.DOMAIN, Unfit.ZONE}:
             yield Reason.SCOPE_EVERYWHERE
+
+
+def placement_refuses(host: str, fleet: Fleet) -> NoPlace | None:
+    """Move the VMs of a host one after the other; return why one has no destination."""
+    placed: dict[int, str] = {}
+    origin = _host(fleet.hosts[host])
+    for vm in fleet.on[host]:
+        kind = fleet.kinds.get(vm.scope, ScopeKind.AVAILABILITY_SET)
+        scope = Scope(name=vm.scope, tenant="", kind=kind)
+        candidates = [
+            _candidate(name, vm, fleet, placed) for name in fleet.hosts if name != host
+        ]
+        chosen = choose_host(_vm(vm), scope, origin=origin, candidates=candidates)
+        if chosen is None:
+            return why_none(_vm(vm), scope, origin=origin, candidates=candidates)
+        placed[id(vm)] = chosen
+    return None
+
+
+def _vm(vm: VmRow) -> Vm:
+    return Vm(
+        name="vm",
+        wire_name="vm",
+        host=vm.host,
+        scope=vm.scope,
+        tenant=vm.tenant,
+        view="",
+        vm_id="",
+        fault_domain=vm.fault_domain,
+        vcpu=vm.vcpu,
+        memory=vm.memory,
+    )
+
+
+def _host(row: HostRow) -> Host:
+    return Host(
+        name=row.name,
+        zone=row.zone,
+        rack=row.rack,
+        pool=row.pool,
+        capacity=row.capacity,
+        vcpu=row.vcpu,
+        memory=row.memory,
+        state=row.state,
+    )
+
+
+def _candidate(
+    name: str, vm: VmRow, fleet: Fleet, placed: Mapping[int, str]
+) -> Candidate:
+    """Return a host with the VMs on it; a VM that is moving counts at both ends."""
+    there = [
+        each
+        for each in fleet.vms
+        for place in [*{each.host, each.moving_to}, placed.get(id(each))]
+        if place == name
+    ]
+    return Candidate(
+        host=_host(fleet.hosts[name]),
+        load=len(there),
+        vcpu=sum(each.vcpu or 0 for each in there),
+        memory=sum(each.memory or 0 for each in there),
+        domains=frozenset(
+            each.fault_domain for each in there if each.scope == vm.scope
+        ),
+        rack_excess=_rack_excess(name, vm, fleet, placed),
+        busy=not fleet.is_open(name),
+    )
+
+
+def _rack_excess(name: str, vm: VmRow, fleet: Fleet, placed: Mapping[int, str]) -> int:
+    """Return how many more VMs of the scope are in the rack of a host than in its own."""
+    rack, own = fleet.hosts[name].rack, fleet.hosts[vm.host].rack
+    if not rack or not own or rack == own:
+        return 0
+    if sum(each.scope == vm.scope for each in fleet.vms) == 1:
+        return 0
+    # The VM itself does not count in its rack. A plan counts it where it is moving to.
+    found = 1
+    for each in fleet.vms:
+        if each.scope == vm.scope:
+            racks = {
+                fleet.hosts[host].rack for host in (each.host, each.moving_to) if host
+            }
+            found += (rack in racks) - (own in racks)
+            if id(each) in placed:
+                found += fleet.hosts[placed[id(each)]].rack == rack
+    return found
 
 
 def _why_no_room(
@@ -277,18 +445,3 @@ def _why_no_room(
             yield Reason.NO_ROOM
         if max(sizes) > max((each[name] for each in free), default=0):
             yield Reason.TOO_LARGE
-
-
-def _can_take(other: str, vm: VmRow, fleet: Fleet) -> bool:
-    """Return whether a host has no other fault domain of the scope, and its zone fits."""
-    is_zonal = fleet.kinds.get(vm.scope) is ScopeKind.SCALE_SET
-    if is_zonal and fleet.hosts[other].zone != fleet.hosts[vm.host].zone:
-        return False
-    mates = [
-        each
-        for each in fleet.vms
-        if each.host == other
-        and each.scope == vm.scope
-        and each.fault_domain != vm.fault_domain
-    ]
-    return not mates

@@ -1,9 +1,10 @@
-"""What closed hosts forbid: a cordoned host takes no new VM."""
+"""What is closed: cordoned hosts, the brake, and maintenance windows."""
 
 from forewarn.fleet.model import Host, Vm
+from forewarn.fleet.windows import openings
 from forewarn.protocol.operations import WAITING_STATES, OperationState
-from forewarn.protocol.verbs import PLANNED_VERBS
-from forewarn.store.records import Brake
+from forewarn.protocol.verbs import PLANNED_VERBS, Verb
+from forewarn.store.records import Brake, Choice
 from tests.support.moments import Moment
 
 
@@ -38,9 +39,65 @@ def s14_brake_stops_routine_work(moment: Moment) -> None:
             assert after.verb not in PLANNED_VERBS, after
 
 
+def s15_maintenance_starts_in_its_windows(moment: Moment) -> None:
+    """4.8: maintenance starts only while a window of each of its scopes is open."""
+    for operation in moment.started():
+        if operation.verb is not Verb.MAINTAIN or operation.is_emergency:
+            continue
+        for name in {moment.mirror.vms[vm].scope for vm in operation.vms}:
+            windows = moment.mirror.scopes[name].maintenance_window
+            choices = moment.mirror.table(Choice).values()
+            # A tenant that wants it at once does not wait for its own window.
+            is_expedited = any(
+                (each.request, each.scope, each.until) == (operation.request, name, 0)
+                for each in choices
+            )
+            if windows and not is_expedited:
+                opening = next(openings(windows, moment.now))
+                assert opening.opens <= moment.now, (operation, opening)
+
+
+def s14_losses_withdraw(moment: Moment) -> None:
+    """4.2: after losses, no planned work stays announced, and each loss has its span."""
+    for found in moment.mirror.table(Brake).values():
+        if found.losses is not None:
+            assert found.withdraws, found
+        for operation in moment.mirror.operations.values():
+            is_announced = operation.state in WAITING_STATES
+            if found.withdraws and operation.verb in PLANNED_VERBS:
+                assert not is_announced, operation
+
+
+CLOSED_SETTLED = (s14_losses_withdraw,)
+"""Asked when all that is due has been done."""
+
+
+def s16_deferred_maintenance_is_not_announced(moment: Moment) -> None:
+    """4.8: no host is announced for a time before a tenant's latest choice allows it."""
+    chosen: dict[tuple[str, str, str], Choice] = {
+        (each.request, each.scope, each.vm): each
+        for each in moment.mirror.table(Choice).values()
+    }
+    for before, after in moment.changed():
+        is_planned = before is None or before.state is OperationState.PLANNED
+        if not is_planned or after.state is OperationState.PLANNED:
+            continue
+        if after.ended_at or after.is_emergency or after.verb is not Verb.MAINTAIN:
+            continue
+        for vm in after.vms:
+            scope = moment.mirror.vms[vm].scope
+            keys = [(after.request, scope, ""), (after.request, scope, vm)]
+            made = [chosen[key] for key in keys if key in chosen]
+            if made:
+                latest = max(made, key=lambda each: (each.at, each.vm))
+                assert latest.until <= after.not_before, (latest, after)
+
+
 CLOSED = (
     s13_cordoned_hosts_take_no_vm,
     s13_owners_are_distinct,
     s14_brake_stops_routine_work,
+    s15_maintenance_starts_in_its_windows,
+    s16_deferred_maintenance_is_not_announced,
 )
 """Asked after every commit."""

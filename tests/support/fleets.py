@@ -17,6 +17,7 @@ class HostPlan:
     capacity: int = 0
     """0: no limit."""
     pool: str = ""
+    rack: str = ""
     vcpu: int = 0
     """0: no limit."""
 
@@ -68,6 +69,8 @@ class FleetPlan:
 
 def _host_text(host: HostPlan) -> str:
     text = f'[[host]]\nname = "{host.name}"\nzone = "{host.zone}"\npool = "{host.pool}"'
+    if host.rack:
+        text += f'\nrack = "{host.rack}"'
     if host.vcpu:
         text += f"\nvcpu = {host.vcpu}"
     return f"{text}\ncapacity = {host.capacity}" if host.capacity else text
@@ -111,6 +114,7 @@ def fleets(draw: st.DrawFn) -> FleetPlan:
             name=f"h{number}",
             zone=draw(st.sampled_from(("", "", "", "1", "2"))),
             pool=draw(st.sampled_from(("", "", "", "", "amd"))),
+            rack=draw(st.sampled_from(("", "r1", "r1", "r2"))),
         )
         for number in range(draw(st.sampled_from((1, 2, 2, 3, 3, 4))))
     ]

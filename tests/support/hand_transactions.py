@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 
 from forewarn.store.codec import revised
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Record
 from forewarn.store.memory import MemoryStore, _View
 from forewarn.store.port import Store, Transaction
+from forewarn.store.questions import Record
 from forewarn.store.rows import RowTransaction, link
 from forewarn.store.sqlite import SqliteStore
 

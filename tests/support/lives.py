@@ -21,15 +21,16 @@ from forewarn.control.requests import (
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.obstacles import why_not_start
-from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.policy import BrakeLimits, Policy
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Sighting, StopCause
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.model import HostState, VmState
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
-from forewarn.protocol.blockers import Blocker, NoCapacity
+from forewarn.protocol.blockers import Blocker, NoCapacity, SharedHost
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import EventStatus
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -37,6 +38,7 @@ from forewarn.protocol.operations import (
     CallState,
     Verb,
 )
+from forewarn.settings.amounts import Amount
 from forewarn.store.records import OrderKey
 from tests.support.guests import VERSIONS
 from tests.support.moments import seen_by
@@ -210,7 +212,8 @@ class Life(Ordering):
     def fault(self, kind: int, vm: int, times: int, how: int) -> None:
         elsewhere = ""
         fault_kind = FAULTS[kind % len(FAULTS)]
-        if fault_kind in {FaultKind.LIE, FaultKind.FAIL} and how & 4:
+        is_elsewhere = fault_kind in {FaultKind.LIE, FaultKind.FAIL} and how & 4
+        if is_elsewhere or fault_kind is FaultKind.LAND:
             elsewhere = self._host(how)
             self._crowded.add(elsewhere)
         self.hypervisor.inject(
@@ -224,6 +227,12 @@ class Life(Ordering):
                 spares_others=how & 8 == 8,
             )
         )
+
+    def fault_step(self, kind: int, step: int, times: int) -> None:
+        """Let some of the next host steps go wrong."""
+        step_kind = tuple(StepKind)[step % len(StepKind)]
+        fault_kind = FAULTS[kind % len(FAULTS)]
+        self.hypervisor.inject(Fault(kind=fault_kind, step=step_kind, times=times))
 
     def see(self, vm: int, how: int, host: int) -> None:
         """A VM stops, runs again or runs elsewhere, and nobody asked for it."""
@@ -314,15 +323,18 @@ class Life(Ordering):
     def blockers(self, operation_id: str) -> tuple[Blocker, ...]:
         """Return what keeps an operation from starting."""
         return self.world.read(
-            lambda reader: why_not_start(reader, self.world.operation(operation_id))
+            lambda reader: why_not_start(
+                reader, self.world.operation(operation_id), now=self.world.now
+            )
         )
 
     def end(self) -> None:
         """L1: with a working driver and nothing broken, everything ends."""
         self._see_all_running()
         self.hypervisor.clear()
-        self.take_brake_off()
+        self.clear_windows()
         for _ in range(END_ROUNDS):
+            self.take_brake_off()
             for name, host in sorted(self.mirror.hosts.items()):
                 if host.state is HostState.DOWN:
                     self.order(lambda work, n=name: failures.restore_host(work, n))
@@ -330,9 +342,7 @@ class Life(Ordering):
                     self.order(
                         lambda work, n=name: cordons.open_host(work, n, by_all=True)
                     )
-            for vm in sorted(self.mirror.live_vms, key=lambda vm: vm.name):
-                if vm.state is VmState.DOWN:
-                    self.order(lambda work, n=vm.name: failures.restore_vm(work, n))
+            self._restore_and_skip()
             for operation in list(self.mirror.operations.values()):
                 name = operation.operation_id
                 if operation.call_state is CallState.UNKNOWN:
@@ -346,15 +356,21 @@ class Life(Ordering):
                         for blocker in self.blockers(name)
                     )
                 ) or any(
-                    isinstance(blocker, NoCapacity) for blocker in operation.held_by
+                    isinstance(blocker, (NoCapacity, SharedHost))
+                    for blocker in operation.held_by
                 ):
-                    # It waits for room for as long as there is none.
+                    # It waits for room, or until VMs are apart, for as long as they
+                    # are not.
                     self.order(
                         lambda work, n=name: verbs.cancel(
                             work, n, note=Said(text="end")
                         )
                     )
-            if all(op.state in ENDED_STATES for op in self.mirror.operations.values()):
+            is_over = self._end_orders()
+            ended = all(
+                op.state in ENDED_STATES for op in self.mirror.operations.values()
+            )
+            if ended and is_over:
                 break
             self.advance(12 * HOUR / SECOND)
             self.check()
@@ -369,6 +385,17 @@ class Life(Ordering):
             )
             assert answer.events == [], f"L1: {vm.name} still sees {answer.events}"
         self.close()
+
+    def _end_orders(self) -> bool:
+        """Do what only operators can do to end their orders; return whether all ended."""
+        return True
+
+    def _restore_and_skip(self) -> None:
+        for vm in sorted(self.mirror.live_vms, key=lambda vm: vm.name):
+            if vm.state is VmState.DOWN:
+                self.order(lambda work, n=vm.name: failures.restore_vm(work, n))
+        for number in range(len(self.mirror.hosts)):
+            self.end_visit(number, is_repeated=False)
 
     def _see_all_running(self) -> None:
         for vm in self.mirror.live_vms:
@@ -386,4 +413,7 @@ POLICIES = (
     Policy(driver_attempts=1, failure_notice=2 * DAY),
     Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE),
     Policy(hold_max=HOUR, driver_timeout=5 * MINUTE, recovery=30 * MINUTE),
+    Policy(brake=BrakeLimits(hosts=Amount(value=2), vms=4, per_rack=1, calm=HOUR)),
+    Policy(campaigns_in_flight=2),
+    Policy(driver_chooses=True),
 )

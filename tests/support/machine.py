@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -13,8 +14,12 @@ from hypothesis.stateful import (
     rule,
 )
 
+from forewarn.control.rules.policy import Policy
 from tests.support.fleets import CHANGES, FleetPlan, fleets
 from tests.support.lives import POLICIES, Life, Step
+
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+"""Lives take long, and use many values."""
 
 NUMBER = st.integers(0, 11)
 SOME = st.lists(NUMBER, min_size=1, max_size=3)
@@ -25,35 +30,47 @@ SECONDS = st.one_of(
 )
 
 
-def _step(name: str, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
+def step_of(name: str, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
     return st.fixed_dictionaries(args).map(lambda chosen: Step(name, chosen))
 
 
-MAINTAIN = _step(
+MAINTAIN = step_of(
     "maintain",
     hosts=SOME,
     impact=st.integers(0, 3),
     wish=st.sampled_from((0, 0, 0, 2397, 2399, 3597, 3599, 3600, 4001, 400_000)),
     emergency=FLAG,
 )
-RESTART = _step("restart", vms=SOME, redeploy=FLAG)
-DELETE = st.one_of(_step("evict", vms=SOME), _step("terminate", vms=SOME))
-RENEW = _step("renew_image", vms=SOME, reimage=FLAG)
-PREDICT = _step("predict_failure", host=NUMBER, hours=st.sampled_from((1, 24, 168)))
-FAIL = st.one_of(_step("fail_host", host=NUMBER), _step("fail_vm", vm=NUMBER))
-RESTORE = st.one_of(_step("restore_host", host=NUMBER), _step("restore_vm", vm=NUMBER))
-CLOSE = st.one_of(
-    _step("cordon", host=NUMBER, owner=st.integers(0, 1)),
-    _step("cordon", host=NUMBER, owner=st.integers(0, 1)),
-    _step("open_host", host=NUMBER, owner=st.integers(0, 1), by_all=FLAG),
+RESTART = step_of("restart", vms=SOME, redeploy=FLAG)
+DELETE = st.one_of(step_of("evict", vms=SOME), step_of("terminate", vms=SOME))
+RENEW = step_of("renew_image", vms=SOME, reimage=FLAG)
+PREDICT = step_of("predict_failure", host=NUMBER, hours=st.sampled_from((1, 24, 168)))
+FAIL = st.one_of(step_of("fail_host", host=NUMBER), step_of("fail_vm", vm=NUMBER))
+RESTORE = st.one_of(
+    step_of("restore_host", host=NUMBER), step_of("restore_vm", vm=NUMBER)
 )
-BRAKE = st.one_of(_step("put_brake_on"), _step("put_brake_on"), _step("take_brake_off"))
-CANCEL = _step("cancel", number=NUMBER, whole=FLAG)
-RESOLVE = _step("resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_size=2))
-CHANGE = _step(
+CLOSE = st.one_of(
+    step_of("cordon", host=NUMBER, owner=st.integers(0, 1)),
+    step_of("cordon", host=NUMBER, owner=st.integers(0, 1)),
+    step_of("open_host", host=NUMBER, owner=st.integers(0, 1), by_all=FLAG),
+)
+WINDOW = step_of("set_window", scope=NUMBER, hours=st.sampled_from((0, 1, 8, 23)))
+DRAIN = step_of("drain", hosts=SOME, at_once=st.integers(1, 3))
+BRAKE = st.one_of(
+    *2 * (step_of("put_brake_on", withdraw=FLAG),), step_of("take_brake_off")
+)
+CHOOSE = st.one_of(
+    step_of("defer", vm=NUMBER, hours=st.sampled_from((1, 30)), by_scope=FLAG),
+    step_of("expedite", vm=NUMBER),
+)
+CANCEL = step_of("cancel", number=NUMBER, whole=FLAG)
+RESOLVE = step_of(
+    "resolve", number=NUMBER, done=FLAG, down=st.lists(NUMBER, max_size=2)
+)
+CHANGE = step_of(
     "change_fleet", what=st.sampled_from(CHANGES), one=NUMBER, two=NUMBER, three=NUMBER
 )
-CHANGE_VIEWS = _step(
+CHANGE_VIEWS = step_of(
     "change_fleet",
     what=st.sampled_from(
         ("change scope", "kind", "relabel vm", "relabel scope", "add vm", "remove vm")
@@ -63,38 +80,38 @@ CHANGE_VIEWS = _step(
     three=NUMBER,
 )
 """A change of what VMs are shown together."""
-GET = _step("get", vm=NUMBER, version=st.integers(0, 6), tag=st.integers(0, 5))
-APPROVE = _step(
+GET = step_of("get", vm=NUMBER, version=st.integers(0, 6), tag=st.integers(0, 5))
+APPROVE = step_of(
     "approve",
     vm=NUMBER,
     events=st.lists(st.integers(0, 39), min_size=1, max_size=3),
     version=st.integers(0, 6),
 )
-APPROVE_FOR = _step("approve_for", number=NUMBER, as_vm=st.integers(-1, 11))
-FAULT = _step(
+APPROVE_FOR = step_of("approve_for", number=NUMBER, as_vm=st.integers(-1, 11))
+FAULT = step_of(
     "fault",
     kind=st.integers(0, 5),
     vm=st.integers(-1, 11),
     times=st.integers(1, 3),
     how=st.integers(0, 15),
 )
-SEE = _step("see", vm=NUMBER, how=st.integers(0, 7), host=NUMBER)
-SPARE = _step(
+SEE = step_of("see", vm=NUMBER, how=st.integers(0, 7), host=NUMBER)
+SPARE = step_of(
     "fault", kind=st.just(0), vm=NUMBER, times=st.integers(1, 3), how=st.integers(8, 9)
 )
 """A call fails for one VM, and is done for the others."""
 ADVANCE = st.one_of(
-    _step("advance", seconds=SECONDS),
-    _step("advance_to_next", seconds=st.sampled_from((-1, 0, 0, 0, 1))),
+    step_of("advance", seconds=SECONDS),
+    step_of("advance_to_next", seconds=st.sampled_from((-1, 0, 0, 0, 1))),
 )
-STEP_CLOCK = _step(
+STEP_CLOCK = step_of(
     "step_clock",
     seconds=st.sampled_from(
         (-0.25, 0.25, -6, 6, -20, 20, -600, 600, -3600, 3600, -90_000, 90_000)
     ),
     is_down=FLAG,
 )
-CLOCK_BACK = _step(
+CLOCK_BACK = step_of(
     "step_clock", seconds=st.sampled_from((-6, -600, -90_000)), is_down=FLAG
 )
 LISTENERS = 4
@@ -104,7 +121,8 @@ THEN = st.sampled_from(
 )
 """What follows a step at once, so that no kind of life lacks time or consent."""
 ACTIONS = st.one_of(
-    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE,
+    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE, DRAIN, WINDOW,
+    MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE, WINDOW, CHOOSE,
     CANCEL, RESOLVE, CHANGE, SEE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
 )  # fmt: skip
 
@@ -113,6 +131,7 @@ class Lives(RuleBasedStateMachine):
     """Lives in memory."""
 
     in_file = False
+    life_type: type[Life] = Life
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,11 +153,21 @@ class Lives(RuleBasedStateMachine):
         listen: str,
         is_blind: bool,
     ) -> None:
+        self._begin(plan, POLICIES[policy], abort_share, listen, is_blind)
+
+    def _begin(
+        self,
+        plan: FleetPlan,
+        policy: Policy,
+        abort_share: float,
+        listen: str,
+        is_blind: bool,
+    ) -> None:
         if self.in_file:
             self.folder = tempfile.TemporaryDirectory()
-        self.life = Life(
+        self.life = self.life_type(
             plan,
-            policy=POLICIES[policy],
+            policy=policy,
             file=Path(self.folder.name) / "forewarn.db" if self.folder else None,
             abort_share=abort_share,
             is_blind=is_blind,
@@ -167,7 +196,7 @@ class Lives(RuleBasedStateMachine):
         elif then == "a quarter":
             self._do(Step("advance", {"seconds": 900}))
 
-    @rule(step=MAINTAIN, then=THEN)
+    @rule(step=st.one_of(MAINTAIN, MAINTAIN, MAINTAIN, DRAIN), then=THEN)
     def maintain(self, step: Step, then: str) -> None:
         self._turn(step, then)
 
@@ -212,6 +241,26 @@ class Lives(RuleBasedStateMachine):
         """Maintain hosts, and brake before they start."""
         self._do(order)
         self._turn(step, then)
+
+    @rule(order=MAINTAIN, step=CHOOSE, then=THEN)
+    def choose(self, order: Step, step: Step, then: str) -> None:
+        """Maintain hosts, and defer or expedite one of them."""
+        self._do(order)
+        self._turn(step, then)
+
+    @rule(order=MAINTAIN, step=WINDOW, then=THEN)
+    def window(self, order: Step, step: Step, then: str) -> None:
+        """Maintain hosts, and set a window before or after they start."""
+        self._do(step)
+        self._turn(order, then)
+
+    @rule(order=MAINTAIN, steps=st.lists(FAIL, min_size=2, max_size=4), then=THEN)
+    def lose(self, order: Step, steps: list[Step], then: str) -> None:
+        """Maintain hosts, and lose several hosts or VMs at once."""
+        self._do(order)
+        for step in steps:
+            self._do(step)
+        self._then(then)
 
     @rule(step=CLOSE, then=THEN)
     def close(self, step: Step, then: str) -> None:

@@ -4,20 +4,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from forewarn.control.execution import calls
 from forewarn.control.requests import (
     brake,
+    choices,
     cordons,
     failures,
     fleet_changes,
     outcome,
     verbs,
+    visiting,
+    windows,
 )
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
+from forewarn.fleet.window_fields import ALL_DAYS
+from forewarn.fleet.windows import Window
 from forewarn.instants import HOUR, SECOND
-from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.errors import BadRequestError, RefusedError
+from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.notes import Said
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -25,12 +32,22 @@ from forewarn.protocol.operations import (
     CallState,
     Verb,
 )
+from forewarn.store.records import Choice
+from forewarn.verbs.model import Given
 from tests.support.fleets import changed
 from tests.support.witnessed import Witnessed
 
 T = TypeVar("T")
 
 UNKNOWN_ID = "00000000-0000-4000-8000-000000000000"
+VISITED = (
+    Action.LIVE_MIGRATE,
+    Action.NONE,
+    Action.REBOOT,
+    Action.FREEZE,
+    Action.REBOOT,
+)
+"""Impacts of visits; the first reboot has no step `work`."""
 MAINTENANCE = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLOY)
 
 
@@ -88,7 +105,7 @@ class Ordering(Witnessed):
         approved = self._approved()
         try:
             result = self.world.order(decide, actor=actor, reason=reason)
-        except (RefusedError, FleetFileError) as refusal:
+        except (RefusedError, BadRequestError, FleetFileError) as refusal:
             assert self.mirror.commits == commits, f"refused, and changed: {refusal}"  # noqa: PT017
             self.refused += 1
             return None
@@ -99,13 +116,25 @@ class Ordering(Witnessed):
         return {key for key, event in self.mirror.events.items() if event.approved_by}
 
     def _newly_approved(self, before: set[str]) -> set[str]:
-        """Return what a VM or operator has approved; policies have parentheses."""
+        """Return what a VM or operator has approved; policies have parentheses.
+
+        What a tenant has expedited is approved whenever it is announced.
+        """
         return {
             key
             for key in self._approved() - before
             if self.mirror.events[key].approved_by
             not in {"(policy)", "(nobody listens)", "(down already)", "(failure)"}
+            and not self._is_expedited(key)
         }
+
+    def _is_expedited(self, event_id: str) -> bool:
+        event = self.mirror.events[event_id]
+        request = self.mirror.operations[event.operation].request
+        return any(
+            (each.request, each.scope, each.until) == (request, event.scope, 0)
+            for each in self.mirror.table(Choice).values()
+        )
 
     def maintain(
         self, hosts: list[int], impact: int, wish: int = 0, emergency: bool = False
@@ -118,6 +147,33 @@ class Ordering(Witnessed):
         )
         action = MAINTENANCE[impact % len(MAINTENANCE)]
         self.order(lambda work: verbs.maintain(work, names, action, wishes))
+
+    def visit(self, hosts: list[int], impact: int, is_checked: bool) -> None:
+        """Maintain hosts with all host steps; some reboots have no step `work`."""
+        names = list(dict.fromkeys(self._host(number) for number in hosts))
+        action = VISITED[impact % len(VISITED)]
+        is_short = impact % len(VISITED) == VISITED.index(Action.REBOOT)
+        # Only work that stops VMs is followed by a wait for the host.
+        left_out = set[StepKind]() if action is Action.REBOOT else {StepKind.ANSWERS}
+        left_out |= {StepKind.WORK, StepKind.ANSWERS} if is_short else set()
+        left_out |= set() if is_checked else {StepKind.NEEDED}
+        steps = tuple(
+            HostStep(kind=kind, name=kind.value)
+            for kind in StepKind
+            if kind not in left_out
+        )
+        wishes = OrderOptions(at_once=1 + impact // len(VISITED), steps=steps)
+        self.order(lambda work: verbs.maintain(work, names, action, wishes))
+
+    def end_visit(
+        self, host: int, is_repeated: bool, only_verify: bool = False
+    ) -> None:
+        """Retry or skip the visit of a host."""
+        name = self._host(host)
+        if is_repeated:
+            self.order(lambda work: visiting.retry(work, name, only_verify=only_verify))
+        else:
+            self.order(lambda work: visiting.skip(work, name))
 
     def restart(self, vms: list[int], redeploy: bool) -> None:
         verb = Verb.REDEPLOY if redeploy else Verb.REBOOT
@@ -183,11 +239,56 @@ class Ordering(Witnessed):
             actor=self._owner(owner),
         )
 
-    def put_brake_on(self) -> None:
-        self.order(brake.put_on, reason="unstable")
+    def drain(self, hosts: list[int], at_once: int) -> None:
+        """Cordon hosts and move their VMs away."""
+        names = [self._host(number) for number in dict.fromkeys(hosts)]
+        given = Given(targets=tuple(dict.fromkeys(names)), values={"at_once": at_once})
+        self.order(lambda work: verbs.DECISIONS["host-drain"](work, given))
+
+    def put_brake_on(self, withdraw: bool = False) -> None:
+        self.order(
+            lambda work: brake.put_on(work, withdraw=withdraw), reason="unstable"
+        )
 
     def take_brake_off(self) -> None:
         self.order(brake.take_off)
+
+    def set_window(self, scope: int, hours: int) -> None:
+        """Set a window of a scope; 0 hours: remove its windows."""
+        name = sorted(self.mirror.scopes)[scope % len(self.mirror.scopes)]
+        if not hours:
+            self.order(lambda work: windows.clear_windows(work, name))
+            return
+        # A different start for each scope, so that few are open together.
+        start = scope * 5 % 24 * 60
+        window = Window(days=ALL_DAYS, start=start, length=hours * HOUR)
+        self.order(lambda work: windows.set_windows(work, name, (window,)))
+
+    def defer(self, vm: int, hours: int, by_scope: bool) -> None:
+        """Defer the maintenance of a VM, or of its whole scope."""
+        name = self._vm(vm)
+        found = self.mirror.vms.get(name)
+        if by_scope and found is not None:
+            name = found.scope
+        kind = "scope" if by_scope else "vm"
+        until = self.world.now + hours * HOUR
+        self.order(
+            lambda work: choices.defer(
+                work, choices.target_of(work, name, kind), until
+            ),
+            reason="month end",
+        )
+
+    def expedite(self, vm: int) -> None:
+        """Let the maintenance of a VM come next."""
+        name = self._vm(vm)
+        self.order(
+            lambda work: choices.expedite(work, choices.target_of(work, name, "vm"))
+        )
+
+    def clear_windows(self) -> None:
+        for number in range(len(self.mirror.scopes)):
+            self.set_window(number, 0)
 
     def _owner(self, number: int) -> str:
         return ("operator", "alice")[number % 2]
@@ -209,7 +310,25 @@ class Ordering(Witnessed):
         name = lost[number % len(lost)] if lost else self._operation(number)
         vms = self.mirror.operations[name].vms if lost else ()
         fallen = tuple({vms[each % len(vms)] for each in down} if vms else ())
-        self.order(lambda work: outcome.resolve(work, name, done=done, down=fallen))
+        moved = self._moved_to(name) if lost and done else ()
+        self.order(
+            lambda work: outcome.resolve(
+                work, name, done=done, down=fallen, moved=moved
+            )
+        )
+
+    def _moved_to(self, name: str) -> tuple[str, ...]:
+        """Return a host for each VM of a call, if the driver chose their hosts."""
+        operation = self.mirror.operations[name]
+        if not operation.driver_chooses:
+            return ()
+        host = min(self.mirror.hosts.keys() - {operation.host}, default="")
+        self._crowded.add(host)
+        return tuple(
+            f"{move.vm}={host}"
+            for move in calls.current_moves(operation)
+            if not move.has_failed
+        )
 
     def change_fleet(self, what: str, one: int, two: int, three: int) -> None:
         plan = changed(self.plan, what, one, two, three)

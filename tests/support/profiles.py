@@ -9,6 +9,9 @@ Hypothesis gives the same examples on every usual run and on any Python, so that
 failure is a change's own. `--hypothesis-profile=deep` looks further, with new examples
 each time. No profile has a deadline or checks how long examples take: on a busy machine,
 this depends on the machine. No profile limits how many drawn values a test refuses.
+
+The time limit of a test that draws examples includes the time in which hypothesis looks
+for a simpler failure. Without it, the run would end before the failure is printed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,6 +19,10 @@ from dataclasses import dataclass
 
 import hypothesis
 import pytest
+
+SHRINKING_SECONDS = 360
+"""How long after a failure hypothesis can take to print a simple one: it looks for 300 s,
+and then tries what it found again."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +46,8 @@ class Amounts:
     search_states: int
     """States of each small world, breadth first; 0: all. Every planted bug is found
     within 5,000."""
+    campaign_states: int
+    """States of each small world with a campaign, as `search_states`."""
     walks: int
     """Random sequences of steps. Each is applied to the model of the search and to a
     world of each setting, and the results are compared."""
@@ -63,8 +72,9 @@ USUAL = Amounts(
     store_examples=4,
     order_examples=15,
     search_states=6_000,
+    campaign_states=3_000,
     walks=8,
-    crash_stride=4,
+    crash_stride=8,
     deaths=4,
     lie_stride=4,
     courses=1,
@@ -79,6 +89,7 @@ FAR = Amounts(
     store_examples=40,
     order_examples=100,
     search_states=0,
+    campaign_states=0,
     walks=50,
     crash_stride=1,
     deaths=1,
@@ -116,6 +127,27 @@ def pytest_configure(config: pytest.Config) -> None:
         _amounts = FAR
         if not config.getoption("--hypothesis-profile", None):
             hypothesis.settings.load_profile("far")
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Give tests that draw examples, and have no limit of their own, time to shrink."""
+    if not config.pluginmanager.hasplugin("timeout"):
+        # The oldest Python runs the tests of decisions without that plugin.
+        return
+    limit = float(config.getini("timeout"))
+    if config.getoption("timeout", None) is not None:
+        return
+    for item in items:
+        draws = hypothesis.is_hypothesis_test(getattr(item, "obj", None))
+        if draws and item.get_closest_marker("timeout") is None:
+            item.add_marker(drawing_limit(limit))
+
+
+def drawing_limit(seconds: float) -> pytest.MarkDecorator:
+    """Return the limit of a test that draws examples, and passes within `seconds`."""
+    return pytest.mark.timeout(seconds + SHRINKING_SECONDS)
 
 
 def amounts() -> Amounts:

@@ -88,5 +88,6 @@ def request(world: World) -> Request:
 def check_of(world: World, file: Path) -> list[str]:
     """Return what `store check` finds in a copy of the file of a running world."""
     copy = file.with_suffix(".copy")
+    copy.unlink(missing_ok=True)
     backup(file, copy)
     return list(check(copy))

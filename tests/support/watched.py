@@ -13,8 +13,9 @@ from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
+from forewarn.protocol.visits import Visit
 from forewarn.store import kinds
-from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
+from forewarn.store.kinds import KINDS
 from forewarn.store.port import (
     PAGE_ROWS,
     Reader,
@@ -22,6 +23,7 @@ from forewarn.store.port import (
     Transaction,
     every,
 )
+from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)
@@ -49,6 +51,8 @@ class Mirror:
         self.tables: dict[type[Record], dict[str, Record]] = {
             kind: {} for kind in KINDS if kind is not AuditEntry
         }
+        self._events_of: dict[str, dict[str, Event]] = {}
+        """By operation, so that an invariant of all operations reads each event once."""
         self.commits = 0
         """Transactions that wrote anything, the trail included."""
 
@@ -92,11 +96,11 @@ class Mirror:
         return [event for event in self.events.values() if event.is_live]
 
     def events_of(self, operation_id: str) -> list[Event]:
-        return [each for each in self.events.values() if each.operation == operation_id]
+        return list(self._events_of.get(operation_id, {}).values())
 
     def content(self) -> dict[type[Record], dict[str, Record]]:
         """Return a copy of what `stored` reads, to be compared later."""
-        read = {Event, Request, *(query.kind for query in _ALL)}
+        read = {Event, Request, Visit, *(query.kind for query in _ALL)}
         return {
             kind: dict(table) for kind, table in self.tables.items() if kind in read
         }
@@ -113,7 +117,17 @@ class Mirror:
             if after is not None:
                 table[key] = after
             changes.append(Change(before, after, renewed=(kind, key) in renewed))
+            event = after or before
+            if isinstance(event, Event):
+                self._index(event, is_removed=after is None)
         return changes
+
+    def _index(self, event: Event, *, is_removed: bool) -> None:
+        of = self._events_of.setdefault(event.operation, {})
+        if is_removed:
+            del of[event.key]
+        else:
+            of[event.key] = event
 
 
 class _WatchedTransaction:
@@ -153,8 +167,11 @@ class _WatchedTransaction:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
-        return self._inner.ranked(ranking, value, limit=limit, lowest=lowest)
+        return self._inner.ranked(
+            ranking, value, limit=limit, lowest=lowest, above=above
+        )
 
     def add(self, record: R) -> R:
         added = self._inner.add(record)
@@ -243,5 +260,10 @@ def stored(reader: Reader) -> dict[type[Record], dict[str, Record]]:
         name: request
         for name in {operation.request for operation in operations.values()}
         if (request := reader.get(Request, name)) is not None
+    }
+    found[Visit] = {
+        visit.key: visit
+        for name in found[Request]
+        for visit in every(reader, kinds.VISITS_OF_REQUEST, name)
     }
     return found

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.drivers.port import Call, Driver, Observation, Probe, Report, Sighting
 from forewarn.instants import Micros
+from forewarn.protocol.host_steps import StepRules
 from forewarn.protocol.operations import Action
 
 
@@ -37,6 +38,9 @@ class WitnessDriver:
 
     def actions(self) -> frozenset[Action]:
         return self.inner.actions()
+
+    def host_steps(self) -> StepRules:
+        return self.inner.host_steps()
 
     def begin(self, call: Call, *, now: Micros) -> None:
         name = call.operation_id, call.generation

@@ -14,7 +14,16 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import HostState, Vm, VmState
 from forewarn.instants import SECOND
 from forewarn.protocol.events import EventStatus
-from forewarn.protocol.operations import Action, CallState, Operation, OperationState
+from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.operations import (
+    HALVES,
+    MOVING_ACTIONS,
+    Action,
+    CallState,
+    Operation,
+    OperationState,
+)
+from forewarn.protocol.visits import Visit
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.store.sqlite import SqliteStore
@@ -62,7 +71,9 @@ class Witnessed:
         """When each notice of this process has passed on the monotonic clock."""
         self._file = file
         self._memory = MemoryStore()
-        self.hypervisor = SimulatedDriver(abort_share=abort_share)
+        self.hypervisor = SimulatedDriver(
+            abort_share=abort_share, targets=[host.name for host in plan.hosts]
+        )
         self.driver = WitnessDriver(
             self.hypervisor, self._called, self._told, is_blind=is_blind
         )
@@ -160,17 +171,22 @@ class Witnessed:
     def _called(self, call: Call) -> None:
         """S10: the call is durable, its events are served, nobody else is at it."""
         content = self.world.read(stored)
+        if call.step is not None:
+            assert content == self.mirror.content(), "what was told is not durable"
+            self._stepped(call, call.step)
+            return
         operation = self.mirror.operations[call.operation_id]
         assert content == self.mirror.content(), "what was told is not what is durable"
         assert operation.state is OperationState.IMPACTING, operation
         assert operation.generation == call.generation, (operation, call)
         assert operation.call_state is CallState.ISSUED, operation
-        assert operation.action is call.action, (operation, call)
+        assert operation.call_action is call.action, (operation, call)
         for each in call.vms:
             vm = self.mirror.vms[each.vm]
             assert vm.state is not VmState.DELETED, (vm, call)
             assert vm.host == call.host, (vm, call)
-            assert vm.moving_to == each.to_host, (vm, call)
+            # Another operation may have reserved a place for a VM that stays.
+            assert each.to_host in {"", vm.moving_to}, (vm, call)
             if each.to_host:
                 assert self.mirror.hosts[each.to_host].state is HostState.UP, call
             for other in self.mirror.operations.values():
@@ -199,8 +215,27 @@ class Witnessed:
                     view.events_from or shown.get(event.event_id) is EventStatus.STARTED
                 ), (event, view)
 
+    def _stepped(self, call: Call, step: HostStep) -> None:
+        """A host step is durable, nobody hears of a check, and work finds no VM."""
+        visit = self.mirror.table(Visit)[call.operation_id]
+        operation = self.mirror.operations[visit.operation]
+        assert (visit.generation, visit.host) == (call.generation, call.host), visit
+        assert visit.call_state is CallState.ISSUED, visit
+        assert visit.current_kind is step.kind, visit
+        events = self.mirror.events_of(operation.operation_id)
+        if step.kind is StepKind.NEEDED:
+            assert not events, "a tenant has heard of a host that may need nothing"
+            return
+        cordons = self.mirror.hosts[call.host].cordons
+        assert any(each.by.name == visit.visit_id for each in cordons), visit
+        if step.kind is StepKind.WORK and operation.action in MOVING_ACTIONS:
+            there = [vm for vm in self.mirror.live_vms if vm.host == call.host]
+            assert not there, (visit, there)
+        if step.kind is StepKind.WORK and operation.action in HALVES:
+            assert operation.holds_vms or not operation.moves, (visit, operation)
+
     def _told(self, report: Report) -> None:
-        """Note which moves of the call under way a report says are done."""
+        """Note which moves of the call under way are done, if a report says so."""
         operation = self.mirror.operations.get(report.operation_id)
         if (
             operation is None
@@ -209,11 +244,19 @@ class Witnessed:
         ):
             return
         for move in calls.current_moves(operation):
-            # Of what succeeded as a whole, a sight may show that it is a lie.
-            done = [
-                each.vm for each in report.results if each.verdict is VmVerdict.DONE
-            ]
-            if move.to_host and move.vm in done:
+            done = {
+                each.vm: each.host
+                for each in report.results
+                if each.verdict is VmVerdict.DONE
+            }
+            if operation.driver_chooses and done.get(move.vm):
+                # A scheduler heeds no rule of forewarn.
+                self._crowded.add(done[move.vm])
+            if not move.to_host or done.get(move.vm) not in {"", move.to_host}:
+                continue
+            # A report can be a lie, which the service sees if it looks.
+            seen = self.hypervisor.observe([move.vm]).get(move.vm)
+            if seen is not None and seen.host == move.to_host:
                 self._moved[move.vm] = operation.operation_id, move.to_host
 
     def _judge_moves(self) -> None:

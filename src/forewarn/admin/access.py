@@ -1,4 +1,4 @@
-"""Callers, and the rights that each route needs.
+"""Callers, and the roles that each route needs.
 
 `DEMANDS` has all routes of this package: a test fails for a route without an entry.
 `context` has the rights for other routes.
@@ -6,7 +6,7 @@
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
@@ -15,6 +15,14 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.store.port import Reader
 from forewarn.store.records import Token
+from forewarn.verbs.model import Entry
+from forewarn.verbs.roles import (
+    ALL_ROLES,
+    READ_ONLY,
+    STOPPING_ROLES,
+    Role,
+    role_names,
+)
 from forewarn.verbs.table import VERBS
 
 CALLER = "forewarn.caller"
@@ -48,7 +56,8 @@ class Caller:
     """The caller's name in the history; empty if it is unknown."""
     tenant: str = ""
     """The tenant of the caller's token; empty for an operator."""
-    may_write: bool = True
+    roles: tuple[Role, ...] = ALL_ROLES
+    """The roles of the caller's token. Callers without a token of the store have all."""
     token_id: str = ""
     """The ID of the token in the store. Each transaction checks this token again."""
     peer: str = ""
@@ -80,35 +89,77 @@ class Caller:
         return cls(
             name=name,
             tenant=token.tenant,
-            may_write=not token.read_only,
+            roles=token.roles,
             token_id=token.token_id,
             # Any local user can have created the token.
             is_authenticated=not token.is_unauthenticated,
         )
 
 
-NOBODY = Caller(name="", may_write=False)
+NOBODY = Caller(name="", roles=READ_ONLY)
 """A caller without a token, on a route that needs none."""
 
 
 class Demand(enum.Enum):
-    """The right that a route needs: whether tenants have it, and whether it writes."""
+    """The right that a route needs: whether tenants have it, and the caller's roles."""
 
-    OPERATOR_READS = (False, False)
-    OPERATOR_ORDERS = (False, True)
-    TENANT_READS = (True, False)
-    TENANT_ORDERS = (True, True)
+    OPERATOR_READS = (False, {Role.VIEW})
+    OPERATOR_PLANS = (False, {Role.PLAN})
+    OPERATOR_RUNS = (False, {Role.RUN})
+    OPERATOR_APPROVES = (False, {Role.APPROVE})
+    OPERATOR_EMERGENCY = (False, {Role.EMERGENCY})
+    OPERATOR_STOPS = (False, STOPPING_ROLES)
+    """Any holder of a role that changes something may stop routine work."""
+    OPERATOR_ADMINISTERS = (False, ALL_ROLES)
+    """A caller without all roles could otherwise create a token that has them."""
+    TENANT_READS = (True, {Role.VIEW})
+    TENANT_RUNS = (True, {Role.RUN})
+    TENANT_APPROVES = (True, {Role.APPROVE})
 
-    def __init__(self, for_tenants: bool, writes: bool) -> None:  # noqa: FBT001
-        """Store both rights."""
+    def __init__(
+        self,
+        for_tenants: bool,  # noqa: FBT001
+        roles: Collection[Role],
+    ) -> None:
+        """Store the roles: one of a set is enough, of a tuple all are needed."""
         self.for_tenants = for_tenants
-        self.writes = writes
+        self.roles = tuple(role for role in Role if role in roles)
+        self.needs_all = isinstance(roles, tuple)
+        self.writes = Role.VIEW not in roles or self.needs_all
+
+    def is_met_by(self, roles: Collection[Role]) -> bool:
+        """Return whether these roles of a caller are sufficient."""
+        held = [role in roles for role in self.roles]
+        return all(held) if self.needs_all else any(held)
+
+
+DEMAND_OF_ROLE: Mapping[Role, Demand] = {
+    Role.VIEW: Demand.OPERATOR_READS,
+    Role.PLAN: Demand.OPERATOR_PLANS,
+    Role.RUN: Demand.OPERATOR_RUNS,
+    Role.APPROVE: Demand.OPERATOR_APPROVES,
+    Role.EMERGENCY: Demand.OPERATOR_EMERGENCY,
+}
+"""The right of operators with a role."""
+
+_OF_TENANTS: Mapping[Role, Demand] = {
+    Role.RUN: Demand.TENANT_RUNS,
+    Role.APPROVE: Demand.TENANT_APPROVES,
+}
+"""The right of tenants and operators with a role."""
+
+
+def _demand_of_verb(entry: Entry) -> Demand:
+    if entry.stops:
+        return Demand.OPERATOR_STOPS
+    return (_OF_TENANTS if entry.for_tenants else DEMAND_OF_ROLE)[entry.role]
 
 
 DEMANDS: dict[str, Demand] = {
     "GET /metrics": Demand.OPERATOR_READS,
     "GET /v1/availability": Demand.TENANT_READS,
     "GET /v1/capacity": Demand.OPERATOR_READS,
+    "GET /v1/checks": Demand.OPERATOR_READS,
     "GET /v1/events": Demand.TENANT_READS,
     "GET /v1/explain/{name}": Demand.TENANT_READS,
     "GET /v1/fleet": Demand.TENANT_READS,
@@ -123,26 +174,33 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/rollouts": Demand.OPERATOR_READS,
     "GET /v1/rollouts/{name}": Demand.OPERATOR_READS,
     "GET /v1/tokens": Demand.OPERATOR_READS,
+    "GET /v1/tenant/deferrals": Demand.TENANT_READS,
+    "GET /v1/tenant/upcoming": Demand.TENANT_READS,
     "GET /v1/waits": Demand.TENANT_READS,
     "GET /v1/watch": Demand.TENANT_READS,
     "GET /v1/webhooks": Demand.OPERATOR_READS,
+    "GET /v1/windows": Demand.TENANT_READS,
     "GET /v1/brake": Demand.OPERATOR_READS,
-    "POST /v1/brake": Demand.OPERATOR_ORDERS,
-    "POST /v1/campaigns/plan": Demand.OPERATOR_READS,
-    "POST /v1/fleet/apply": Demand.OPERATOR_ORDERS,
+    "POST /v1/brake": Demand.OPERATOR_STOPS,
+    "GET /v1/campaigns": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}/racks": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}/report": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}/sums": Demand.OPERATOR_READS,
+    "POST /v1/campaigns": Demand.OPERATOR_RUNS,
+    "POST /v1/campaigns/plan": Demand.OPERATOR_PLANS,
+    "POST /v1/campaigns/simulate": Demand.OPERATOR_PLANS,
+    "POST /v1/checks/{name}/run": Demand.OPERATOR_PLANS,
+    "POST /v1/fleet/apply": Demand.OPERATOR_RUNS,
     "POST /v1/fleet/plan": Demand.OPERATOR_READS,
     "POST /v1/fleet/validate": Demand.OPERATOR_READS,
-    "POST /v1/hosts/{name}/cordon": Demand.OPERATOR_ORDERS,
-    "POST /v1/hosts/{name}/open": Demand.OPERATOR_ORDERS,
-    "POST /v1/tokens": Demand.OPERATOR_ORDERS,
-    "POST /v1/tokens/revoke": Demand.OPERATOR_ORDERS,
-    "POST /v1/webhooks/test": Demand.OPERATOR_ORDERS,
-    **{
-        f"POST /v1/{verb.name}": (
-            Demand.TENANT_ORDERS if verb.for_tenants else Demand.OPERATOR_ORDERS
-        )
-        for verb in VERBS.values()
-    },
+    "POST /v1/hosts/{name}/cordon": Demand.OPERATOR_RUNS,
+    "POST /v1/hosts/{name}/open": Demand.OPERATOR_RUNS,
+    "POST /v1/tenant/deferrals": Demand.TENANT_APPROVES,
+    "POST /v1/tokens": Demand.OPERATOR_ADMINISTERS,
+    "POST /v1/tokens/revoke": Demand.OPERATOR_ADMINISTERS,
+    "POST /v1/webhooks/test": Demand.OPERATOR_RUNS,
+    **{f"POST /v1/{verb.name}": _demand_of_verb(verb) for verb in VERBS.values()},
 }
 """The right that each route needs, by method and path."""
 
@@ -157,6 +215,7 @@ TOPIC_DEMANDS: Mapping[str, Demand] = {
     "hosts": Demand.OPERATOR_READS,
     "operations": Demand.TENANT_READS,
     "events": Demand.TENANT_READS,
+    "campaigns": Demand.OPERATOR_READS,
     "problems": Demand.TENANT_READS,
     "history": Demand.TENANT_READS,
 }
@@ -197,11 +256,30 @@ def check(caller: Caller, demand: Demand) -> None:
             hint="Ask the operator. The page 'Tenants and tokens' "
             "lists what a tenant can do.",
         )
-    if demand.writes and not caller.may_write:
-        raise ForbiddenError(
-            "this token is read-only",
-            hint="Use a token that was created without --read-only.",
+    if not demand.is_met_by(caller.roles):
+        raise _without_role(caller, demand)
+
+
+def _without_role(caller: Caller, demand: Demand) -> ForbiddenError:
+    """Return the error for a caller whose roles are not sufficient.
+
+    It names the missing roles, and the command that creates a token with them.
+    """
+    lacks = [role for role in demand.roles if role not in caller.roles]
+    has = f"this token has only {role_names(caller.roles)}"
+    if demand.needs_all:
+        return ForbiddenError(
+            f"this request needs all roles, also {role_names(lacks)}; {has}",
+            hint="Use a token of [admin] token_file, or one that was created with "
+            "`forewarn token create` without --role.",
         )
+    several = "one of the roles" if len(lacks) > 1 else "the role"
+    whose = f"--tenant {caller.tenant} " if caller.tenant else ""
+    first = Role.RUN if Role.RUN in lacks else lacks[0]
+    return ForbiddenError(
+        f"this request needs {several} {role_names(lacks)}; {has}",
+        hint=f"Ask the operator for `forewarn token create {whose}--role {first.value}`.",
+    )
 
 
 def judge(reader: Reader, caller: Caller, demand: Demand, *, now: Micros) -> None:
@@ -215,10 +293,10 @@ def judge(reader: Reader, caller: Caller, demand: Demand, *, now: Micros) -> Non
         if token is None or not tokens.is_good(reader, token, now=now):
             raise unauthorized()
         known = Caller.of_token(token)
-        if (known.name, known.tenant, known.may_write) != (
+        if (known.name, known.tenant, known.roles) != (
             caller.name,
             caller.tenant,
-            caller.may_write,
+            caller.roles,
         ):
             raise unauthorized()
     check(caller, demand)

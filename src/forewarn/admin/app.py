@@ -1,7 +1,7 @@
 """The operator API as one application: routes, gate, errors and its page."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from importlib import resources
 from typing import Any
@@ -16,6 +16,7 @@ from forewarn.admin import (
     attention,
     brake,
     campaigns,
+    choices,
     context,
     credentials,
     error_responses,
@@ -27,12 +28,15 @@ from forewarn.admin import (
     meters,
     metrics,
     orders,
+    upcoming,
     watch,
     webhooks,
+    windows,
 )
+from forewarn.admin import checks as checks_routes
 from forewarn.admin.answers import FixedResponse, with_schemas
 from forewarn.admin.gate import Gate
-from forewarn.admin.gateways import WebhookGateway
+from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hub import Hubs
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
@@ -72,6 +76,9 @@ _PARTS = (
     history,
     fleet,
     campaigns,
+    windows,
+    choices,
+    upcoming,
     watch,
     credentials,
 )
@@ -99,6 +106,7 @@ def create_app(
     collect: meters.Collect | None = None,
     answered: Counter[str] | None = None,
     receivers: WebhookGateway | None = None,
+    checks: CheckGateway | None = None,
     extra: Sequence[APIRouter] = (),
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
@@ -108,9 +116,9 @@ def create_app(
     Without `tokens` of a file it answers only to loopback names, and must listen only
     there. Then a caller without a token is the operator. Tokens of the store are valid
     in both cases. `/metrics` calls `collect`, `answered` counts the responses by
-    status, and `/v1/webhooks` uses `receivers`. Routes of `extra` are below `/v1` too,
-    and for operators only. `watchers` counts the open streams. `clock` has the time by
-    which the rate of tenants is limited.
+    status. `/v1/webhooks` uses `receivers`, and `/v1/checks` uses `checks`. Routes of
+    `extra` are below `/v1` too, and for operators only. `watchers` counts the open
+    streams. `clock` has the time by which the rate of tenants is limited.
     """
     app = _Described(
         title=title,
@@ -139,10 +147,8 @@ def create_app(
     error_responses.install(app, refused)
     _guard(app, tokens, monotonic, refused, answered)
     v1 = APIRouter(prefix="/v1")
-    for each in _PARTS:
-        v1.include_router(each.router)
-    if receivers is not None:
-        v1.include_router(webhooks.router(receivers))
+    for router in _routers(receivers, checks):
+        v1.include_router(router)
     # The gate has checked the token already; this describes it in /openapi.json.
     bearer = Depends(HTTPBearer(auto_error=False))
     admitted = Depends(context.admission("/v1"))
@@ -159,6 +165,17 @@ def create_app(
     app.add_route("/docs", fixed.page, include_in_schema=False)
     app.add_route("/openapi.json", fixed.description, include_in_schema=False)
     return app
+
+
+def _routers(
+    receivers: WebhookGateway | None, checks: CheckGateway | None
+) -> Iterator[APIRouter]:
+    """Yield the routers below /v1, without those of other programs."""
+    yield from (each.router for each in _PARTS)
+    if receivers is not None:
+        yield webhooks.router(receivers)
+    if checks is not None:
+        yield checks_routes.router(checks)
 
 
 def _guard(

@@ -12,15 +12,17 @@ from starlette.responses import Response
 from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
+from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.gateways import WebhookGateway
-from forewarn.admin.lists import Filters, Name, Paged, Selectors, check_names
+from forewarn.admin.lists import Filters, Paged, Selectors, check_names
 from forewarn.admin.selection import Lookups
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
-from forewarn.protocol.errors import ForewarnError, NotFoundError
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
-from forewarn.reporting import attention, explanations, sums
+from forewarn.reporting import attention, explanations, held, sums
 from forewarn.reporting.attention import ProblemKind, Surroundings
 from forewarn.store.port import Reader
 
@@ -39,19 +41,17 @@ class WaitQuery(Selectors, Paged):
     """Selectors and paging parameters of the missing approvals."""
 
 
-class CapacityQuery(Paged):
-    """Filter and paging parameters of the zones."""
-
-    zone: Name | None = Field(default=None, description="Only this zone.")
+class CapacityQuery(Selectors, Paged):
+    """Selectors and paging parameters of the zones."""
 
 
 class ExplainQuery(BaseModel):
-    """The kind of the object to explain, if a host and a VM have the same name."""
+    """The kind of the object to explain, if several have the same name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["", "host", "vm"] = Field(
-        default="", description="Required if a host and a VM have this name."
+    kind: Literal["", "host", "vm", "campaign"] = Field(
+        default="", description="Required if several objects have this name."
     )
 
 
@@ -111,7 +111,12 @@ async def problems(
 
 @router.get("/waits", responses=documented(shapes.WaitPage, 400, 404))
 async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Response:
-    """List the tenants whose approval is missing, the longest wait first."""
+    """List the tenants whose approval is missing, the longest wait first.
+
+    `held` has the windows and blackouts that hold maintenance, those that end first
+    before the others. It is empty for a tenant, and after the first page.
+    """
+    now = gateway.now()
 
     def ask(reader: Reader) -> dict[str, Any]:
         events, is_whole = sums.live_events(reader)
@@ -123,14 +128,35 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
         page, after = _page(
             found, lambda each: each.key, after=query.after, limit=query.limit
         )
+        holds, names_all = ([], True) if query.after else _held(reader, query, now)
         return {
+            "held": [held.held_report(each) for each in holds],
             "waits": [sums.wait_report(reader, wait) for wait in page],
             "sums": sums.wait_sums(found),
-            "complete": is_whole,
+            "complete": is_whole and names_all,
             "next": after,
         }
 
     return answer(await gateway.read(ask))
+
+
+def _held(
+    reader: Reader, query: Selectors, now: Micros
+) -> tuple[list[held.Held], bool]:
+    """Return the windows and blackouts that hold maintenance, and whether they are
+    complete.
+
+    Those of scopes can be selected by scope and tenant. Those of campaigns are of no scope
+    or tenant, so each selector leaves them out.
+    """
+    names = {key for key, value in query.selected.items() if value}
+    is_tenant = isinstance(reader, tenant_reader.TenantReader)
+    if is_tenant or names - {"scope", "tenant"}:
+        return [], True
+    found, is_whole = held.by_scopes(reader, scope=query.scope, tenant=query.tenant)
+    if not names:
+        found += held.by_campaigns(reader, now=now)
+    return held.in_order(found), is_whole
 
 
 def _selected(
@@ -152,24 +178,27 @@ def _selected(
 async def list_capacity(
     query: Annotated[CapacityQuery, Query()], gateway: Desk
 ) -> Response:
-    """List the free capacity of each zone, and the needs of the next hosts."""
+    """List the free capacity of the selected hosts by zone, and the needs of the next
+    ones of rollouts."""
 
     def ask(reader: Reader) -> dict[str, Any]:
-        rooms, is_whole = sums.rooms(reader)
-        found = [zone for zone in sums.zones(rooms) if query.zone in {None, zone.zone}]
-        if query.zone and not found:
-            raise NotFoundError(
-                f"there is no zone {query.zone!r}",
-                hint="Run `forewarn capacity` to list zones.",
-            )
+        check_names(reader, query)
+        hosts = FleetSelection(reader, query.wanted(reader)).host_names()
+        rooms, is_whole = sums.rooms(reader, hosts)
+        found = sums.zones(rooms)
         # The name of a zone can be empty, and an empty cursor means the beginning.
         page, after = _page(
             found, lambda each: f"={each.zone}", after=query.after, limit=query.limit
         )
+        reserve = gateway.reserve
+        pools, names_all = sums.pools(reader, rooms, reserve)
         return {
             "zones": [zone.report() for zone in page],
-            "next_hosts": sums.next_hosts(reader, zone=query.zone, now=gateway.now()),
-            "complete": is_whole,
+            "pools": pools,
+            "next_hosts": sums.next_hosts(
+                reader, hosts, now=gateway.now(), reserve=reserve
+            ),
+            "complete": is_whole and names_all,
             "next": after,
         }
 

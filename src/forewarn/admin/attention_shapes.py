@@ -36,7 +36,7 @@ ExplainedOperation = shape(
 ExplanationShape = shape(
     "ExplanationShape",
     "The state of an object, and every reason why it waits.",
-    kind=(str, "operation, rollout, request, event, host or vm."),
+    kind=(str, "operation, rollout, request, event, campaign, host or vm."),
     id=str,
     what=str,
     state=str,
@@ -81,6 +81,7 @@ ProblemEntry = shape(
     hosts=list[str],
     events=list[str],
     webhook=str | None,
+    campaign=(str | None, "The name of the campaign."),
 )
 
 ProblemPage = shape(
@@ -115,13 +116,36 @@ WaitSums = shape(
     hosts=int,
 )
 
+HeldShape = shape(
+    "HeldShape",
+    "Hosts that a window or a blackout holds.",
+    kind=(str, "`window closed` of a scope, `campaign window` or `blackout`."),
+    scope=str | None,
+    campaign=str | None,
+    blackout=str | None,
+    tenant=(str | None, "The tenant of the scope."),
+    hosts=(int, "Hosts that wait for it, announced or not."),
+    until=(
+        str | None,
+        "The next announcement of the campaign, or the opening of the scope; null: it has no known end.",
+    ),
+    text=str,
+)
+
 WaitPage = shape(
     "WaitPage",
     "Tenants whose approval is missing, the longest wait first.",
     Page,
+    held=(
+        list_of(HeldShape),
+        "Windows and blackouts that hold maintenance; empty for a tenant, after the first page, and with other selectors than `scope` and `tenant`.",
+    ),
     waits=list_of(WaitShape),
     sums=WaitSums,
-    complete=(bool, "False if there are too many events to sum up."),
+    complete=(
+        bool,
+        "False if there are too many events, or hosts that are held, to sum up.",
+    ),
 )
 
 ZoneShape = shape(
@@ -131,10 +155,21 @@ ZoneShape = shape(
     hosts=int,
     down=int,
     in_work=int,
+    cordoned=(int, "Hosts that take no new VM, since they are cordoned."),
     unlimited=(int, "Hosts without a capacity, which no other sum includes."),
     places=int,
     used=int,
     free=(int, "Free places on hosts that can take a VM now."),
+)
+
+PoolShape = shape(
+    "PoolShape",
+    "A resource of a pool whose hosts all have a limit on it.",
+    pool=str,
+    resource=(str, "`capacity` (places for VMs), `vcpu`, or `memory` in MiB."),
+    total=int,
+    free=(int, "Free on the hosts that can take a VM now."),
+    reserve=(int, "Amount that the setting policy.reserve keeps free."),
 )
 
 NextHost = shape(
@@ -155,6 +190,7 @@ CapacityPage = shape(
     "Capacity by zone, and the needs of the next hosts.",
     Page,
     zones=list_of(ZoneShape),
+    pools=(list_of(PoolShape), "All pools of the selected hosts."),
     next_hosts=list_of(NextHost),
     complete=(bool, "False if there are too many hosts to sum up."),
 )

@@ -7,7 +7,7 @@ counts from then.
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import (
     AfterValidator,
@@ -18,6 +18,7 @@ from pydantic import (
     StringConstraints,
     WithJsonSchema,
     create_model,
+    model_validator,
 )
 
 from forewarn.admin.limits import (
@@ -26,6 +27,7 @@ from forewarn.admin.limits import (
     ORDER_BYTES_MAX,
     TEXT_CHARACTERS_MAX,
 )
+from forewarn.campaigns.simulated import SEED_MAX
 from forewarn.campaigns.text import PLAN_HOSTS_MAX
 from forewarn.control.tokens import DEFAULT_LIFETIME
 from forewarn.instants import (
@@ -41,6 +43,7 @@ from forewarn.protocol.events import DURATION_UNKNOWN
 from forewarn.texts import fault_of
 from forewarn.verbs.arguments import REASON
 from forewarn.verbs.model import TARGETS_MAX, Argument, Entry, Form, Given, Value
+from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, TENANT_ROLES, Role, role_names
 from forewarn.verbs.table import VERBS
 
 
@@ -140,6 +143,7 @@ _TYPES: Mapping[Form, Any] = {
     Form.TEXT: Text,
     Form.NAME: Name,
     Form.NAMES: Annotated[list[Name], Field(max_length=TARGETS_MAX)],
+    Form.LINES: Annotated[list[Text], Field(min_length=1, max_length=TARGETS_MAX)],
     Form.SWITCH: bool,
     Form.COUNT: Annotated[int, Field(ge=1, le=TARGETS_MAX)],
     Form.DURATION: Duration,
@@ -221,7 +225,7 @@ def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> Given:
 def _value(argument: Argument, said: Any, now: Micros) -> Value:
     if argument.form is Form.DURATION:
         return parse_duration(said)
-    if argument.form is Form.NAMES:
+    if argument.form in {Form.NAMES, Form.LINES}:
         return tuple(said)
     if argument.form is not Form.MOMENT:
         return said
@@ -239,6 +243,10 @@ class BrakeOrder(Order):
     )
 
     on: bool = Field(description="Whether the brake is on afterwards.")
+    withdraw: bool = Field(
+        default=False,
+        description="Whether to withdraw announced routine work, instead of holding it.",
+    )
 
 
 class NewToken(Order):
@@ -260,13 +268,31 @@ class NewToken(Order):
         description="The tenant of the token. Empty: an operator token, for all.",
     )
     read_only: bool = Field(
-        default=False, description="Whether the token can only read."
+        default=False,
+        description="Whether the token can only read: short for the role `view`.",
+    )
+    roles: list[Literal["view", "plan", "run", "approve", "emergency"]] = Field(
+        default=[],
+        max_length=len(ALL_ROLES),
+        description="The roles of the token; each includes `view`. Empty: all roles, "
+        f"which are {role_names(TENANT_ROLES)} for a tenant.",
     )
     expires_in: Duration | Literal["never"] | None = Field(
         default=None,
         description="Lifetime, or `never`. Default: "
         f"{format_duration(DEFAULT_LIFETIME)}.",
     )
+
+    @model_validator(mode="after")
+    def _is_clear(self) -> Self:
+        if self.read_only and self.roles:
+            raise ValueError("read_only cannot be combined with roles")
+        return self
+
+    @property
+    def wanted_roles(self) -> tuple[Role, ...]:
+        """Return the roles, or nothing for all."""
+        return READ_ONLY if self.read_only else tuple(map(Role, self.roles))
 
     @property
     def lifetime(self) -> Micros | None:
@@ -341,6 +367,52 @@ class CampaignFile(BaseModel):
         le=PLAN_HOSTS_MAX,
         description="Maximum hosts in `hosts`.",
     )
+
+
+class CampaignSimulation(CampaignFile):
+    """A campaign file, and what its simulation assumes."""
+
+    approve_percent: float = Field(
+        default=70.0,
+        ge=0,
+        le=100,
+        description="Share of the scopes that approve, after a random part of the notice.",
+    )
+    failure_percent: float = Field(
+        default=0.0,
+        ge=0,
+        le=100,
+        description="Share of the hosts whose work fails.",
+    )
+    seed: int = Field(
+        default=1,
+        ge=0,
+        le=SEED_MAX,
+        description="Number that all chances follow from.",
+    )
+
+
+class CampaignStart(Order):
+    """The campaign to start."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "bios.toml",
+                    "text": '[campaign]\nname = "bios-2.19"\nreason = "CVE-2026-1234"\n'
+                    'impact = "reboot"\nselect = { all = true }\n',
+                    "digest": "9f31c0a45be2d708",
+                }
+            ]
+        }
+    )
+
+    name: Name = Field(
+        default="campaign.toml", description="The file's name, for messages."
+    )
+    text: str = Field(max_length=ORDER_BYTES_MAX, description="The file's text: TOML.")
+    digest: Name = Field(description="`digest` of the plan of the file.")
 
 
 class WebhookTest(BaseModel):

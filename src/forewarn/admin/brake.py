@@ -14,13 +14,34 @@ from forewarn.reporting import reports
 
 router = APIRouter(tags=["brake"])
 
+LossesShape = shape(
+    "LossesShape",
+    "The hosts or VMs that were lost together, for which the brake came on by itself.",
+    what=(str, "`hosts`, `vms`, or `rack` for the hosts of one rack."),
+    rack=(str | None, "The rack."),
+    count=(int, "How many were lost when the brake came on."),
+    most=(int, "The limit in `[brake]`: how many may be lost."),
+    within=(str, "The span in which they were lost."),
+    named=(list[str], "The names of some of them."),
+)
+
 BrakeShape = shape(
     "BrakeShape",
     "The brake, which stops routine work.",
     on=bool,
-    by=(str | None, "The operator who put it on; null if it is off."),
-    reason=(str | None, "null if it is off."),
+    by=(
+        str | None,
+        "The operator who put it on; `brake` if it came on by itself; null if it is off.",
+    ),
+    reason=(str | None, "null if it is off, or came on by itself."),
     since=(str | None, "RFC 3339; null if it is off."),
+    text=(str | None, "Why it is on, as a sentence; null if it is off."),
+    withdraws=(bool, "Whether announced routine work is withdrawn, instead of held."),
+    losses=(LossesShape | None, "null if no losses exceeded a limit."),
+    calm_ends=(
+        str | None,
+        "RFC 3339: when it ends, unless more is lost; null: an operator takes it off.",
+    ),
 )
 
 
@@ -34,7 +55,8 @@ async def show_brake(gateway: Desk) -> Response:
 async def set_brake(body: bodies.BrakeOrder, giver: Giving) -> Response:
     """Put the brake on or take it off.
 
-    While it is on, no routine work is announced or started.
+    While it is on, no routine work is announced or started. With `withdraw`, announced
+    routine work is withdrawn, instead of held.
     """
     await giver.give("brake", body)
     report: dict[str, Any] = await giver.gateway.read(reports.brake_report)

@@ -43,13 +43,27 @@ RefusedHostShape = shape(
     host=str,
     reason=(
         str,
-        "down, pinned, shared-scope, no-room, too-large, no-target, scope-everywhere or tenant-vms.",
+        "down, pinned, shared-scope, no-room, too-large, no-target, no-fit, scope-everywhere, racks or tenant-vms.",
     ),
     message=(str, "The reason with its numbers."),
 )
 
 OpeningShape = shape(
     "OpeningShape", "An opening of the windows.", opens=str, closes=str
+)
+
+MeasuredShape = shape(
+    "MeasuredShape",
+    "Durations that past work with the same impact had; they replace [campaign.expect].",
+    hosts=(int, "Hosts that they were measured on, at least 10."),
+    models=(list[str], "The models of these hosts; empty: hosts of all models count."),
+    work_typical_seconds=(float, "Half of the hosts took at most this time."),
+    work_slow_seconds=(float, "Nine of ten hosts took at most this time."),
+    notice_typical_seconds=(
+        float | None,
+        "The part of the notice that passed before the work; null: not measured.",
+    ),
+    notice_slow_seconds=float | None,
 )
 
 ForecastShape = shape(
@@ -69,6 +83,10 @@ PlannedHostShape = shape(
     vms=int,
     begins=(str, "When the host is announced."),
     ends=str,
+)
+
+BlackoutTimeShape = shape(
+    "BlackoutTimeShape", "A time of a blackout.", name=str, begins=str, ends=str
 )
 
 CampaignPlanShape = shape(
@@ -101,8 +119,350 @@ CampaignPlanShape = shape(
     refused=(list_of(RefusedHostShape), "The first 100 hosts that cannot be done."),
     warnings=list[str],
     openings=(list_of(OpeningShape), "The next openings; empty without windows."),
+    blackouts=(list_of(BlackoutTimeShape), "The next times of the blackouts."),
+    measured=(MeasuredShape | None, "null: there is too little past work."),
     typical=(ForecastShape, "If each host takes the typical time."),
     slow=(ForecastShape, "If each host takes the time of a slow one."),
     hosts=(list_of(PlannedHostShape), "Hosts in the order of their announcement."),
     hosts_left_out=int,
+)
+
+StuckHostShape = shape(
+    "StuckHostShape",
+    "A host of a simulation that waits without end.",
+    host=str,
+    reasons=(list[str], "Its first reasons."),
+)
+
+SimulatedStageShape = shape(
+    "SimulatedStageShape",
+    "A stage of a simulated campaign.",
+    stage=(int, "Its number, from 1."),
+    hosts=int,
+    done=int,
+    failed=int,
+    approval=(bool, "Whether an operator must approve the next stage."),
+    begins=(str | None, "When its first host was announced."),
+    ends=(str | None, "When its last host ended."),
+)
+
+SimulatedPeriodShape = shape(
+    "SimulatedPeriodShape",
+    "An opening of the windows, or a day in UTC if there are no windows.",
+    opens=str,
+    closes=str,
+    done=(int, "Hosts that were done from then until the next opening."),
+    failed=int,
+)
+
+SimulatedInterruptionShape = shape(
+    "SimulatedInterruptionShape",
+    "The interruptions of one kind.",
+    kind=(str, "freeze, live-migrate, reboot, redeploy or failure."),
+    vms=(int, "VMs with such interruptions."),
+    minutes=(
+        float,
+        "Minutes of all VMs together. Those of live-migrate are the whole migrations.",
+    ),
+    still_down=(int, "VMs that are down at the end."),
+)
+
+SimulatedMovesShape = shape(
+    "SimulatedMovesShape",
+    "The moves of VMs to other hosts.",
+    vms=(int, "VMs that were moved."),
+    moves=int,
+    most=(int, "Most moves of one VM."),
+)
+
+SimulatedNoticeShape = shape(
+    "SimulatedNoticeShape",
+    "The notice of the hosts with VMs whose work has begun.",
+    hosts=int,
+    approved_hosts=(int, "Hosts that all tenants approved before the notice ended."),
+    given_minutes=(float, "Notice of one host, on average."),
+    used_percent=(float, "Part of the notice that passed before the work began."),
+)
+
+SimulatedBudgetShape = shape(
+    "SimulatedBudgetShape",
+    "The moment at which a budget was used most.",
+    kind=(str, "in-flight, unavailable, group, tenant-vms or overlap-notice."),
+    label=(str, "The label of a group; empty for other kinds."),
+    subject=(str, "The group, the tenant or the scope; can be empty."),
+    used=int,
+    most=(int | None, "The budget; null: no limit."),
+    at=str | None,
+)
+
+SimulatedHostShape = shape(
+    "SimulatedHostShape",
+    "A host that was announced, in its last attempt.",
+    host=str,
+    stage=int,
+    vms=int,
+    state=(str, "done, failed, in-work or announced."),
+    begins=(str, "When the host was announced."),
+    starts=(str | None, "When its work began."),
+    ends=str | None,
+)
+
+CampaignSimulationShape = shape(
+    "CampaignSimulationShape",
+    "The result of a simulation of a campaign.",
+    campaign=str,
+    impact=str,
+    seed=int,
+    approve_percent=float,
+    failure_percent=float,
+    state=(str, "Done, Halted or Running at the end."),
+    halted=(str | None, "Why the campaign was halted; the simulation ends then."),
+    is_stuck=(bool, "Whether no host can be announced any more."),
+    waits=(list_of(StuckHostShape), "Why the first hosts wait, if it is stuck."),
+    begins=str,
+    ends=(str, "When the last host ended."),
+    seconds=(float, "Time from the begin to the end."),
+    forecast_ends=(str, "The end by the forecast of the plan, with typical hosts."),
+    host_count=int,
+    vm_count=int,
+    done=int,
+    failed=(list[str], "Hosts that failed."),
+    skipped=int,
+    left=(int, "Hosts that were not ended."),
+    withdrawn=(int, "Announcements that the halt has withdrawn."),
+    stages=list_of(SimulatedStageShape),
+    periods=list_of(SimulatedPeriodShape),
+    blackouts=(list_of(BlackoutTimeShape), "The times of the blackouts."),
+    interruptions=list_of(SimulatedInterruptionShape),
+    moves=SimulatedMovesShape,
+    notice=SimulatedNoticeShape,
+    budgets=list_of(SimulatedBudgetShape),
+    warnings=list[str],
+    hosts=(list_of(SimulatedHostShape), "Hosts in the order of the plan."),
+    hosts_left_out=int,
+)
+
+FailedHostShape = shape(
+    "FailedHostShape",
+    "A failed host of a campaign, which was neither retried nor skipped.",
+    host=str,
+    operation=(str, "The operation that failed, or whose visit failed."),
+    reason=(
+        str,
+        "Why it failed, with the output of a host step; empty after 20 failed hosts.",
+    ),
+)
+
+DeferredHostShape = shape(
+    "DeferredHostShape",
+    "A host of a campaign whose VMs could not be moved away, and which waits for another "
+    "attempt.",
+    host=str,
+    operation=(str, "The operation of the next attempt."),
+    attempts=(int, "Attempts so far."),
+    attempts_max=(int, "Attempts after which the host is skipped."),
+    until=(str | None, "Earliest time of the next attempt; null: it has its turn."),
+)
+
+PauseShape = shape(
+    "PauseShape",
+    "The demand of an operator that a campaign announces no host.",
+    by=str,
+    reason=str,
+    at=str,
+)
+
+HaltShape = shape(
+    "HaltShape",
+    "The halt of a campaign.",
+    cause=(
+        str,
+        "operator, canary, in a row, failures, deferred, vms down, brake or check.",
+    ),
+    by=str,
+    at=str,
+    host=(str | None, "The host that failed last."),
+    message=str,
+)
+
+CampaignStageShape = shape(
+    "CampaignStageShape",
+    "A stage of a started campaign.",
+    hosts=(int, "Hosts in this stage."),
+    left=(int, "Its hosts that are neither done nor skipped."),
+    soak_seconds=float,
+    soaks_until=(str | None, "End of the soak, if it has begun."),
+    approval=(bool, "Whether an operator must approve the next stage."),
+    approved=bool,
+)
+
+BudgetsShape = shape(
+    "BudgetsShape",
+    "The budgets of a campaign, as numbers or percentages.",
+    in_flight=str,
+    unavailable=str | None,
+    by=(dict[str, str], "The maximum for each value of a label."),
+    tenant_vms=str | None,
+    overlap_notice=(int, "Further fault domains of a scope that can be announced."),
+)
+
+BlackoutShape = shape(
+    "BlackoutShape",
+    "A blackout, with its current or next time.",
+    name=str,
+    line=(str, "The blackout as a line."),
+    begins=(str | None, "null: it has ended."),
+    ends=str | None,
+)
+
+CampaignShape = shape(
+    "CampaignShape",
+    "A started campaign.",
+    campaign=(str, "Its ID."),
+    name=str,
+    reason=str,
+    impact=str,
+    state=(str, "Running, Paused, Halted, Done or Aborted."),
+    rollout=(str, "The rollout that has its operations."),
+    digest=(str, "Digest of the plan that it was started with."),
+    actor=(str, "The operator who started it."),
+    created=str,
+    ended=str | None,
+    progressed=(str, "When a host was announced or ended last."),
+    emergency=(bool, "Whether windows, blackouts and deferrals do not stop it."),
+    priority=(
+        int,
+        "Rank among the campaigns that share a limit; the highest is first.",
+    ),
+    hosts=int,
+    waiting=(int, "Hosts that are not announced, without the deferred ones."),
+    in_flight=(int, "Hosts that are announced or in work."),
+    done=int,
+    skipped=int,
+    failed=list_of(FailedHostShape),
+    deferred_count=(int, "Hosts that wait for another attempt to move their VMs away."),
+    deferred=(list_of(DeferredHostShape), "The first of them."),
+    vms_down=(int, "VMs that are down after the work, up to one above the limit."),
+    vms_down_max=(int | None, "Such VMs that are tolerated now; null: any number."),
+    drift=(
+        int,
+        "New hosts of the fleet that match its selection, counted up to 1000.",
+    ),
+    withdrawn=(int, "Announcements that halts have withdrawn."),
+    at_once=(int, "Maximum hosts in flight now."),
+    budgets=BudgetsShape,
+    stage=(int, "Number of the current stage, from 1."),
+    stages=list_of(CampaignStageShape),
+    halted=HaltShape | None,
+    pauses=list_of(PauseShape),
+    windows=(list[str], "Its windows, each as a line: days, start, length, time zone."),
+    blackouts=(list_of(BlackoutShape), "Its blackouts, those that have ended too."),
+    waits_for=(str, "Why it announces no further host now; empty: it may."),
+)
+
+CampaignPage = shape(
+    "CampaignPage",
+    "A page of the campaigns.",
+    campaigns=list_of(CampaignShape),
+    next=(str | None, "`after` of the next page; null: this is the last one."),
+)
+
+AttemptApproval = shape(
+    "AttemptApproval",
+    "An approval of an event of an attempt.",
+    tenant=str,
+    by=str,
+    at=str,
+    early=(bool, "Whether it was given before NotBefore."),
+)
+
+AttemptShape = shape(
+    "AttemptShape",
+    "One attempt on a host: an operation of the campaign.",
+    operation=str,
+    host=str,
+    stage=int,
+    state=str,
+    outcome=(
+        str | None,
+        "completed, failed, cancelled, or deferred: the VMs could not be moved away.",
+    ),
+    note=(str, "Why it failed or was cancelled; empty otherwise."),
+    announced=str | None,
+    not_before=str | None,
+    started=str | None,
+    ended=str | None,
+    waited_seconds=(float | None, "From its plan to its announcement."),
+    notice_seconds=(float | None, "Notice that it was given."),
+    notice_used_seconds=(float | None, "From its announcement to its start."),
+    work_seconds=(float | None, "From its start to the end of the impact."),
+    recovery_seconds=(float | None, "From the end of the impact to its end."),
+    events=int,
+    approvals=list_of(AttemptApproval),
+    vms=list[str],
+    moved=(list[str], "VMs that were moved to another host."),
+    down_seconds=(float, "Sum of the downtime of its VMs."),
+)
+
+FailureShape = shape(
+    "FailureShape",
+    "An attempt that failed, or that could not move the VMs away.",
+    host=str,
+    operation=str,
+    state=(str, "Failed or Deferred."),
+    note=str,
+)
+
+CampaignSums = shape(
+    "CampaignSums",
+    "The sums of the attempts of a campaign.",
+    campaign=(str, "ID of the campaign."),
+    attempts=int,
+    states=(dict[str, int], "Attempts by state; `Deferred` if no VM could be moved."),
+    stages=(dict[str, dict[str, int]], "Attempts by stage and state."),
+    seconds=(
+        dict[str, float],
+        "Time of all attempts, waiting, in notice, work, recovery.",
+    ),
+    vms=(int, "VMs of the attempts that have started."),
+    vm_down_seconds=(float, "Downtime of all VMs together."),
+    moves_per_vm=(dict[str, int], "Moved VMs by the number of their moves."),
+    started=(int, "Attempts that have started."),
+    notice_given_seconds=(float, "Notice of the started attempts together."),
+    notice_used_seconds=(float, "The part of it that passed before the work began."),
+    events=int,
+    approvals=int,
+    approvals_early=(int, "Approvals before NotBefore."),
+    approvals_by_tenant=dict[str, int],
+    failures_count=int,
+    failures=(list_of(FailureShape), "The first 20 of them."),
+)
+
+RackShape = shape(
+    "RackShape",
+    "The hosts of one stage in one rack.",
+    stage=int,
+    rack=(str, "Empty for hosts without a rack."),
+    hosts=int,
+    done=int,
+    in_flight=int,
+    waiting=(int, "Not announced, or waiting for another attempt."),
+    failed=int,
+    skipped=(int, "Left out, or the campaign ended before their turn."),
+)
+
+CampaignRacks = shape(
+    "CampaignRacks",
+    "The hosts of a campaign by stage and rack.",
+    campaign=(str, "ID of the campaign."),
+    racks=(list_of(RackShape), "At most 1,000, by stage and rack."),
+    racks_left_out=int,
+)
+
+CampaignReport = shape(
+    "CampaignReport",
+    "A page of the attempts of a campaign.",
+    campaign=(str, "ID of the campaign."),
+    attempts=list_of(AttemptShape),
+    next=(str | None, "`after` of the next page; null: this is the last one."),
 )

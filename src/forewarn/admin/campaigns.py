@@ -1,14 +1,35 @@
-"""Plans of campaigns."""
+"""Plan, simulate, start, list and show campaigns; the table of verbs has the steering ones."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin import bodies, campaign_shapes
-from forewarn.admin.answers import documented
+from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
+from forewarn.admin.lists import Paged
+from forewarn.admin.orders import Giving
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import campaigns
+from forewarn.reporting import campaign_reports
+from forewarn.reporting.campaign_racks import campaign_racks as racks_of_campaign
+from forewarn.reporting.campaign_sums import campaign_sums as sums_of_campaign
+from forewarn.reporting.campaigns import campaign_report
+from forewarn.store import kinds
+from forewarn.store.port import Reader
 
 router = APIRouter(tags=["campaigns"])
+
+
+class CampaignQuery(Paged):
+    """Filters and paging parameters of the campaigns."""
+
+    ended: bool = Field(
+        default=False, alias="all", description="Include ended campaigns."
+    )
 
 
 @router.post(
@@ -24,3 +45,140 @@ async def campaign_plan(body: bodies.CampaignFile, gateway: Desk) -> Response:
     text = CampaignText(name=body.name, text=body.text)
     report = await gateway.plan_campaign(text, hosts_max=body.hosts_max)
     return Response(report, media_type="application/json")
+
+
+@router.post(
+    "/campaigns/simulate",
+    responses=documented(campaign_shapes.CampaignSimulationShape, 400, 409),
+)
+async def campaign_simulate(body: bodies.CampaignSimulation, gateway: Desk) -> Response:
+    """Play a campaign on a copy of the fleet and a virtual clock, and return what happens.
+
+    Nothing is announced or changed. Tenants approve and hosts fail by chance. The same
+    seed, file, fleet and time of the request give the same result.
+    """
+    text = CampaignText(name=body.name, text=body.text)
+    assumed = Assumptions(
+        approve=body.approve_percent / 100,
+        failures=body.failure_percent / 100,
+        seed=body.seed,
+    )
+    report = await gateway.simulate_campaign(text, assumed, hosts_max=body.hosts_max)
+    return Response(report, media_type="application/json")
+
+
+@router.post(
+    "/campaigns",
+    responses=documented(campaign_shapes.CampaignShape, 400, 409, 422, status=201),
+    status_code=201,
+)
+async def campaign_start(body: bodies.CampaignStart, giver: Giving) -> Response:
+    """Start a campaign, if its plan still has the given digest.
+
+    The digest changes with the file and with the fleet, so that nothing is started that
+    its operator has not seen.
+    """
+    text = CampaignText(name=body.name, text=body.text)
+    started = giver.taken(
+        await giver.gateway.start_campaign(
+            text,
+            digest=body.digest,
+            who=giver.who(body.reason),
+            once=giver.once(body.model_dump_json()),
+        )
+    )
+    now = giver.gateway.now()
+    report = await giver.gateway.read(
+        lambda reader: campaign_report(reader, campaigns.find(reader, started), now=now)
+    )
+    return giver.answer(report, status=201)
+
+
+@router.get("/campaigns", responses=documented(campaign_shapes.CampaignPage, 400))
+async def campaign_list(
+    query: Annotated[CampaignQuery, Query()], gateway: Desk
+) -> Response:
+    """List campaigns: the open ones, or with `all` the ended ones too."""
+    now = gateway.now()
+
+    def page(reader: Reader) -> dict[str, object]:
+        over = kinds.ALL_CAMPAIGNS if query.ended else kinds.CAMPAIGNS_OPEN
+        found = reader.select(over, after=query.after, limit=query.limit)
+        is_full = len(found) == query.limit
+        return {
+            "campaigns": [campaign_report(reader, each, now=now) for each in found],
+            "next": found[-1].campaign_id if is_full else None,
+        }
+
+    return answer(await gateway.read(page))
+
+
+@router.get(
+    "/campaigns/{name}", responses=documented(campaign_shapes.CampaignShape, 404)
+)
+async def campaign_show(name: str, gateway: Desk) -> Response:
+    """Return one campaign, by its ID, or by its name the open or newest one.
+
+    `/v1/operations?rollout=` lists its operations.
+    """
+    now = gateway.now()
+    return answer(
+        await gateway.read(
+            lambda reader: campaign_report(
+                reader, campaigns.find(reader, name), now=now
+            )
+        )
+    )
+
+
+@router.get(
+    "/campaigns/{name}/sums",
+    responses=documented(campaign_shapes.CampaignSums, 404),
+)
+async def campaign_sums(name: str, gateway: Desk) -> Response:
+    """Return the sums of all attempts of a campaign, while it runs and later."""
+    now = gateway.now()
+
+    def sums(reader: Reader) -> dict[str, object]:
+        campaign = campaigns.find(reader, name)
+        found = sums_of_campaign(reader, campaign, now=now)
+        return {"campaign": campaign.campaign_id, **found}
+
+    return answer(await gateway.read(sums))
+
+
+@router.get(
+    "/campaigns/{name}/racks",
+    responses=documented(campaign_shapes.CampaignRacks, 404),
+)
+async def campaign_racks(name: str, gateway: Desk) -> Response:
+    """Return the numbers of hosts of a campaign by stage and rack."""
+    return answer(
+        await gateway.read(
+            lambda reader: racks_of_campaign(reader, campaigns.find(reader, name))
+        )
+    )
+
+
+@router.get(
+    "/campaigns/{name}/report",
+    responses=documented(campaign_shapes.CampaignReport, 400, 404),
+)
+async def campaign_attempts(
+    name: str, query: Annotated[Paged, Query()], gateway: Desk
+) -> Response:
+    """Return the result of each attempt on a host, while the campaign runs and later.
+
+    An attempt is an operation. A host has several if it was retried, or if a halt withdrew
+    its announcement.
+    """
+    now = gateway.now()
+
+    def page(reader: Reader) -> dict[str, object]:
+        campaign = campaigns.find(reader, name)
+        found = campaign_reports.attempts(
+            reader, campaign, after=query.after, limit=query.limit, now=now
+        )
+        return {"campaign": campaign.campaign_id, **found}
+
+    return answer(await gateway.read(page))

@@ -32,12 +32,12 @@ def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
 
     `head.Head` checks the same from the path. This checks the matched route, however
     its path is written. A route without an entry in the table is only for operators
-    with write access. `prefix` is the router's prefix, which its routes do not contain.
+    with all roles. `prefix` is the router's prefix, which its routes do not contain.
     """
 
     async def admit(request: Request) -> None:
         path = prefix + str(getattr(request.scope.get("route"), "path", ""))
-        demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ORDERS)
+        demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ADMINISTERS)
         check(caller_of(request), demand)
 
     return admit
@@ -46,10 +46,10 @@ def admission(prefix: str) -> Callable[[Request], Awaitable[None]]:
 async def admit_operators(request: Request) -> None:
     """Admit operators to routes that are not in `DEMANDS`.
 
-    A caller with read access may only GET.
+    A GET needs only the role to view.
     """
     reads = request.method == "GET"
-    demand = Demand.OPERATOR_READS if reads else Demand.OPERATOR_ORDERS
+    demand = Demand.OPERATOR_READS if reads else Demand.OPERATOR_RUNS
     check(caller_of(request), demand)
 
 

@@ -9,14 +9,14 @@ The transaction itself checks the caller's token, so a token that was revoked or
 before has no effect.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from forewarn.admin import bodies
-from forewarn.admin.access import DEMANDS, Caller, Demand, judge
+from forewarn.admin.access import DEMAND_OF_ROLE, DEMANDS, Caller, Demand, judge
 from forewarn.admin.errors import refused_report
 from forewarn.control import tenancy, tokens
 from forewarn.control.redaction import tenant_reader
@@ -28,7 +28,8 @@ from forewarn.control.transactions.work import Who, Work
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.errors import BadRequestError
 from forewarn.store.records import Token
-from forewarn.verbs.model import Kind
+from forewarn.verbs.model import Entry, Kind
+from forewarn.verbs.roles import Role
 from forewarn.verbs.table import VERBS
 
 
@@ -52,7 +53,8 @@ class Decision:
     def __call__(self, work: Work) -> Result:
         """Execute the request in a transaction; raises the refusals of the verb."""
         rule = DECISIONS[self.name]
-        judge(work.tx, self.caller, rule.demand, now=work.now)
+        for demand in (rule.demand, *rule.more(self.body)):
+            judge(work.tx, self.caller, demand, now=work.now)
         tenant = self.caller.tenant
         if tenant:
             work.called = aliases_of(work.tx, tenant).of
@@ -67,7 +69,7 @@ class Decision:
         return {
             "name": self.name,
             "body": self.body.model_dump(mode="json", by_alias=True),
-            "caller": asdict(self.caller),
+            "caller": caller_message(self.caller),
             "once": None if self.once is None else asdict(self.once),
             "made": dict(self.made),
         }
@@ -95,7 +97,7 @@ def read_message(message: object) -> Decision:
     return Decision(
         name=str(members["name"]),
         body=body,
-        caller=_record(Caller, members["caller"]),
+        caller=caller_of_message(members["caller"]),
         once=None if members["once"] is None else _record(Once, members["once"]),
         made=made,
     )
@@ -107,9 +109,14 @@ def _object(value: object, names: set[str]) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def _record(kind: type[Any], value: object) -> Any:
-    """Return a dataclass of texts and booleans; raises BadRequestError."""
-    known = {each.name: each.type for each in fields(kind)}
+def _record(
+    kind: type[Any], value: object, without: Collection[str] = frozenset()
+) -> Any:
+    """Return a dataclass of texts and booleans; raises BadRequestError.
+
+    The fields `without` keep their defaults.
+    """
+    known = {each.name: each.type for each in fields(kind) if each.name not in without}
     members = _object(value, set(known))
     for name, type_ in known.items():
         wanted = bool if type_ in (bool, "bool") else str
@@ -120,7 +127,22 @@ def _record(kind: type[Any], value: object) -> Any:
 
 def caller_of_message(message: object) -> Caller:
     """Return the caller in a message; raises BadRequestError."""
-    return cast("Caller", _record(Caller, message))
+    known = {each.name for each in fields(Caller)}
+    members = _object(message, known)
+    said = members["roles"]
+    if not isinstance(said, list):
+        raise BadRequestError("roles has the wrong type")
+    try:
+        roles = tuple(map(Role, cast("list[object]", said)))
+    except ValueError as error:
+        raise BadRequestError(f"roles: {error}") from error
+    rest = {name: value for name, value in members.items() if name != "roles"}
+    return replace(cast("Caller", _record(Caller, rest, {"roles"})), roles=roles)
+
+
+def caller_message(caller: Caller) -> dict[str, Any]:
+    """Return a caller as JSON values."""
+    return {**asdict(caller), "roles": [role.value for role in caller.roles]}
 
 
 def once_of_message(message: object) -> Once | None:
@@ -138,6 +160,8 @@ class Rule:
     path: str = ""
     """Path of its route below /v1/; empty if the API itself sends the request."""
     made: tuple[str, ...] = ()
+    more: Callable[[BaseModel], Iterable[Demand]] = lambda _body: ()
+    """The rights that a body needs in addition to those of the route."""
 
     @property
     def demand(self) -> Demand:
@@ -171,13 +195,32 @@ def _ordered(work: Work, order: Decision) -> Any:
     return {"made": made, "refused": refused_report(work.parts.refused)}
 
 
+def _more_of_verb(entry: Entry) -> Callable[[BaseModel], Iterable[Demand]]:
+    """Return which rights the given arguments of a verb need."""
+
+    def more(body: BaseModel) -> Iterable[Demand]:
+        return [
+            DEMAND_OF_ROLE[argument.role]
+            for argument in entry.arguments
+            if argument.role is not None and getattr(body, argument.key, None)
+        ]
+
+    return more
+
+
+def _more_of_brake(body: BaseModel) -> Iterable[Demand]:
+    # To stop is safe; to go on is a decision of its own.
+    is_on = cast("bodies.BrakeOrder", body).on
+    return () if is_on else (Demand.OPERATOR_EMERGENCY,)
+
+
 def _create_token(work: Work, order: Decision) -> str:
     body = cast("bodies.NewToken", order.body)
     return tokens.create(
         work,
         name=body.name or "",
         tenant=body.tenant,
-        read_only=body.read_only,
+        roles=body.wanted_roles,
         lifetime=body.lifetime,
         secret_digest=order.made["secret_digest"],
         names_in_file=frozenset(order.made["names_in_file"].splitlines()),
@@ -191,12 +234,14 @@ def _revoke_token(work: Work, order: Decision) -> dict[str, Any]:
 
 
 def _brake(work: Work, order: Decision) -> bool:
-    is_on = cast("bodies.BrakeOrder", order.body).on
-    if is_on:
-        brake.put_on(work)
+    body = cast("bodies.BrakeOrder", order.body)
+    if body.on:
+        brake.put_on(work, withdraw=body.withdraw)
+    elif body.withdraw:
+        raise BadRequestError("`withdraw` is only for a brake that is put on")
     else:
         brake.take_off(work)
-    return is_on
+    return body.on
 
 
 def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
@@ -206,6 +251,7 @@ def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
         "name": token.name,
         "tenant": token.tenant or None,
         "read_only": token.read_only,
+        "roles": [role.value for role in token.roles],
         "created": format_instant(token.created_at),
         "created_by": token.created_by.text,
         "expires": format_instant(token.expires_at) if token.expires_at else None,
@@ -217,10 +263,14 @@ def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
 
 DECISIONS: Mapping[str, Rule] = {
     **{
-        name: Rule(body=body, decide=_ordered, path=name)
+        name: Rule(
+            body=body, decide=_ordered, path=name, more=_more_of_verb(VERBS[name])
+        )
         for name, body in bodies.BODIES.items()
     },
-    "brake": Rule(body=bodies.BrakeOrder, decide=_brake, path="brake"),
+    "brake": Rule(
+        body=bodies.BrakeOrder, decide=_brake, path="brake", more=_more_of_brake
+    ),
     "tokens": Rule(
         body=bodies.NewToken,
         decide=_create_token,

@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Iterable
-from functools import cached_property, partial
-from itertools import chain
-from operator import attrgetter
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,24 +12,24 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from forewarn.admin import bodies, fleet_shapes, limits, selection
+from forewarn.admin import bodies, fleet_shapes, limits
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.flat import FlatError, FlatObject
+from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.lists import Name, Selectors, checked
 from forewarn.admin.orders import Giving
-from forewarn.admin.selection import About, Lookups, Wanted
+from forewarn.admin.selection import Wanted
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import Action, MergePlan
-from forewarn.fleet.model import Host, Vm, VmState, places_of
 from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting import reports
 from forewarn.store import kinds
-from forewarn.store.kinds import Query as StoreQuery
 from forewarn.store.port import Reader, every
+from forewarn.store.questions import Query as StoreQuery
 
 
 class _FleetRequest(Request):
@@ -111,106 +108,6 @@ _SECTIONS: tuple[tuple[str, StoreQuery[Any], _Report], ...] = (
 )
 """The parts of a fleet in the order of the pages."""
 
-_BY_ITSELF: dict[str, Callable[[Any], About]] = {
-    "tenants": lambda one: About(tenants=(one.name,)),
-    "scopes": lambda one: About(scopes=(one.name,), tenants=(one.tenant,)),
-    "hosts": lambda one: About(hosts=(one.name,), places=places_of(one)),
-}
-"""The names that select an object even if it has no VMs."""
-
-
-class _Selected:
-    """The selection of a fleet: VMs, and the objects that have one of them."""
-
-    def __init__(self, reader: Reader, wanted: Wanted) -> None:
-        self._reader = reader
-        self._wanted = wanted
-        self._lookups = Lookups(reader)
-
-    def page(
-        self, section: str, query: StoreQuery[Any], after: str, limit: int
-    ) -> tuple[list[Any], str]:
-        """Return a page of the selected objects of a section, and where the next one
-        begins."""
-        few = {"hosts": self._few_hosts, "vms": self._few_vms}.get(section)
-        if few is None:
-            return selection.scan(
-                self._reader,
-                query,
-                "",
-                matches=partial(self.matches, section),
-                after=after,
-                limit=limit,
-            )
-        found = [
-            each for each in few if each.key > after and self.matches(section, each)
-        ]
-        return found[:limit], found[limit - 1].key if len(found) > limit else ""
-
-    def matches(self, section: str, one: Any) -> bool:
-        """Return whether an object of a section is selected."""
-        if self._wanted == Wanted():
-            return True
-        if section == "vms":
-            return self._has(one)
-        by_itself = self._wanted.matches(_BY_ITSELF[section](one))
-        return by_itself or one.name in self._homes[section]
-
-    def _has(self, vm: Vm) -> bool:
-        return self._wanted.matches(self._lookups.about_vm(vm, self._wanted))
-
-    @cached_property
-    def _homes(self) -> dict[str, set[str]]:
-        """The names of the tenants, scopes and hosts of selected VMs, read once."""
-        vms = [
-            vm
-            for vm in self._candidates()
-            if vm.state is not VmState.DELETED and self._has(vm)
-        ]
-        return {
-            "tenants": {vm.tenant for vm in vms},
-            "scopes": {vm.scope for vm in vms},
-            "hosts": {vm.host for vm in vms},
-        }
-
-    @cached_property
-    def _few_hosts(self) -> list[Host] | None:
-        """All hosts of a selected place, sorted; None: there is none, or it is large."""
-        if not self._wanted.places:
-            return None
-        pages = (
-            self._reader.select(
-                kinds.HOSTS_AT_PLACE, each, limit=limits.PLACE_HOSTS_MAX + 1
-            )
-            for each in self._wanted.places
-        )
-        few = min(pages, key=len)
-        return few if len(few) <= limits.PLACE_HOSTS_MAX else None
-
-    @cached_property
-    def _few_vms(self) -> list[Vm] | None:
-        """All VMs on the hosts of a selected place, sorted; None as for the hosts."""
-        if self._few_hosts is None:
-            return None
-        there = (
-            every(self._reader, kinds.VMS_ON_HOST, host.name)
-            for host in self._few_hosts
-        )
-        return sorted(chain.from_iterable(there), key=attrgetter("name"))
-
-    def _candidates(self) -> Iterable[Vm]:
-        wanted = self._wanted
-        if self._few_vms is not None:
-            return self._few_vms
-        if wanted.vm:
-            vm = self._reader.get(Vm, wanted.vm)
-            return [] if vm is None else [vm]
-        if wanted.host:
-            return every(self._reader, kinds.VMS_ON_HOST, wanted.host)
-        if wanted.scope:
-            return every(self._reader, kinds.VMS_OF_SCOPE, wanted.scope)
-        return every(self._reader, kinds.ALL_VMS)
-
 
 class FleetQuery(Selectors):
     """Selectors and paging of the fleet: VMs, and all objects that have one of them."""
@@ -253,7 +150,7 @@ def _page(
     if wanted != Wanted():
         # The VMs decide about each section.
         reader = tenant_reader.remembered(reader)
-    selected = _Selected(reader, wanted)
+    selected = FleetSelection(reader, wanted)
     left = limit
     for name, query, report in _SECTIONS[first:]:
         found, following = selected.page(name, query, after, left)

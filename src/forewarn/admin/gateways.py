@@ -7,21 +7,27 @@ A tenant reads only through `control.redaction.tenant_reader`.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from forewarn.admin.access import Caller, Demand, judge
-from forewarn.campaigns.text import CampaignText
+from forewarn.admin.access import DEMANDS, Caller, Demand, judge
+from forewarn.campaigns.simulated import Assumptions
+from forewarn.campaigns.text import CampaignFileError, CampaignText
 from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.requests.idempotency import Once
+from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
+from forewarn.settings.amounts import Amount
 from forewarn.store.port import Reader
 
 T = TypeVar("T")
 
 IsGone = Callable[[], Awaitable[bool]]
 """Returns whether the client of a request has left."""
+
+
+_READS = DEMANDS["POST /v1/fleet/plan"]
+_APPLIES = DEMANDS["POST /v1/fleet/apply"]
 
 
 class WebhookGateway(Protocol):
@@ -33,6 +39,18 @@ class WebhookGateway(Protocol):
 
     async def test_webhook(self, name: str) -> dict[str, Any]:
         """Post a ping to a receiver and return the result; raises NotFoundError."""
+        ...
+
+
+class CheckGateway(Protocol):
+    """Access to the checks."""
+
+    async def checks(self) -> Sequence[dict[str, Any]]:
+        """Return the state of each check."""
+        ...
+
+    async def run_check(self, name: str) -> dict[str, Any]:
+        """Ask a check now, and return its result; raises NotFoundError."""
         ...
 
 
@@ -84,6 +102,11 @@ class AuthorizedGateway:
     def _judge(self, reader: Reader) -> None:
         judge(reader, self._caller, Demand.TENANT_READS, now=self.now())
 
+    @property
+    def reserve(self) -> Amount:
+        """Return the free capacity that routine work leaves in each pool."""
+        return self._gateway.reserve
+
     def now(self) -> Micros:
         """Return the model time."""
         return self._gateway.now()
@@ -105,25 +128,80 @@ class AuthorizedGateway:
         check: Check | None = None,  # noqa: ARG002 - the caller's rights are checked
     ) -> MergePlan:
         """Plan or apply a fleet file for an operator; raises ForbiddenError."""
-        demand = Demand.OPERATOR_ORDERS if who else Demand.OPERATOR_READS
+
+        def check_rights(reader: Reader, now: Micros) -> None:
+            judge(reader, self._caller, _APPLIES if who else _READS, now=now)
+            if who and text.may_be_empty:
+                # The file can remove the whole fleet.
+                judge(reader, self._caller, Demand.OPERATOR_EMERGENCY, now=now)
+
         # Planning a large file is expensive, so the first check precedes it.
-        await self._gateway.read(
-            lambda reader: judge(reader, self._caller, demand, now=self.now())
-        )
+        await self._gateway.read(lambda reader: check_rights(reader, self.now()))
         return await self._gateway.merge_fleet(
             text,
             who=who,
             once=once,
-            check=lambda work: judge(work.tx, self._caller, demand, now=work.now),
+            check=lambda work: check_rights(work.tx, work.now),
         )
 
     async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
         """Plan a campaign for an operator; also raises ForbiddenError."""
-        demand = Demand.OPERATOR_READS
+        demand = DEMANDS["POST /v1/campaigns/plan"]
         await self._gateway.read(
             lambda reader: judge(reader, self._caller, demand, now=self.now())
         )
         return await self._gateway.plan_campaign(text, hosts_max=hosts_max)
+
+    async def simulate_campaign(
+        self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
+    ) -> str:
+        """Simulate a campaign for an operator; also raises ForbiddenError."""
+        demand = DEMANDS["POST /v1/campaigns/simulate"]
+        await self._gateway.read(
+            lambda reader: judge(reader, self._caller, demand, now=self.now())
+        )
+        return await self._gateway.simulate_campaign(text, assumed, hosts_max=hosts_max)
+
+    async def start_campaign(
+        self,
+        text: CampaignText,
+        *,
+        digest: str,
+        who: Who,
+        once: Once | None = None,
+        check: Check | None = None,  # noqa: ARG002 - the caller's rights are checked
+    ) -> Result:
+        """Start a campaign for an operator; also raises ForbiddenError."""
+        demands = _demands_of_start(text)
+
+        def check_rights(reader: Reader, now: Micros) -> None:
+            for demand in demands:
+                judge(reader, self._caller, demand, now=now)
+
+        # Planning is expensive, so the first check precedes it.
+        await self._gateway.read(lambda reader: check_rights(reader, self.now()))
+        return await self._gateway.start_campaign(
+            text,
+            digest=digest,
+            who=who,
+            once=once,
+            check=lambda work: check_rights(work.tx, work.now),
+        )
+
+
+def _demands_of_start(text: CampaignText) -> tuple[Demand, ...]:
+    """Return the demands on the caller who starts the campaign of a file."""
+    # A service without campaigns does not load the reader of their files.
+    from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
+
+    try:
+        campaign = read_campaign(text.text, name=text.name)
+    except CampaignFileError:
+        # The planner refuses the file.
+        return (Demand.OPERATOR_RUNS,)
+    if campaign.is_emergency:
+        return (Demand.OPERATOR_RUNS, Demand.OPERATOR_EMERGENCY)
+    return (Demand.OPERATOR_RUNS,)
 
 
 def on_behalf_of(

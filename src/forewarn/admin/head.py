@@ -166,8 +166,8 @@ FLEET_PATHS = "/v1/fleet/"
 """Below this path, bodies are fleet files, which are longer than other bodies."""
 
 
-CAMPAIGN_PATH = "/v1/campaigns/plan"
-"""The body of this path is a campaign file, whose commas are no JSON values."""
+CAMPAIGN_PATHS = frozenset({"/v1/campaigns/plan", "/v1/campaigns/simulate"})
+"""The bodies of these paths are campaign files, whose commas are no JSON values."""
 
 
 def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
@@ -175,7 +175,7 @@ def allowance(caller: Caller, path: str, headers: Headers) -> Allowance:
     if not caller.is_operator:
         most = limits.BODY_VALUES_MAX
         return Allowance(bytes_max=limits.TENANT_BYTES_MAX, values_max=most)
-    if path == CAMPAIGN_PATH:
+    if path in CAMPAIGN_PATHS:
         return Allowance(bytes_max=limits.ORDER_BYTES_MAX)
     if not path.startswith(FLEET_PATHS):
         most = limits.BODY_VALUES_MAX

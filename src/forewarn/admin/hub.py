@@ -34,6 +34,7 @@ from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Reader
 from forewarn.store.records import AuditEntry, AuditKind, Token
 from forewarn.store.remembered import Remembered
+from forewarn.verbs.roles import READ_ONLY
 
 Around = Callable[[OperatorGateway], Awaitable[Surroundings]]
 
@@ -85,7 +86,7 @@ class Hub:
         """Read through `gateway`; an empty `tenant` means operators."""
         self.feed = gateway
         self._tenant = tenant
-        caller = Caller(name=tenant, tenant=tenant, may_write=False)
+        caller = Caller(name=tenant, tenant=tenant, roles=READ_ONLY)
         self._gateway = on_behalf_of(gateway, caller)
         self._around = around
         self._epoch = secrets.token_hex(8)

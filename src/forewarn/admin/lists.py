@@ -95,6 +95,11 @@ class Selectors(BaseModel):
         named = ((kind, getattr(self, kind)) for kind in (*PLACES, LABEL))
         return tuple(place(kind, name) for kind, name in named if name)
 
+    @property
+    def selected(self) -> dict[str, str]:
+        """Return the value of each selector; empty: it selects everything."""
+        return {key: getattr(self, key) for key in Selectors.model_fields}
+
     def wanted(self, reader: Reader, *, ended: bool = False) -> Wanted:
         """Return the selection; with `ended`, ended objects too."""
         del reader

@@ -13,24 +13,37 @@ from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
-from forewarn.admin import bodies, host_shapes, limits, shapes
+from forewarn.admin import (
+    bodies,
+    campaign_shapes,
+    choice_shapes,
+    host_shapes,
+    limits,
+    shapes,
+    window_shapes,
+)
 from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import caller_of
 from forewarn.admin.decisions import Decision
 from forewarn.admin.gateways import gateway_for
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.event_json import event_report
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Who
-from forewarn.fleet.model import Host
+from forewarn.fleet.model import Host, Scope
 from forewarn.instants import Micros
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import reports
+from forewarn.reporting.campaigns import campaign_report
+from forewarn.reporting.choices import choice_report
+from forewarn.reporting.windows import windows_report
 from forewarn.store.port import Reader
+from forewarn.store.records import Choice
 from forewarn.verbs.model import Answer, Entry, Form
 from forewarn.verbs.table import VERBS
 
@@ -182,11 +195,32 @@ ANSWERS: Mapping[Answer, Told] = {
             ]
         },
     ),
+    Answer.CHOICES: Told(
+        shape=choice_shapes.ChosenShape,
+        report=lambda reader, made, _: {
+            "deferrals": [choice_report(need(reader, Choice, each)) for each in made]
+        },
+    ),
+    Answer.SCOPES: Told(
+        shape=window_shapes.ScopesShape,
+        report=lambda reader, made, now: {
+            "scopes": [
+                windows_report(need(reader, Scope, each), now=now) for each in made
+            ]
+        },
+    ),
+    Answer.CAMPAIGN: Told(
+        shape=campaign_shapes.CampaignShape,
+        report=lambda reader, made, now: campaign_report(
+            reader, need(reader, CampaignRecord, made), now=now
+        ),
+    ),
     Answer.OPERATION: Told(shape=shapes.OperationShape, report=_operation),
 }
 
 
-def _route(entry: Entry) -> Callable[[Any, Giver], Awaitable[Response]]:
+def route_of(entry: Entry) -> Callable[[Any, Giver], Awaitable[Response]]:
+    """Return the handler of a verb's requests."""
     told = ANSWERS[entry.answer]
     texts = ["reason", *(a.key for a in entry.arguments if a.form is Form.TEXT)]
 
@@ -209,7 +243,7 @@ for _entry in VERBS.values():
     _told = ANSWERS[_entry.answer]
     router.add_api_route(
         f"/{_entry.name}",
-        _route(_entry),
+        route_of(_entry),
         methods=["POST"],
         name=_entry.name.replace("-", "_"),
         description=_entry.text,

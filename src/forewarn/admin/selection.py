@@ -16,8 +16,8 @@ from forewarn.protocol.operations import (
 )
 from forewarn.reporting.attention import Problem
 from forewarn.store import kinds
-from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, Record, every
+from forewarn.store.questions import Query
 from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)

@@ -103,7 +103,12 @@ RolloutShape = shape(
     reason=str,
     created=str,
     at_once=(int, "Maximum hosts that are announced or in maintenance; 0: no maximum."),
-    states=(dict[str, int], "The number of operations in each state."),
+    states=(
+        dict[str, int],
+        "The number of operations in each state; Postponed: deferred by a tenant.",
+    ),
+    steps=(dict[str, str], "Its host steps, such as work: flash:version=2.19."),
+    visits=(dict[str, int], "The number of visits in each state."),
 )
 
 RefusedShape = shape(
@@ -243,6 +248,10 @@ TokenShape = shape(
     name=str,
     tenant=(str | None, "The tenant of the token; null for an operator token."),
     read_only=bool,
+    roles=(
+        list[str],
+        "The rights of the holder: `view`, `plan`, `run`, `approve`, `emergency`.",
+    ),
     created=str,
     created_by=str,
     expires=str | None,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from forewarn.admin import limits, selection
 from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.transactions.event_json import event_report
 from forewarn.fleet.model import Host, places_of
@@ -15,6 +16,7 @@ from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import Operation
 from forewarn.reporting import attention, reports
 from forewarn.reporting.attention import Problem, ProblemKind
+from forewarn.reporting.campaigns import campaign_report, why_waiting
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry
@@ -178,6 +180,41 @@ def _changed_hosts(look: Look) -> Iterator[Change]:
             yield _host(look.reader, host)
 
 
+def _campaign(reader: Reader, campaign: CampaignRecord, now: Micros) -> Change:
+    body = campaign_report(reader, campaign, now=now)
+    _, until = why_waiting(reader, campaign, now=now)
+    # Until a known time, only the rest of the time changes in the text.
+    looks = {**body, "waits_for": until} if until else body
+    return Change(
+        "campaigns",
+        campaign.campaign_id,
+        body,
+        About(hosts=campaign.failed_hosts, rollout=campaign.request),
+        looks,
+        is_over=campaign.has_ended,
+    )
+
+
+def _campaign_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
+    rows = reader.select(kinds.CAMPAIGNS_OPEN, after=after, limit=limits.PAGE_OBJECTS)
+    page = [_campaign(reader, each, now) for each in rows]
+    following = rows[-1].key if len(rows) == limits.PAGE_OBJECTS else ""
+    return [each for each in page if wanted.matches(each.about)], following
+
+
+def _changed_campaigns(look: Look) -> Iterator[Change]:
+    """Yield the open campaigns, which are few, and those with new entries."""
+    found = {each.key: each for each in every(look.reader, kinds.CAMPAIGNS_OPEN)}
+    for entry in look.entries:
+        for kind, _, name in (each.partition(":") for each in entry.subjects):
+            if kind == "campaign" and name not in found:
+                campaign = look.reader.get(CampaignRecord, name)
+                if campaign is not None:
+                    found[name] = campaign
+    for campaign in found.values():
+        yield _campaign(look.reader, campaign, look.now)
+
+
 def problems(found: Sequence[Problem], lookups: Lookups) -> dict[str, Change]:
     """Return the objects of problems by their keys."""
     changes: dict[str, Change] = {}
@@ -217,6 +254,9 @@ TOPICS: Mapping[str, Topic] = {
     "hosts": Topic(page=_host_page, changed=_changed_hosts, needs_entries=True),
     "operations": Topic(page=_operation_page, changed=_changed_operations),
     "events": Topic(page=_event_page, changed=_changed_events),
+    "campaigns": Topic(
+        page=_campaign_page, changed=_changed_campaigns, needs_entries=True
+    ),
     # The hub compares all problems with the previous ones.
     "problems": Topic(page=_nothing, changed=lambda _look: iter(())),
     "history": Topic(page=_nothing, changed=_changed_history, needs_entries=True),

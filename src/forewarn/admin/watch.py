@@ -139,7 +139,7 @@ class WatchQuery(Filters):
         min_length=1,
         max_length=limits.NAME_CHARACTERS_MAX,
         description=f"Topics, separated by commas: {', '.join(TOPICS)}. Tenants have no "
-        "`hosts`. Of `history`, only new entries are sent.",
+        "`hosts` and no `campaigns`. Of `history`, only new entries are sent.",
         examples=["operations,problems"],
     )
 
@@ -152,7 +152,7 @@ class WatchQuery(Filters):
                     f"topics: there is no topic {name!r}",
                     hint=f"Topics are {', '.join(TOPICS)}.",
                 )
-            check(caller, TOPIC_DEMANDS.get(name, Demand.OPERATOR_ORDERS))
+            check(caller, TOPIC_DEMANDS.get(name, Demand.OPERATOR_ADMINISTERS))
         return names
 
 

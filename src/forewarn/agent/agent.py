@@ -25,7 +25,7 @@ import logging
 import queue
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Union
 
 from forewarn.agent.core import decide
 from forewarn.agent.core.model import (
@@ -60,6 +60,19 @@ UNSAVED_MAX = 1_000
 _LOUD = frozenset({NoteKind.WITHHELD, NoteKind.REFUSED, NoteKind.FAILED})
 
 
+class Wake:
+    """Ends the wait of the loop, and says nothing else."""
+
+
+WAKE = Wake()
+
+Entry = Union[Input, Wake, None]
+"""An entry of the inbox; None ends the loop.
+
+Each handler of a signal must put an entry into it. CPython's SimpleQueue waits without end if
+a signal interrupts it and the handler returns after the end of the timeout.
+"""
+
 Dispatch = Mapping[type[Command], Callable[[Any], None]]
 """Functions that carry out the kinds of commands, without waiting. Commands without a
 function are ignored."""
@@ -88,7 +101,7 @@ class Agent:
         journal: Journal,
         dispatch: Dispatch,
         clock: Clock,
-        inbox: queue.SimpleQueue[Input | None],
+        inbox: queue.SimpleQueue[Entry],
         on_notes: Callable[[Sequence[Note]], None] = lambda _: None,
         name: str = "",
         journal_fault: str = "",
@@ -151,7 +164,8 @@ class Agent:
         try:
             given = self._inbox.get(timeout=timeout)
             while given is not None:
-                inputs.append(_shown(given))
+                if not isinstance(given, Wake):
+                    inputs.append(_shown(given))
                 given = self._inbox.get_nowait()
         except queue.Empty:
             return inputs, False

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from forewarn.agent.agent import Agent, Dispatch
+from forewarn.agent.agent import WAKE, Agent, Dispatch, Entry
 from forewarn.agent.core import gating, locking, underway
 from forewarn.agent.core.model import (
     AskPeers,
     Command,
-    Input,
     Memory,
     Note,
     Run,
@@ -110,7 +109,7 @@ class Parts:
         self._settings = settings
         self._clock = clock
         self._looks_again = clock.monotonic() + REOPEN_SECONDS
-        self._inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         self._endpoint = endpoint_of(settings, clock)
         self._notifier = make_notifier(settings.notify, clock=clock)
         self._opened = _journal(settings, self._notifier)
@@ -206,8 +205,12 @@ class Parts:
         return is_idle and can_be_opened(self._settings.watch.state, self._opened)
 
     def stop(self) -> None:
-        """Make `run` end; may be called from any thread."""
+        """Make `run` end; may be called from any thread and from handlers of signals."""
         self._inbox.put(None)
+
+    def wake(self) -> None:
+        """End the wait of `run`; may be called like `stop`."""
+        self._inbox.put(WAKE)
 
     def close(self) -> None:
         """Close all parts."""

@@ -49,6 +49,8 @@ class Signals:
         self.is_stopping = False
         self._stop: Callable[[], None] | None = None
         """Stops the running agent; None: no agent is running."""
+        self._wake: Callable[[], None] | None = None
+        """Ends the wait of the running agent; None: no agent is running."""
 
     @contextlib.contextmanager
     def heard(self) -> Generator[None]:
@@ -64,16 +66,22 @@ class Signals:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def while_running(self, run: Callable[[], T], *, stop: Callable[[], None]) -> T:
-        """Run a function to its end; a signal calls `stop` to end it."""
-        self._stop = stop
+    def while_running(
+        self,
+        run: Callable[[], T],
+        *,
+        stop: Callable[[], None],
+        wake: Callable[[], None],
+    ) -> T:
+        """Run a function to its end; a signal calls `stop` to end it, or `wake`."""
+        self._stop, self._wake = stop, wake
         try:
             if self.is_stopping:
                 # The signal came before the agent was running.
                 stop()
             return run()
         finally:
-            self._stop = None
+            self._stop = self._wake = None
 
     def _end(self, number: int, _frame: object, /) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -83,6 +91,8 @@ class Signals:
 
     def _reload(self, _number: int, _frame: object, /) -> None:
         self.wants_settings = True
+        if self._wake is not None:
+            self._wake()
 
 
 def has_terminal() -> bool:

@@ -71,7 +71,9 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
                 good = settings
                 lastgood.keep(settings, environ)
                 try:
-                    ending = signals.while_running(parts.run, stop=parts.stop)
+                    ending = signals.while_running(
+                        parts.run, stop=parts.stop, wake=parts.wake
+                    )
                 finally:
                     parts.close()
                 known = parts.watched

@@ -36,6 +36,7 @@ FORMAT = Format(
     options=OPTIONS,
     tables=[table for table in TABLES if table],
     arrays=ENTRIES,
+    named={},
     variable=options.environment_name,
     flag=flag_of,
 )

@@ -4,8 +4,10 @@ A round is the time of one host. However the hosts are ordered, a limit of `at_o
 `count` hosts, domains or VMs takes at least `count / at_once` rounds.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
 from forewarn.campaigns.grouping import Rules
@@ -111,19 +113,12 @@ def _of_tenants(
 
 
 def _of_scopes(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> Iterator[Bound]:
-    counts = [0] * len(fleet.scopes)
-    seen = bytearray(len(fleet.scope_of_domain))
-    last = [-1] * len(fleet.scopes)
-    for host in hosts:
-        for domain in fleet.domains.of(host):
-            scope = fleet.scope_of_domain[domain]
-            if rules.is_exclusive:
-                if last[scope] != host:
-                    last[scope] = host
-                    counts[scope] += 1
-            elif not seen[domain]:
-                seen[domain] = True
-                counts[scope] += 1
+    if rules.is_exclusive:
+        found = Counter(chain.from_iterable(map(fleet.host_scopes.of, hosts)))
+    else:
+        seen = set(chain.from_iterable(map(fleet.domains.of, hosts)))
+        found = Counter(map(fleet.scope_of_domain.__getitem__, seen))
+    counts = [found[scope] for scope in range(len(fleet.scopes))]
     most = max(counts, default=0)
     if most:
         yield Bound(
@@ -132,5 +127,5 @@ def _of_scopes(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> Iterator[
             else LimitKind.FAULT_DOMAINS,
             subject=fleet.scopes[counts.index(most)],
             count=most,
-            at_once=rules.overlap + 1,
+            at_once=1,
         )

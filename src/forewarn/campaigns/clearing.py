@@ -1,19 +1,27 @@
-"""Whether the VMs of each host can leave it, as sums.
+"""Whether the VMs of each host can leave it, as sums and by the rules of placement.
 
 Hosts that exchange VMs are a pool. A host can be cleared if the other hosts of its pool
-have capacity for all its VMs, and each of its VMs may be on one of them. VMs only change
-places within a pool, so its free capacity stays the same, and a host that can be
-cleared now can also be cleared later.
+have capacity for all its VMs, and placement finds a host for each of them (`targets`).
+VMs only change places within a pool, so its free capacity stays the same, and a host
+that can be cleared now can also be cleared later.
 """
 
 import enum
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap, Resource
 from forewarn.campaigns.limits import GroupLimit, LimitKind
 from forewarn.campaigns.model import Impact
+from forewarn.campaigns.targets import Targets
+from forewarn.fleet.reserve import NO_RESERVE, PoolSum
+from forewarn.protocol.no_place import Unfit
+from forewarn.settings.amounts import Amount
+
+_OF_THE_SCOPE = frozenset({Unfit.DOMAIN, Unfit.ZONE, Unfit.RACK})
+"""Reasons that keep VMs of a scope apart, whatever capacity there is."""
 
 
 class Reason(enum.Enum):
@@ -29,9 +37,13 @@ class Reason(enum.Enum):
     """No other host has capacity for the largest VM."""
     NO_TARGET = "no-target"
     """No other host has capacity of every kind."""
+    NO_FIT = "no-fit"
+    """The free capacity is enough in total, but the VMs do not fit one after the other:
+    what is free on single hosts is too small, or these hosts may not take the VMs."""
     SCOPE_EVERYWHERE = "scope-everywhere"
-    """Each other host with capacity has another fault domain of the scope, or is in
-    another zone."""
+    """Each other host has another fault domain of the scope, or is in another zone."""
+    RACKS = "racks"
+    """The same, or a host is in a rack with more VMs of the scope than its own rack."""
     TENANT_VMS = "tenant-vms"
     """The host has more VMs of a tenant than the budget allows."""
 
@@ -48,13 +60,31 @@ class Refusal:
     """`places`, `vcpu` or `memory`."""
     needed: int = 0
     free: int = 0
+    reserve: int = 0
+    """Part of the free capacity that the reserve of the pool keeps."""
     fault_domain: int = 0
+
+
+def _reserve(resource: Resource, hosts: Sequence[int], amount: Amount) -> int:
+    """Return what stays free in a pool; 0 if not all of its hosts have a limit."""
+    limits = [resource.size[host] for host in hosts] if amount.value else []
+    if not limits or NO_LIMIT in limits:
+        return 0
+    return PoolSum(
+        key=resource.name, free=0, total=sum(limits), largest=max(limits)
+    ).reserve(amount)
 
 
 class _Pool:
     """The free capacity of the hosts of one pool."""
 
-    def __init__(self, fleet: FleetMap, hosts: Sequence[int]) -> None:
+    def __init__(
+        self, fleet: FleetMap, hosts: Sequence[int], reserve: Amount = NO_RESERVE
+    ) -> None:
+        self.reserve = {
+            each.name: _reserve(each, hosts, reserve) for each in fleet.resources
+        }
+        """Amount of each resource that stays free."""
         self.open = [host for host in hosts if fleet.is_open(host)]
         self._free: dict[str, int] = {}
         self._largest: dict[str, tuple[int, int]] = {}
@@ -96,7 +126,7 @@ class _Pool:
         """
         if self._unlimited[resource.name]:
             return None
-        free = self._free[resource.name]
+        free = self._free[resource.name] - self.reserve[resource.name]
         count = 0
         sizes = (max(resource.size[host], resource.used[host]) for host in hosts)
         for size in sorted(sizes, reverse=True):
@@ -108,28 +138,40 @@ class _Pool:
 
 
 def refusals(
-    fleet: FleetMap, hosts: Sequence[int], impact: Impact, tenant_most: Sequence[int]
+    fleet: FleetMap,
+    hosts: Sequence[int],
+    impact: Impact,
+    tenant_most: Sequence[int],
+    *,
+    reserve: Amount = NO_RESERVE,
+    driver_chooses: bool = False,
 ) -> dict[int, Refusal]:
-    """Return the hosts that cannot be done, by number."""
+    """Return the hosts that cannot be done, by number.
+
+    If the driver chooses the destinations, it also decides about capacity.
+    """
     found: dict[int, Refusal] = {}
-    pools = _pools(fleet) if impact.empties_host else {}
-    targets = _Targets(fleet) if impact.empties_host else None
+    is_placed = impact.empties_host and not driver_chooses
+    pools = _pools(fleet, reserve) if is_placed else {}
+    targets = Targets(fleet) if is_placed else None
     for host in hosts:
         refusal = _refusal(fleet, host, impact, tenant_most)
         if refusal is None and targets is not None and fleet.vms[host]:
             pool = pools[fleet.pool.of[host]]
-            refusal = _no_room(fleet, host, pool) or targets.missing(host)
+            refusal = _no_place(fleet, host, pool, targets)
         if refusal is not None:
             found[host] = refusal
     return found
 
 
-def room_limit(fleet: FleetMap, hosts: Sequence[int]) -> GroupLimit:
+def room_limit(
+    fleet: FleetMap, hosts: Sequence[int], *, reserve: Amount = NO_RESERVE
+) -> GroupLimit:
     """Return how many hosts of each pool can be cleared together.
 
     `hosts` are those of a campaign that can be cleared one by one.
     """
-    pools = _pools(fleet)
+    pools = _pools(fleet, reserve)
     members: defaultdict[int, list[int]] = defaultdict(list)
     for host in hosts:
         members[fleet.pool.of[host]].append(host)
@@ -146,11 +188,11 @@ def room_limit(fleet: FleetMap, hosts: Sequence[int]) -> GroupLimit:
     return GroupLimit(kind=LimitKind.ROOM, label="pool", column=fleet.pool, most=most)
 
 
-def _pools(fleet: FleetMap) -> dict[int, _Pool]:
+def _pools(fleet: FleetMap, reserve: Amount) -> dict[int, _Pool]:
     members: defaultdict[int, list[int]] = defaultdict(list)
     for host in range(len(fleet)):
         members[fleet.pool.of[host]].append(host)
-    return {number: _Pool(fleet, hosts) for number, hosts in members.items()}
+    return {number: _Pool(fleet, hosts, reserve) for number, hosts in members.items()}
 
 
 def _refusal(
@@ -163,16 +205,15 @@ def _refusal(
     if impact.empties_host and fleet.pinned[host]:
         return Refusal(host=name, reason=Reason.PINNED, needed=fleet.pinned[host])
     if impact not in {Impact.NONE, Impact.LIVE_MIGRATE}:
-        last = -1
-        # Domains are sorted by their numbers, and not by their scopes.
-        for scope in sorted(fleet.scope_of_domain[d] for d in fleet.domains.of(host)):
-            if scope == last:
-                return Refusal(
-                    host=name, reason=Reason.SHARED_SCOPE, subject=fleet.scopes[scope]
-                )
-            last = scope
+        domains = fleet.domains.of(host)
+        if len(fleet.host_scopes.of(host)) < len(domains):
+            scopes = [*map(fleet.scope_of_domain.__getitem__, domains)]
+            shared = min(
+                fleet.scopes[each] for each in scopes if scopes.count(each) > 1
+            )
+            return Refusal(host=name, reason=Reason.SHARED_SCOPE, subject=shared)
     if tenant_most and impact is not Impact.NONE:
-        for tenant, vms in fleet.host_tenants.counted(host):
+        for tenant, vms in fleet.tenants_on(host).items():
             if vms > tenant_most[tenant]:
                 return Refusal(
                     host=name,
@@ -184,6 +225,18 @@ def _refusal(
     return None
 
 
+def _no_place(
+    fleet: FleetMap, host: int, pool: _Pool, targets: Targets
+) -> Refusal | None:
+    """Return why the VMs of a host cannot leave it."""
+    # Ample room on some hosts is enough for the sums of all hosts, but for a reserve.
+    keeps_none = not any(pool.reserve.values())
+    if keeps_none and targets.has_any(host) and targets.has_ample_room(host):
+        return None
+    refusal = _no_room(fleet, host, pool)
+    return refusal or _no_destination(fleet, host, targets)
+
+
 def _no_room(fleet: FleetMap, host: int, pool: _Pool) -> Refusal | None:
     is_open = fleet.is_open(host)
     for resource in fleet.resources:
@@ -193,11 +246,12 @@ def _no_room(fleet: FleetMap, host: int, pool: _Pool) -> Refusal | None:
         free, most = elsewhere
         needed = resource.there[host]
         largest = 1 if resource is fleet.places else resource.largest[host]
-        for reason, wanted, there in (
-            (Reason.NO_ROOM, needed, free),
-            (Reason.TOO_LARGE, largest, most),
+        reserve = pool.reserve[resource.name] if needed else 0
+        for reason, wanted, there, kept in (
+            (Reason.NO_ROOM, needed, free, reserve),
+            (Reason.TOO_LARGE, largest, most, 0),
         ):
-            if wanted > there:
+            if wanted + kept > there:
                 return Refusal(
                     host=fleet.names[host],
                     reason=reason,
@@ -205,74 +259,32 @@ def _no_room(fleet: FleetMap, host: int, pool: _Pool) -> Refusal | None:
                     resource=resource.name,
                     needed=wanted,
                     free=there,
+                    reserve=kept,
                 )
     return None
 
 
-class _Targets:
-    """The hosts that can take the VMs of a domain.
-
-    A host never has two fault domains of a scope, and a VM of a scale set stays in its
-    zone. Other hosts of the scope are counted once per scope, so that a host is judged
-    without reading the fleet.
-    """
-
-    def __init__(self, fleet: FleetMap) -> None:
-        self._fleet = fleet
-        self._with_room: set[int] = {
-            host
-            for host in range(len(fleet))
-            if fleet.is_open(host)
-            and all(
-                r.size[host] == NO_LIMIT or r.free(host) > 0 for r in fleet.resources
-            )
-        }
-        self._open: defaultdict[tuple[int, int], int] = defaultdict(int)
-        """Hosts with room in each pool and zone; zone -1: in any zone."""
-        for host in self._with_room:
-            pool = fleet.pool.of[host]
-            self._open[pool, -1] += 1
-            self._open[pool, fleet.zone.of[host]] += 1
-        self._holders: defaultdict[int, dict[int, set[int]]] = defaultdict(dict)
-        """The hosts with room that have each domain, by scope."""
-        scope_of = fleet.scope_of_domain
-        for host in self._with_room:
-            for domain in fleet.domains.of(host):
-                by_domain = self._holders[scope_of[domain]]
-                by_domain.setdefault(domain, set()).add(host)
-
-    def missing(self, host: int) -> Refusal | None:
-        """Return a refusal if a VM of the host has no target."""
-        fleet = self._fleet
-        pool = fleet.pool.of[host]
-        if self._open[pool, -1] <= (host in self._with_room):
-            return Refusal(
-                host=fleet.names[host],
-                reason=Reason.NO_TARGET,
-                subject=fleet.pool.names[pool],
-            )
-        for domain in fleet.domains.of(host):
-            scope = fleet.scope_of_domain[domain]
-            zone = fleet.zone.of[host] if fleet.is_zonal[scope] else -1
-            holders = self._holders.get(scope, {})
-            there = self._open[pool, zone]
-            if there > sum(map(len, holders.values())) + 1:
-                continue
-            blocked = {host} & self._with_room
-            for other, its_hosts in holders.items():
-                if other != domain:
-                    blocked |= {
-                        each
-                        for each in its_hosts
-                        if fleet.pool.of[each] == pool
-                        and zone in {-1, fleet.zone.of[each]}
-                    }
-            if there <= len(blocked):
-                return Refusal(
-                    host=fleet.names[host],
-                    reason=Reason.SCOPE_EVERYWHERE,
-                    subject=fleet.scopes[scope],
-                    fault_domain=fleet.fault_domains[domain],
-                    needed=there,
-                )
+def _no_destination(fleet: FleetMap, host: int, targets: Targets) -> Refusal | None:
+    """Return a refusal if placement has no destination for a VM of the host."""
+    pool = fleet.pool.names[fleet.pool.of[host]]
+    if not targets.has_any(host):
+        return Refusal(host=fleet.names[host], reason=Reason.NO_TARGET, subject=pool)
+    found = targets.why_not_cleared(host)
+    if found is None:
         return None
+    vm, why = found
+    scope = fleet.each_vm.scope[vm]
+    reason = _reason({each.why for each in why.unfit})
+    return Refusal(
+        host=fleet.names[host],
+        reason=reason,
+        subject=pool if reason is Reason.NO_FIT else fleet.scopes[scope],
+        fault_domain=fleet.each_vm.fault_domain[vm],
+    )
+
+
+def _reason(unfit: AbstractSet[Unfit]) -> Reason:
+    """Return the reason that says most about the hosts that cannot take a VM."""
+    if unfit - _OF_THE_SCOPE:
+        return Reason.NO_FIT
+    return Reason.RACKS if Unfit.RACK in unfit else Reason.SCOPE_EVERYWHERE

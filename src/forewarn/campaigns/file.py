@@ -20,12 +20,12 @@ from forewarn.campaigns.model import (
     Selection,
     Stage,
     Tolerance,
-    Window,
 )
 from forewarn.campaigns.text import CampaignFileError
+from forewarn.fleet import blackout_fields
+from forewarn.fleet.window_fields import ALL_DAYS, line_of
+from forewarn.fleet.windows import Window
 from forewarn.settings.tables import Tables
-
-_ALL_DAYS = tuple(range(7))
 
 
 def read_campaign(text: str, *, name: str) -> Campaign:
@@ -54,20 +54,36 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
         for each in budget.get("by", ())
     )
     expect = values.get("expect", {})
+    windows = tuple(
+        Window(days=each.pop("days", ALL_DAYS), **each)
+        for each in values.get("window", ())
+    )
+    blackouts = tuple(
+        map(blackout_fields.blackout_of_values, values.get("blackout", ()))
+    )
+    ignored: tuple[str, ...] = ()
+    is_emergency = values.get("emergency", False)
+    if is_emergency:
+        ignored = (
+            *(f"window {line_of(each)}" for each in windows),
+            *(f"blackout {each.name}" for each in blackouts),
+        )
+        windows, blackouts = (), ()
     return Campaign(
         name=values["name"],
         reason=values["reason"],
         impact=Impact(values["impact"]),
         order=Order(values.get("order", Order.AUTO.value)),
+        priority=values.get("priority", 0),
         select=Selection(**select),
         steps=tuple(values.get("steps", {}).values()),
         budget=Budget(**budget),
         stages=tuple(Stage(**each) for each in values.get("stage", ()))
         or DEFAULT_STAGES,
-        windows=tuple(
-            Window(days=each.pop("days", _ALL_DAYS), **each)
-            for each in values.get("window", ())
-        ),
+        is_emergency=is_emergency,
+        ignored=ignored,
+        windows=windows,
+        blackouts=blackouts,
         tolerance=Tolerance(**values.get("tolerance", {})),
         checks=tuple(Check(use=each["use"]) for each in values.get("check", ())),
         expect=Expectation(**_durations(expect), is_given=bool(expect)),
@@ -103,6 +119,18 @@ def _check(
     if values.get("impact") == Impact.NONE.value and not written.get("steps"):
         tables.blame("campaign.impact", "none needs a table campaign.steps")
     _check_repeated(tables, values.get("check", ()), "use", "check")
+    _check_repeated(tables, values.get("blackout", ()), "name", "blackout")
+    _check_blackouts(tables, values.get("blackout", ()), written)
+
+
+def _check_blackouts(
+    tables: Tables, blackouts: Sequence[Mapping[str, Any]], written: Mapping[str, Any]
+) -> None:
+    for number, blackout in enumerate(blackouts, start=1):
+        # A key with a problem of its own is not missing.
+        if blackout.keys() == written["blackout"][number - 1].keys():
+            for key, message in blackout_fields.wrong(blackout):
+                tables.blame(f"campaign.blackout.{number}.{key}", message)
 
 
 def _check_selection(tables: Tables, select: Mapping[str, Any]) -> None:

@@ -1,20 +1,29 @@
 """A fleet as arrays: 100,000 hosts with a million VMs in some 200 MiB.
 
 Hosts, scopes, tenants and fault domains are numbers. A *domain* is one fault domain of
-one scope. Scopes with a single VM are only counted, since they constrain nothing.
+one scope. Scopes with a single VM have no numbers, since they constrain nothing.
+
+A VM costs some 50 bytes. Columns are converted by functions in C, such as `map` of a
+look-up: a line of Python for each of a million VMs would take a tenth of a second.
 """
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate, compress, count, pairwise, repeat
+from typing import Any, NamedTuple, TypeAlias, cast
 
-from forewarn.fleet.model import PLACES, HostState, ScopeKind, VmState
+from forewarn.fleet.model import PLACES, HostState, ScopeKind
 
 NO_LIMIT = -1
 """A host's capacity if there is no limit."""
 
-_DOMAIN_BITS = 40
-"""Bits of a fault domain in a key of scope and fault domain: more than any has."""
+ALONE = -1
+"""The number of a scope with a single VM, which constrains nothing."""
+
+Columns: TypeAlias = Sequence[Sequence[Any]]
+"""Values of some VMs: one sequence for each field."""
 
 
 class HostRow(NamedTuple):
@@ -33,25 +42,22 @@ class HostRow(NamedTuple):
     last: bool = False
 
 
-class VmRow(NamedTuple):
-    """The values of a VM that a plan needs, in the order of VM_FIELDS."""
-
-    host: str
-    scope: str
-    tenant: str
-    fault_domain: int = 0
-    state: VmState = VmState.RUNNING
-    moving_to: str = ""
-    vcpu: int | None = None
-    memory: int | None = None
-    movable: bool = True
-
-
 HOST_FIELDS = HostRow._fields
 """The fields of `Host` in a row."""
 
-VM_FIELDS = VmRow._fields
-"""The fields of `Vm` in a row."""
+VM_FIELDS = ("host", "scope", "tenant", "fault_domain", "vcpu", "memory")
+"""The fields of `Vm` that a plan needs, in the order of the columns of a page."""
+
+
+class VmMove(NamedTuple):
+    """A VM for which another host than its own keeps capacity."""
+
+    host: str
+    to_host: str
+    scope: str
+    fault_domain: int = 0
+    vcpu: int | None = None
+    memory: int | None = None
 
 
 class Column:
@@ -67,10 +73,8 @@ class Column:
 
     def counts(self, hosts: Iterable[int]) -> list[int]:
         """Return how many of the hosts have each value."""
-        found = [0] * len(self.names)
-        for host in hosts:
-            found[self.of[host]] += 1
-        return found
+        found = Counter(map(self.of.__getitem__, hosts))
+        return [found[number] for number in range(len(self.names))]
 
 
 class Resource:
@@ -95,35 +99,52 @@ class Resource:
 
 
 class Runs:
-    """Numbers of each host with counts: its domains or its tenants."""
+    """The different numbers of each host: its domains or its scopes."""
 
-    def __init__(self, hosts: int, pairs: "array[int]", width: int) -> None:
-        """Count pairs, each as `host * width + number`."""
+    def __init__(self, starts: Sequence[int], numbers: "array[int]") -> None:
+        """Take the numbers of all hosts, and where those of each host start."""
         self.starts = array("l", [0])
         self.numbers = array("l")
-        self.counts = array("l")
-        last = -1
-        host = 0
-        for pair in sorted(pairs):
-            if pair == last:
-                self.counts[-1] += 1
-                continue
-            last = pair
-            while pair >= (host + 1) * width:
-                self.starts.append(len(self.numbers))
-                host += 1
-            self.numbers.append(pair - host * width)
-            self.counts.append(1)
-        self.starts.extend([len(self.numbers)] * (hosts - host))
+        for start, end in pairwise(starts):
+            self.numbers.extend(dict.fromkeys(numbers[start:end]))
+            self.starts.append(len(self.numbers))
 
     def of(self, host: int) -> "array[int]":
         """Return the numbers of a host."""
         return self.numbers[self.starts[host] : self.starts[host + 1]]
 
-    def counted(self, host: int) -> Iterator[tuple[int, int]]:
-        """Yield the numbers of a host with their counts."""
-        for place in range(self.starts[host], self.starts[host + 1]):
-            yield self.numbers[place], self.counts[place]
+
+def _starts(hosts: Iterable[int], number: int) -> "array[int]":
+    """Return where the entries of each of so many hosts start.
+
+    `hosts` has the host of each entry, in the order of the hosts.
+    """
+    sizes = map(Counter(hosts).__getitem__, range(number))
+    return array("l", accumulate(sizes, initial=0))
+
+
+class Vms:
+    """The VMs of a fleet, in the order of their hosts."""
+
+    def __init__(self) -> None:
+        """Have no VM."""
+        self.host = array("l")
+        self.scope = array("l")
+        """The number of the scope; ALONE: it constrains nothing."""
+        self.tenant = array("l")
+        self.fault_domain = array("q")
+        self.vcpu = array("q")
+        self.memory = array("q")
+        self.starts = array("l", [0])
+        """The first VM of each host, and the number of VMs."""
+
+    def __len__(self) -> int:
+        """Return the number of VMs."""
+        return len(self.host)
+
+    def on(self, host: int) -> range:
+        """Return the VMs on a host."""
+        return range(self.starts[host], self.starts[host + 1])
 
 
 class FleetMap:
@@ -147,20 +168,24 @@ class FleetMap:
         every = (self.places, self.vcpu, self.memory)
         self.resources = tuple(each for each in every if each.is_limited)
         """The kinds of capacity that any host limits."""
+        self.each_vm = Vms()
         self.vms = array("l", bytes(array("l").itemsize * len(rows)))
         """The number of VMs on each host."""
         self.pinned = array("l", bytes(array("l").itemsize * len(rows)))
         """The number of VMs on each host that cannot be moved."""
         self.tenants: list[str] = []
-        self.tenant_vms: list[int] = []
         self.scopes: list[str] = []
+        """The scopes that constrain the work: with several VMs, or scale sets."""
         self.is_zonal = bytearray()
         """Whether the VMs of each scope stay in their zone."""
+        self.scope_vms = array("l")
+        """The number of VMs of each scope."""
         self.scope_of_domain: list[int] = []
         self.fault_domains: list[int] = []
         """The fault domain of each domain, as its scope numbers it."""
-        self.domains = Runs(len(rows), array("q"), 1)
-        self.host_tenants = Runs(len(rows), array("q"), 1)
+        self.domains = Runs((), array("l"))
+        self.arrivals: dict[int, list[tuple[int, int, int]]] = {}
+        """The VMs of each scope that are moving: host, destination, fault domain."""
 
     def __len__(self) -> int:
         """Return the number of hosts."""
@@ -172,134 +197,136 @@ class FleetMap:
             return getattr(self, label)
         return Column(dict(labels).get(label, "") for labels in self.labels)
 
-    def vms_by_tenant(self, hosts: Iterable[int]) -> list[int]:
+    @cached_property
+    def host_scopes(self) -> Runs:
+        """The scopes of each host."""
+        scopes = map(self.scope_of_domain.__getitem__, self.domains.numbers)
+        return Runs(self.domains.starts, array("l", scopes))
+
+    def tenants_on(self, host: int) -> Counter[int]:
+        """Return the tenants of a host, with the numbers of their VMs."""
+        vms = self.each_vm
+        return Counter(vms.tenant[vms.starts[host] : vms.starts[host + 1]])
+
+    @cached_property
+    def tenant_vms(self) -> list[int]:
+        """The number of VMs of each tenant."""
+        return self.vms_by_tenant(range(len(self)))
+
+    def vms_by_tenant(self, hosts: Sequence[int]) -> list[int]:
         """Return how many VMs of each tenant are on some hosts."""
-        found = [0] * len(self.tenants)
-        for host in hosts:
-            for tenant, count in self.host_tenants.counted(host):
-                found[tenant] += count
-        return found
+        vms = self.each_vm
+        if len(hosts) == len(self):
+            found = Counter(vms.tenant)
+        else:
+            found = Counter[int]()
+            for host in hosts:
+                found.update(vms.tenant[vms.starts[host] : vms.starts[host + 1]])
+        return [found[tenant] for tenant in range(len(self.tenants))]
 
     def is_open(self, host: int) -> bool:
         """Return whether VMs can be placed on a host now."""
         return bool(self.is_up[host] and not self.is_busy[host])
 
 
-class _Numbers:
-    """Numbers for names, in the order of their first use."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, int] = {}
-
-    def of(self, name: str) -> int:
-        return self.known.setdefault(name, len(self.known))
-
-
 def fleet_map(
     hosts: Iterable[HostRow],
-    vms: Iterable[VmRow],
-    scope_kinds: Iterable[tuple[str, ScopeKind]] = (),
+    vms: Iterable[Columns],
+    scopes: Iterable[tuple[str, ScopeKind]],
     *,
+    moves: Iterable[VmMove] = (),
+    fixed: Iterable[str] = (),
     busy: Container[str] = frozenset(),
 ) -> FleetMap:
     """Return the fleet of these hosts and VMs.
 
-    `scope_kinds` has at least the scopes that are scale sets, and `busy` the hosts
-    that are cordoned, or have an announced or running operation for the host itself.
+    `vms` has pages with the columns VM_FIELDS of the VMs that exist, in the order of the
+    hosts. `scopes` has all scopes but those that are implied by their only VM, `fixed` the
+    host of each VM that cannot be moved, and `busy` the hosts that are cordoned, or have an
+    announced or running operation for the host itself.
     """
     fleet = FleetMap(list(hosts), busy)
-    on_host, domain_of, scopes, tenants, tenant_of = _read_vms(fleet, vms)
-    fleet.scopes = list(scopes.known)
-    fleet.tenants = list(tenants.known)
-    fleet.is_zonal = bytearray(len(fleet.scopes))
-    for name, kind in scope_kinds:
-        if kind is ScopeKind.SCALE_SET and name in scopes.known:
-            fleet.is_zonal[scopes.known[name]] = True
-    members = [0] * len(fleet.scopes)
-    scope_of = fleet.scope_of_domain
-    for domain in domain_of:
-        members[scope_of[domain]] += 1
-    width = max(1, len(scope_of))
-    fleet.domains = Runs(
-        len(fleet),
-        array(
-            "q",
-            (
-                host * width + domain
-                for host, domain in zip(on_host, domain_of, strict=True)
-                if members[scope_of[domain]] > 1 or fleet.is_zonal[scope_of[domain]]
-            ),
-        ),
-        width,
-    )
-    width = max(1, len(fleet.tenants))
-    fleet.host_tenants = Runs(
-        len(fleet),
-        array(
-            "q",
-            (
-                host * width + tenant_of[scope_of[domain]]
-                for host, domain in zip(on_host, domain_of, strict=True)
-            ),
-        ),
-        width,
-    )
-    fleet.tenant_vms = fleet.vms_by_tenant(range(len(fleet)))
+    kinds = dict(scopes)
+    _read_vms(fleet, vms, {name: number for number, name in enumerate(kinds)})
+    _keep_scopes(fleet, kinds)
+    every = fleet.each_vm
+    every.starts = _starts(every.host, len(fleet))
+    fleet.vms = array("l", map(int.__sub__, every.starts[1:], every.starts))
+    _count_sizes(fleet, moves)
+    for name in fixed:
+        fleet.pinned[fleet.numbers[name]] += 1
     return fleet
 
 
 def _read_vms(
-    fleet: FleetMap, rows: Iterable[VmRow]
-) -> "tuple[array[int], array[int], _Numbers, _Numbers, list[int]]":
-    """Count the VMs on their hosts; return the host and the domain of each."""
-    on_host, domain_of = array("l"), array("l")
-    scopes, tenants = _Numbers(), _Numbers()
-    tenant_of: list[int] = []
-    domains: dict[int, int] = {}
-    numbers, vms, pinned = fleet.numbers, fleet.vms, fleet.pinned
-    places = fleet.places.used
-    for row in rows:
-        name, scope, tenant, number, state, moving_to, vcpu, memory, movable = row
-        if state is VmState.DELETED:
-            continue
-        host = numbers[name]
-        scope_number = scopes.of(scope)
-        if scope_number == len(tenant_of):
-            tenant_of.append(tenants.of(tenant))
-        key = scope_number << _DOMAIN_BITS | number
-        domain = domains.get(key)
-        if domain is None:
-            domain = domains[key] = len(domains)
-            fleet.scope_of_domain.append(scope_number)
-            fleet.fault_domains.append(number)
-        on_host.append(host)
-        domain_of.append(domain)
-        vms[host] += 1
-        places[host] += 1
-        fleet.places.there[host] += 1
-        if not movable:
-            pinned[host] += 1
-        if vcpu is not None or memory is not None:
-            _count_sizes(fleet, host, vcpu, memory)
-        if moving_to and moving_to != name:
-            # Its destination keeps capacity for it.
-            target = numbers[moving_to]
-            places[target] += 1
-            _count_sizes(fleet, target, vcpu, memory, is_there=False)
-    return on_host, domain_of, scopes, tenants, tenant_of
-
-
-def _count_sizes(
-    fleet: FleetMap,
-    host: int,
-    vcpu: int | None,
-    memory: int | None,
-    *,
-    is_there: bool = True,
+    fleet: FleetMap, pages: Iterable[Columns], scopes: Mapping[str, int]
 ) -> None:
-    for resource, size in ((fleet.vcpu, vcpu), (fleet.memory, memory)):
-        if size is not None:
-            resource.used[host] += size
-            if is_there:
-                resource.there[host] += size
-                resource.largest[host] = max(size, resource.largest[host])
+    """Add the VMs to the fleet, with the numbers of their scopes."""
+    tenants: defaultdict[str, int] = defaultdict(count().__next__)
+    vms = fleet.each_vm
+    for host, scope, tenant, fault_domain, vcpu, memory in pages:
+        vms.host.extend(map(fleet.numbers.__getitem__, host))
+        vms.scope.extend(map(scopes.get, scope, repeat(ALONE)))
+        vms.tenant.extend(map(tenants.__getitem__, tenant))
+        vms.fault_domain.extend(fault_domain)
+        vms.vcpu.extend(_without_none(vcpu))
+        vms.memory.extend(_without_none(memory))
+    fleet.tenants = list(tenants)
+
+
+def _without_none(sizes: Sequence[int | None]) -> Iterable[int]:
+    """Return sizes, with 0 for the VMs that have none."""
+    return (size or 0 for size in sizes) if None in sizes else cast("list[int]", sizes)
+
+
+def _keep_scopes(fleet: FleetMap, kinds: Mapping[str, ScopeKind]) -> None:
+    """Number the scopes that constrain the work, and the domains of each host."""
+    vms = fleet.each_vm
+    members = Counter(vms.scope)
+    # The last one is for ALONE, which is -1.
+    kept = array("l", [ALONE]) * (len(kinds) + 1)
+    for number, (name, kind) in enumerate(kinds.items()):
+        is_zonal = kind is ScopeKind.SCALE_SET and members[number] > 0
+        if is_zonal or members[number] > 1:
+            kept[number] = len(fleet.scopes)
+            fleet.scopes.append(name)
+            fleet.is_zonal.append(is_zonal)
+            fleet.scope_vms.append(members[number])
+    vms.scope = array("l", map(kept.__getitem__, vms.scope))
+    constrained = bytearray(map(ALONE.__ne__, vms.scope))
+    domains: defaultdict[int, int] = defaultdict(count().__next__)
+    width = max(vms.fault_domain, default=0) + 1
+    shifted = map(int.__mul__, compress(vms.scope, constrained), repeat(width))
+    keys = map(int.__add__, shifted, compress(vms.fault_domain, constrained))
+    numbers = array("l", map(domains.__getitem__, keys))
+    starts = _starts(compress(vms.host, constrained), len(fleet))
+    fleet.domains = Runs(starts, numbers)
+    fleet.scope_of_domain = [key // width for key in domains]
+    fleet.fault_domains = [key % width for key in domains]
+
+
+def _count_sizes(fleet: FleetMap, moves: Iterable[VmMove]) -> None:
+    """Count what the VMs use on their hosts, and on those that they move to."""
+    vms, starts = fleet.each_vm, fleet.each_vm.starts
+    fleet.places.there = array("q", fleet.vms)
+    fleet.places.largest = array("q", map(bool, fleet.vms))
+    for resource, sizes in ((fleet.vcpu, vms.vcpu), (fleet.memory, vms.memory)):
+        if resource.is_limited:
+            for host, its_vms in enumerate(fleet.vms):
+                if its_vms:
+                    there = sizes[starts[host] : starts[host + 1]]
+                    resource.there[host] = sum(there)
+                    resource.largest[host] = max(there)
+    for resource in fleet.resources:
+        resource.used = array("q", resource.there)
+    scopes = {name: number for number, name in enumerate(fleet.scopes)}
+    for move in moves:
+        target = fleet.numbers[move.to_host]
+        scope = scopes.get(move.scope, ALONE)
+        if scope != ALONE:
+            fleet.arrivals.setdefault(scope, []).append(
+                (fleet.numbers[move.host], target, move.fault_domain)
+            )
+        fleet.places.used[target] += 1
+        fleet.vcpu.used[target] += move.vcpu or 0
+        fleet.memory.used[target] += move.memory or 0

@@ -11,12 +11,13 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
+from typing import Protocol, TypeAlias
 
 from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
 from forewarn.campaigns.grouping import Rules
 from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Stage
-from forewarn.campaigns.windows import Calendar
+from forewarn.fleet.calendars import Calendar
 from forewarn.instants import Micros
 
 
@@ -26,8 +27,18 @@ class Pace:
 
     notice: Micros
     """Time from the notice to the work, for a host with VMs."""
+    passes: Micros | None = None
+    """The part of the notice that passes until all tenants approve; None: all of it."""
+    needed: Micros = 0
+    """Time of the step `needed`, in which the host has its place before its notice."""
     work: Micros
     """Time from the end of the notice to the end of the work."""
+    after: Micros = 0
+    """Time after the work in which the host keeps its place: the recovery of its VMs, if
+    no host steps run."""
+    recovers: Micros = 0
+    """Time after the work in which its VMs recover: their scopes and tenants wait for
+    that. At least `after`."""
     reserved: Micros
     """Time that must be left in a window when the work begins."""
     speed: float = 1.0
@@ -36,7 +47,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """When each host of an order is announced and done."""
+    """When each host of an order is announced, and when its place is free again.
+
+    Its work, and the recovery of its VMs after it, are just before its end.
+    """
 
     begins: "array[int]"
     ends: "array[int]"
@@ -74,11 +88,21 @@ def forecast(
             # that the others stay for hosts that need not wait.
             earliest = max(free.pop(max(0, bisect_right(free, until) - 1)), until)
             notice = pace.notice if fleet.vms[host] else 0
-            begin = calendar.next_notice(earliest, notice, pace.reserved)
+            begin = calendar.next_notice(earliest + pace.needed, notice, pace.reserved)
             if begin is None:
                 return None
-            done = begin + notice + pace.work
-            waits.add(host, done)
+            passes = notice if pace.passes is None else min(notice, pace.passes)
+            ready = begin + passes
+            start = max(ready, waits.work_until(host))
+            # An early approval does not start a host before the window opens.
+            if start > ready or passes < notice:
+                held = calendar.next_notice(start, 0, pace.reserved)
+                if held is None:
+                    return None
+                start = held
+            worked = start + pace.work
+            done = worked + pace.after
+            waits.add(host, done, worked + pace.recovers)
             begins.append(begin)
             ends.append(done)
             insort(free, done)
@@ -89,25 +113,9 @@ def forecast(
     return Forecast(begins=begins, ends=ends)
 
 
-class _Places:
-    """A number of places, each taken until an instant."""
-
-    __slots__ = ("_ends", "_most")
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._ends: list[Micros] = []
-
-    def free_at(self) -> Micros:
-        """Return when a place is free."""
-        return self._ends[0] if len(self._ends) == self._most else 0
-
-    def take(self, end: Micros) -> None:
-        """Take the place that is free first."""
-        if len(self._ends) == self._most:
-            heapreplace(self._ends, max(end, self._ends[0]))
-        else:
-            heappush(self._ends, end)
+_Places: TypeAlias = list[Micros]
+"""A heap with the instant until which each of some places is taken; the first is the
+place that is free first."""
 
 
 class _Vms:
@@ -134,79 +142,175 @@ class _Vms:
         self._total += vms
 
 
+class _Scopes(Protocol):
+    """The work on scopes with VMs on several hosts."""
+
+    def free_at(self, host: int) -> Micros:
+        """Return when the work on the scopes of a host lets another host in."""
+        ...
+
+    def take(self, host: int, end: Micros) -> None:
+        """Work on the scopes of a host until an instant, after all work that keeps it
+        waiting."""
+        ...
+
+
+class _OneHost:
+    """The ends of the work on scopes of which one host can be in work."""
+
+    def __init__(self, fleet: FleetMap) -> None:
+        self._scopes_of = fleet.host_scopes.of
+        self._latest: list[Micros] = [0] * len(fleet.scopes)
+
+    def free_at(self, host: int) -> Micros:
+        """Return when no other host of the scopes is in work."""
+        return max(map(self._latest.__getitem__, self._scopes_of(host)), default=0)
+
+    def take(self, host: int, end: Micros) -> None:
+        """Work on a host until an instant."""
+        for scope in self._scopes_of(host):
+            self._latest[scope] = end
+
+
+class _OneDomain:
+    """The ends of the work on scopes of which one domain can be in work.
+
+    Each scope needs the latest end, and the latest end of the other domains than that
+    one: no loop over domains, which would take half of the time of a forecast.
+    """
+
+    def __init__(self, fleet: FleetMap) -> None:
+        self._domains_of = fleet.domains.of
+        self._scope_of = fleet.scope_of_domain
+        self._latest: list[Micros] = [0] * len(fleet.scopes)
+        self._domain = [-1] * len(fleet.scopes)
+        """The domain with the latest end."""
+        self._others: list[Micros] = [0] * len(fleet.scopes)
+
+    def free_at(self, host: int) -> Micros:
+        """Return when no other domain of the scopes is in work."""
+        found = 0
+        for domain in self._domains_of(host):
+            scope = self._scope_of[domain]
+            ends = self._others if self._domain[scope] == domain else self._latest
+            end = ends[scope]
+            found = end if end > found else found  # noqa: FURB136 - max() takes longer
+        return found
+
+    def take(self, host: int, end: Micros) -> None:
+        """Work on a host until an instant."""
+        for domain in self._domains_of(host):
+            scope = self._scope_of[domain]
+            if self._domain[scope] == domain:
+                self._latest[scope] = max(end, self._latest[scope])
+            elif end > self._latest[scope]:
+                self._others[scope] = self._latest[scope]
+                self._latest[scope] = end
+                self._domain[scope] = domain
+            elif end > self._others[scope]:
+                self._others[scope] = end
+
+
+class _SeveralHosts:
+    """The same for scopes of which several hosts can be announced."""
+
+    def __init__(self, fleet: FleetMap, overlap: int) -> None:
+        self._scopes_of = fleet.host_scopes.of
+        self._places: list[_Places] = [[0] * (overlap + 1) for _ in fleet.scopes]
+
+    def free_at(self, host: int) -> Micros:
+        """Return when few enough other hosts of the scopes are announced."""
+        scopes = self._scopes_of(host)
+        return max((self._places[scope][0] for scope in scopes), default=0)
+
+    def take(self, host: int, end: Micros) -> None:
+        """Work on a host until an instant."""
+        for scope in self._scopes_of(host):
+            heapreplace(self._places[scope], end)
+
+
+class _SeveralDomains:
+    """The same for scopes of which several domains can be announced."""
+
+    def __init__(self, fleet: FleetMap, overlap: int) -> None:
+        self._domains_of = fleet.domains.of
+        self._scope_of = fleet.scope_of_domain
+        self._overlap = overlap
+        self._ends: list[dict[int, Micros]] = [{} for _ in fleet.scopes]
+        """The end of the work on each domain, by scope."""
+
+    def free_at(self, host: int) -> Micros:
+        """Return when few enough other domains of the scopes are announced."""
+        found = 0
+        for domain in self._domains_of(host):
+            ends = self._ends[self._scope_of[domain]]
+            others = sorted(end for each, end in ends.items() if each != domain)
+            if len(others) > self._overlap:
+                found = max(found, others[-1 - self._overlap])
+        return found
+
+    def take(self, host: int, end: Micros) -> None:
+        """Work on a host until an instant."""
+        for domain in self._domains_of(host):
+            ends = self._ends[self._scope_of[domain]]
+            ends[domain] = max(end, ends.get(domain, 0))
+
+
 class _Waits:
     """The instants until which the hosts so far take the places of each limit."""
 
     def __init__(self, fleet: FleetMap, limits: Limits, rules: Rules) -> None:
-        self._fleet = fleet
-        self._rules = rules
-        self._groups = [(limit, _places(limit)) for limit in rules.groups]
+        self._tenants_on = fleet.tenants_on
+        self._has_domains = rules.domains
+        self._groups = [(limit.column.of, _places(limit)) for limit in rules.groups]
         has_tenants = rules.domains and limits.tenant_most
         self._tenants = [_Vms(most) for most in limits.tenant_most if has_tenants]
-        self._scopes: dict[int, _Places] = {}
-        """The places of each scope, if two hosts of it exclude each other."""
-        self._domains: dict[int, dict[int, Micros]] = {}
-        """The end of the work on each domain, by scope."""
+        one, several = (
+            (_OneHost, _SeveralHosts)
+            if rules.is_exclusive
+            else (_OneDomain, _SeveralDomains)
+        )
+        self._work: _Scopes = one(fleet)
+        self._notices: _Scopes = (
+            several(fleet, limits.overlap) if limits.overlap else self._work
+        )
+        """Without overlap, a host is announced only when its work can begin after the
+        notice."""
 
     def until(self, host: int) -> Micros:
-        """Return when no limit stops the host any more."""
-        found = 0
-        for limit, places in self._groups:
-            group = places.get(limit.column.of[host])
-            if group is not None:
-                found = max(found, group.free_at())
-        if not self._rules.domains:
-            return found
+        """Return when no limit stops the announcement of the host any more."""
+        found = self._notices.free_at(host) if self._has_domains else 0
+        for group_of, places in self._groups:
+            group = places[group_of[host]]
+            if group and group[0] > found:
+                found = group[0]
         if self._tenants:
-            for tenant, vms in self._fleet.host_tenants.counted(host):
+            for tenant, vms in self._tenants_on(host).items():
                 found = max(found, self._tenants[tenant].free_at(vms))
-        scope_of = self._fleet.scope_of_domain
-        for domain in self._fleet.domains.of(host):
-            scope = scope_of[domain]
-            if self._rules.is_exclusive:
-                if scope in self._scopes:
-                    found = max(found, self._scopes[scope].free_at())
-            elif scope in self._domains:
-                found = max(found, self._domain_free_at(scope, domain))
         return found
 
-    def _domain_free_at(self, scope: int, domain: int) -> Micros:
-        """Return when few enough other domains of the scope are in work."""
-        ends = self._domains[scope]
-        if self._rules.overlap:
-            others = sorted(end for each, end in ends.items() if each != domain)
-            place = len(others) - 1 - self._rules.overlap
-            return others[place] if place >= 0 else 0
-        return max((end for each, end in ends.items() if each != domain), default=0)
+    def work_until(self, host: int) -> Micros:
+        """Return when the guard of fault domains lets the work on the host begin."""
+        has_overlap = self._notices is not self._work and self._has_domains
+        return self._work.free_at(host) if has_overlap else 0
 
-    def add(self, host: int, end: Micros) -> None:
-        """Take the places of a host until it is done."""
-        for limit, places in self._groups:
-            group = places.get(limit.column.of[host])
-            if group is not None:
-                group.take(end)
-        if not self._rules.domains:
-            return
+    def add(self, host: int, end: Micros, recovered: Micros) -> None:
+        """Take the places of a host until it is done, and of its VMs until they have
+        recovered."""
+        for group_of, places in self._groups:
+            group = places[group_of[host]]
+            if group:
+                heapreplace(group, end)
         if self._tenants:
-            for tenant, vms in self._fleet.host_tenants.counted(host):
-                self._tenants[tenant].take(vms, end)
-        scope_of = self._fleet.scope_of_domain
-        for domain in self._fleet.domains.of(host):
-            scope = scope_of[domain]
-            if self._rules.is_exclusive:
-                places = self._scopes.get(scope)
-                if places is None:
-                    places = self._scopes[scope] = _Places(self._rules.overlap + 1)
-                places.take(end)
-            else:
-                ends = self._domains.setdefault(scope, {})
-                ends[domain] = max(end, ends.get(domain, 0))
+            for tenant, vms in self._tenants_on(host).items():
+                self._tenants[tenant].take(vms, recovered)
+        if not self._has_domains:
+            return
+        self._work.take(host, recovered)
+        if self._notices is not self._work:
+            self._notices.take(host, recovered)
 
 
-def _places(limit: GroupLimit) -> dict[int, _Places]:
-    """Return the places of each group that has a limit."""
-    return {
-        group: _Places(most)
-        for group, most in enumerate(limit.most)
-        if most != NO_LIMIT
-    }
+def _places(limit: GroupLimit) -> list[_Places]:
+    """Return the places of each group; none of a group without a limit."""
+    return [[0] * (0 if most == NO_LIMIT else most) for most in limit.most]

@@ -11,7 +11,6 @@ A second pass never needs more sets, if it takes the hosts set by set (iterated 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
 from forewarn.campaigns.limits import GroupLimit
@@ -33,8 +32,6 @@ class Rules:
     """Whether fault domains of one scope are kept apart."""
     is_exclusive: bool
     """Whether two hosts of one scope are kept apart, even with the same fault domain."""
-    overlap: int
-    """Additional fault domains of a scope in a set."""
     groups: tuple[GroupLimit, ...]
 
 
@@ -107,38 +104,37 @@ class _Full:
 
 def _assign(fleet: FleetMap, order: Sequence[int], rules: Rules) -> dict[int, int]:
     """Return the set of each host, taken in an order."""
-    levels: list[list[int]] = [
-        [0] * len(fleet.scopes) for _ in range(rules.overlap + 1)
-    ]
-    full_scopes = levels[-1]
+    full_scopes = [0] * len(fleet.scopes)
     own = [0] * len(fleet.scope_of_domain)
     scope_of = fleet.scope_of_domain
     groups = [_Full(limit) for limit in rules.groups]
-    starts, numbers = fleet.domains.starts, fleet.domains.numbers
+    scopes_of, domains_of = fleet.host_scopes.of, fleet.domains.of
+    has_domains = rules.domains and not rules.is_exclusive
     found: dict[int, int] = {}
     for host in order:
         forbidden = preferred = 0
         for group in groups:
             forbidden |= group.full[group.of[host]]
-        domains = numbers[starts[host] : starts[host + 1]] if rules.domains else ()
+        domains = domains_of(host) if has_domains else ()
+        scopes = scopes_of(host) if rules.is_exclusive else ()
+        for scope in scopes:
+            forbidden |= full_scopes[scope]
         for domain in domains:
-            if rules.is_exclusive:
-                forbidden |= full_scopes[scope_of[domain]]
-            else:
-                mine = own[domain]
-                forbidden |= full_scopes[scope_of[domain]] & ~mine
+            full = full_scopes[scope_of[domain]]
+            if mine := own[domain]:
+                forbidden |= full & ~mine
                 preferred |= mine
+            else:
+                forbidden |= full
         allowed = preferred & ~forbidden or ~forbidden
         bit = allowed & -allowed
         its_set = bit.bit_length() - 1
         found[host] = its_set
         for group in groups:
             group.add(host, its_set, bit)
+        for scope in scopes:
+            full_scopes[scope] |= bit
         for domain in domains:
-            scope = scope_of[domain]
-            if rules.is_exclusive or not own[domain] & bit:
-                for above, below in pairwise(reversed(levels)):
-                    above[scope] |= below[scope] & bit
-                levels[0][scope] |= bit
+            full_scopes[scope_of[domain]] |= bit
             own[domain] |= bit
     return found

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from forewarn.campaigns.fleet_map import NO_LIMIT, Column, FleetMap
 from forewarn.campaigns.model import Amount, Budget, Stage
+from forewarn.fleet.reserve import NO_RESERVE
 
 
 class LimitKind(enum.Enum):
@@ -51,6 +52,8 @@ class Limits:
     """Maximum VMs of each tenant; empty: no limit."""
     tenant_written: str
     overlap: int
+    reserve: Amount = NO_RESERVE
+    """Free capacity that stays free in each pool, if VMs are moved."""
 
     @property
     def at_once(self) -> int:
@@ -65,7 +68,13 @@ class Limits:
         return self.unavailable is not None and self.unavailable <= self.away
 
 
-def resolve(fleet: FleetMap, hosts: Sequence[int], budget: Budget) -> Limits:
+def resolve(
+    fleet: FleetMap,
+    hosts: Sequence[int],
+    budget: Budget,
+    *,
+    reserve: Amount = NO_RESERVE,
+) -> Limits:
     """Return the budgets for these hosts of a fleet as numbers."""
     working = set(hosts)
     away = sum(
@@ -102,6 +111,7 @@ def resolve(fleet: FleetMap, hosts: Sequence[int], budget: Budget) -> Limits:
         else tuple(max(1, tenant.of(vms)) for vms in fleet.tenant_vms),
         tenant_written=_text(tenant),
         overlap=budget.overlap_notice,
+        reserve=reserve,
     )
 
 

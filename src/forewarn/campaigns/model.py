@@ -3,8 +3,11 @@
 import enum
 from dataclasses import dataclass, field
 
-from forewarn.fleet.model import PLACES
+from forewarn.fleet.blackouts import Blackout
+from forewarn.fleet.model import PLACES, Host
+from forewarn.fleet.windows import Window
 from forewarn.instants import HOUR, MINUTE, Micros
+from forewarn.settings.amounts import Amount
 
 
 class Impact(enum.Enum):
@@ -20,7 +23,7 @@ class Impact(enum.Enum):
     @property
     def empties_host(self) -> bool:
         """Return whether the VMs leave the host before the work."""
-        return self in {Impact.LIVE_MIGRATE, Impact.REDEPLOY}
+        return self is Impact.LIVE_MIGRATE or self is Impact.REDEPLOY
 
 
 class Order(enum.Enum):
@@ -47,27 +50,6 @@ class Phase(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Amount:
-    """A number, or a percentage of a group."""
-
-    value: float
-    is_percent: bool = False
-
-    def of(self, total: int) -> int:
-        """Return the number for a group of `total`.
-
-        A percentage is rounded down, but to at least 1, unless it is 0 %.
-        """
-        if not self.is_percent:
-            return int(self.value)
-        return max(int(total * self.value / 100), 1 if self.value else 0)
-
-    def __str__(self) -> str:
-        """Return the amount as a file writes it."""
-        return f"{self.value:g}%" if self.is_percent else f"{self.value:g}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """The hosts of a campaign; a host must match every criterion that is set."""
 
@@ -88,6 +70,17 @@ class Selection:
         """Return each criterion except names: the label, and its allowed values."""
         places = ((kind, getattr(self, kind)) for kind in PLACES)
         return (*(each for each in places if each[1]), *self.labels)
+
+    def matches(self, host: Host) -> bool:
+        """Return whether a host of the fleet is selected."""
+        if host.name in self.exclude or (self.host and host.name not in self.host):
+            return False
+        labels = dict(host.labels)
+        return all(
+            (getattr(host, label) if label in PLACES else labels.get(label, ""))
+            in values
+            for label, values in self.criteria
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,23 +136,6 @@ DEFAULT_STAGES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """A recurring time in which hosts may be worked on.
-
-    It starts at a wall-clock time and has a fixed length, so a change between summer
-    and winter time neither shortens nor lengthens it.
-    """
-
-    days: tuple[int, ...]
-    """Days of the week on which it starts; 0 is Monday."""
-    start: int
-    """Minutes after midnight."""
-    length: Micros
-    timezone: str = "UTC"
-    """A name of the time zone database."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
     """How many failures a campaign tolerates before it halts."""
 
@@ -199,10 +175,18 @@ class Campaign:
     impact: Impact
     select: Selection
     order: Order = Order.AUTO
+    priority: int = 0
+    """Campaigns with a higher one go first when campaigns share a limit."""
+    is_emergency: bool = False
+    """Whether windows, blackouts and deferrals do not stop it."""
+    ignored: tuple[str, ...] = ()
+    """The windows and blackouts of the file that an emergency campaign ignores."""
     steps: tuple[Step, ...] = ()
     budget: Budget = field(default_factory=Budget)
     stages: tuple[Stage, ...] = DEFAULT_STAGES
     windows: tuple[Window, ...] = ()
+    blackouts: tuple[Blackout, ...] = ()
+    """Times in which no host is announced or worked on, even in a window."""
     tolerance: Tolerance = field(default_factory=Tolerance)
     checks: tuple[Check, ...] = ()
     expect: Expectation = field(default_factory=Expectation)

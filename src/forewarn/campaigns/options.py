@@ -4,11 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
-from forewarn.campaigns.model import Amount, Impact, Order, Phase, Step
-from forewarn.campaigns.windows import zone_names
-from forewarn.instants import DAY, MINUTE, zone_of
-from forewarn.problems import did_you_mean, quoted
+from forewarn.campaigns.model import Impact, Order, Phase, Step
+from forewarn.fleet.blackout_fields import BLACKOUT, BLACKOUTS_MAX, NAME, name_of
+from forewarn.fleet.window_fields import WINDOW
+from forewarn.instants import DAY, MINUTE
+from forewarn.problems import quoted
 from forewarn.settings import forms
+from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import Form, Forms, Option
 
 HOSTS_MAX = 1_000_000
@@ -23,57 +25,17 @@ WINDOWS_MAX = 50
 ARGUMENTS_MAX = 20
 """Maximum arguments of a step."""
 
+PRIORITY_MAX = 9
+"""Maximum priority of a campaign: ten ranks, which one digit writes."""
+
+OVERLAP_MAX = 10
+"""Maximum further fault domains under notice: a decision reads so many of each scope, and
+few scopes have more."""
+
 LABELS_MAX = 20
 """Maximum labels with a budget or a selection: each is counted for each host."""
 
-_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%", re.ASCII)
-_CLOCK = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _ARGUMENT = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)
-_PERCENT_MAX = 100
-
-
-def _amount(option: Option, value: object) -> Amount:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Amount(value=forms.bounded(option, value))
-    found = _PERCENT.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise forms.unfit(option, value)
-    percent = float(found[1])
-    if percent > _PERCENT_MAX or (not percent and option.least):
-        raise ValueError(f"must be more than 0% and at most 100%, not {value}")
-    return Amount(value=percent, is_percent=True)
-
-
-def _clock(option: Option, value: object) -> int:
-    found = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise forms.unfit(option, value)
-    return int(found[1]) * 60 + int(found[2])
-
-
-def _days(option: Option, value: object) -> tuple[int, ...]:
-    return tuple(sorted(forms.weekdays(option, value)))
-
-
-def _timezone(option: Option, value: object) -> str:
-    name = forms.line(option, value)
-    try:
-        zone_of(name)
-    except ValueError:
-        near = did_you_mean(name, zone_names())
-        raise ValueError(f"there is no time zone {quoted(name)}{near}") from None
-    return name
-
-
-def _name(option: Option, value: object) -> str:
-    name = forms.line(option, value)
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            "must be at most 64 letters, digits, dots, hyphens and underscores, "
-            f"and start with a letter or digit, not {quoted(name[: forms.SHOWN_MAX])}"
-        )
-    return name
 
 
 def _labels(option: Option, value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -92,7 +54,7 @@ def _step(phase: Phase) -> Form:
     def read(_option: Option, value: object) -> Step:
         table = dict(cast("dict[str, object]", value))
         name = table.pop("step", None)
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ValueError('needs the name of a step: { step = "NAME" }')
         if len(table) > ARGUMENTS_MAX:
             raise ValueError(f"must have at most {ARGUMENTS_MAX} arguments")
@@ -113,11 +75,7 @@ def _argument(key: str, value: object) -> tuple[str, str]:
     return key, forms.line(Option(form=Forms.LINE), str(value))
 
 
-_AMOUNT = Form(told='a whole number or a percentage such as "3%"', read=_amount)
-_CLOCK_TIME = Form(told='a time of day such as "22:00"', read=_clock)
-_WEEKDAYS = Form(told="a list of weekdays", read=_days)
-_ZONE = Form(told="the name of a time zone", read=_timezone)
-_CAMPAIGN_NAME = Form(told="a name", read=_name)
+_CAMPAIGN_NAME = Form(told="a name", read=name_of)
 _LABELS = Form(told="a table of texts or lists of texts", kind=dict, read=_labels)
 
 SELECT: Mapping[str, Option] = {
@@ -163,7 +121,7 @@ GROUP_BUDGET: Mapping[str, Option] = {
         "it have no limit.",
     ),
     "max": Option(
-        form=_AMOUNT,
+        form=AMOUNT,
         least=1,
         most=HOSTS_MAX,
         is_needed=True,
@@ -173,20 +131,20 @@ GROUP_BUDGET: Mapping[str, Option] = {
 
 BUDGET: Mapping[str, Option] = {
     "in_flight": Option(
-        form=_AMOUNT,
+        form=AMOUNT,
         least=1,
         most=HOSTS_MAX,
         text="Maximum hosts from their notice to the end of their work, or a "
         "percentage of the campaign's hosts. Each stage begins with 1, then 2, 4, …",
     ),
     "unavailable": Option(
-        form=_AMOUNT,
+        form=AMOUNT,
         least=1,
         most=HOSTS_MAX,
         text="Maximum hosts that are away for any cause, or a percentage of all hosts.",
     ),
     "tenant_vms": Option(
-        form=_AMOUNT,
+        form=AMOUNT,
         least=1,
         most=HOSTS_MAX,
         text="Maximum VMs of one tenant under notice or in work, or a percentage of its "
@@ -195,9 +153,9 @@ BUDGET: Mapping[str, Option] = {
     "overlap_notice": Option(
         form=Forms.COUNT,
         least=0,
-        most=100,
-        text="Further fault domains of a scope that can be under notice while one is in "
-        "work.",
+        most=OVERLAP_MAX,
+        text="Further fault domains of a scope that can be announced while one is "
+        "announced, in work or down. They are in work one after the other.",
     ),
     "by": Option(
         form=Forms.TABLES, most=LABELS_MAX, keys=GROUP_BUDGET, text="Limits of groups."
@@ -206,7 +164,7 @@ BUDGET: Mapping[str, Option] = {
 
 STAGE: Mapping[str, Option] = {
     "hosts": Option(
-        form=_AMOUNT,
+        form=AMOUNT,
         least=1,
         most=HOSTS_MAX,
         is_needed=True,
@@ -221,25 +179,6 @@ STAGE: Mapping[str, Option] = {
     "approval": Option(
         form=Forms.SWITCH,
         text="Whether an operator must approve the next stage after the soak.",
-    ),
-}
-
-WINDOW: Mapping[str, Option] = {
-    "days": Option(
-        form=_WEEKDAYS,
-        words=forms.WEEKDAYS,
-        text="Weekdays on which the window starts. Default: all.",
-    ),
-    "start": Option(form=_CLOCK_TIME, is_needed=True, text="Start by the wall clock."),
-    "length": Option(
-        form=Forms.DURATION,
-        least=MINUTE,
-        most=7 * DAY,
-        is_needed=True,
-        text="Elapsed time from the start to the end.",
-    ),
-    "timezone": Option(
-        form=_ZONE, text="Time zone of the days and the start. Default: `UTC`."
     ),
 }
 
@@ -263,7 +202,7 @@ TOLERANCE: Mapping[str, Option] = {
     "vms_down": Option(
         form=Forms.COUNT,
         most=HOSTS_MAX,
-        text="VMs that ran before and can be down. Default: as many as the largest "
+        text="VMs that can be down after the work. Default: as many as the largest "
         "host has.",
     ),
 }
@@ -280,14 +219,15 @@ EXPECT: Mapping[str, Option] = {
         least=MINUTE,
         most=7 * DAY,
         text="Time that half of the hosts take at most, from the end of the notice to "
-        "the end of the work.",
+        "the end of the work and its host steps, without the recovery of VMs.",
     ),
     "slow": Option(
         form=Forms.DURATION,
         least=MINUTE,
         most=7 * DAY,
         text="Time that nine of ten hosts take at most. A host begins only if this time "
-        "is left in the window.",
+        "is left in the window. Durations that were measured on 10 hosts or more replace "
+        "both.",
     ),
 }
 
@@ -305,6 +245,17 @@ CAMPAIGN: Mapping[str, Option] = {
         words=tuple(each.value for each in Order),
         text="Order of the hosts.",
     ),
+    "priority": Option(
+        form=Forms.COUNT,
+        most=PRIORITY_MAX,
+        text="Rank among the campaigns that share `[campaigns] in_flight` of the "
+        "service: the higher one gets the next host, then the older campaign.",
+    ),
+    "emergency": Option(
+        form=Forms.SWITCH,
+        text="Whether the campaign ignores its windows and blackouts, the windows of "
+        "tenants, and deferrals. Its start needs the role `emergency`.",
+    ),
     "select": Option(
         form=Forms.TABLE, keys=SELECT, is_needed=True, text="The hosts of the campaign."
     ),
@@ -312,6 +263,9 @@ CAMPAIGN: Mapping[str, Option] = {
     "budget": Option(form=Forms.TABLE, keys=BUDGET, text="Limits of concurrent work."),
     "stage": Option(form=Forms.TABLES, most=STAGES_MAX, keys=STAGE, text="Stages."),
     "window": Option(form=Forms.TABLES, most=WINDOWS_MAX, keys=WINDOW, text="Windows."),
+    "blackout": Option(
+        form=Forms.TABLES, most=BLACKOUTS_MAX, keys=BLACKOUT, text="Blackouts."
+    ),
     "tolerance": Option(form=Forms.TABLE, keys=TOLERANCE, text="Tolerated failures."),
     "check": Option(form=Forms.TABLES, most=LABELS_MAX, keys=CHECK, text="Checks."),
     "expect": Option(form=Forms.TABLE, keys=EXPECT, text="Expected durations."),
@@ -329,6 +283,7 @@ TABLES: Mapping[str, Mapping[str, Option]] = {
     "[[campaign.budget.by]]": GROUP_BUDGET,
     "[[campaign.stage]]": STAGE,
     "[[campaign.window]]": WINDOW,
+    "[[campaign.blackout]]": BLACKOUT,
     "[campaign.tolerance]": TOLERANCE,
     "[[campaign.check]]": CHECK,
     "[campaign.expect]": EXPECT,

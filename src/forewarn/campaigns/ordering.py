@@ -94,14 +94,12 @@ def _label_key(fleet: FleetMap, host: int) -> tuple[str, int, str, int, int]:
 
     Where fault domains follow racks, hosts in this order need the fewest sets.
     """
-    _, cluster, rack, _ = _place(fleet, host)
-    counts: dict[int, int] = {}
-    domains = fleet.domains.of(host)
-    for domain in domains:
-        number = fleet.fault_domains[domain]
-        counts[number] = counts.get(number, 0) + 1
-    most = max(counts, key=lambda each: (counts[each], -each)) if counts else -1
-    return cluster, most, rack, -len(domains), host
+    cluster = fleet.cluster.names[fleet.cluster.of[host]]
+    rack = fleet.rack.names[fleet.rack.of[host]]
+    # In ascending order, the first of the most frequent ones is the lowest.
+    numbers = sorted(map(fleet.fault_domains.__getitem__, fleet.domains.of(host)))
+    most = max(numbers, key=numbers.count, default=-1)
+    return cluster, most, rack, -len(numbers), host
 
 
 def _phases(

@@ -3,12 +3,13 @@
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from forewarn.campaigns import bounds, clearing, limits
 from forewarn.campaigns.bounds import Bound
 from forewarn.campaigns.clearing import Refusal
+from forewarn.campaigns.durations import MODEL_LABEL, Measured, Sample, measured
 from forewarn.campaigns.fleet_map import FleetMap
 from forewarn.campaigns.forecast import Forecast, Pace, forecast
 from forewarn.campaigns.grouping import SETS_MAX, Rules
@@ -16,13 +17,20 @@ from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Campaign, Impact, Stage
 from forewarn.campaigns.ordering import Ordered, arrange
 from forewarn.campaigns.selection import select
-from forewarn.campaigns.windows import Calendar, Opening, openings
+from forewarn.fleet.blackouts import Clash, coming
+from forewarn.fleet.calendars import Calendar
 from forewarn.fleet.model import PLACES
+from forewarn.fleet.reserve import NO_RESERVE
+from forewarn.fleet.windows import Opening, openings
 from forewarn.instants import Micros, describe_duration
 from forewarn.protocol.errors import RefusedError
+from forewarn.settings.amounts import Amount
 
 OPENINGS_TOLD = 3
 """Number of the next openings in a plan."""
+
+BLACKOUTS_TOLD_MAX = 100
+"""Maximum times of blackouts in a plan: one can recur each day for months."""
 
 DIGEST_DIGITS = 16
 """Hexadecimal digits of a plan's digest: enough to notice every change of the fleet."""
@@ -36,6 +44,12 @@ class Terms:
     """The notice of each impact."""
     speed: float = 1.0
     """Divides soaks."""
+    recovery: Micros = 0
+    """Time from the end of the impact on VMs until their events are removed."""
+    reserve: Amount = NO_RESERVE
+    """Free capacity that stays free in each pool."""
+    driver_chooses: bool = False
+    """Whether the driver chooses the destinations of VMs, and decides about capacity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,48 +79,68 @@ class CampaignPlan:
     """The number of hosts for each value of a label."""
     tenants: tuple[tuple[str, int], ...]
     """The tenants with VMs on the hosts, and their VMs, the most first."""
+    tenant_most: tuple[tuple[str, int], ...]
+    """Maximum VMs of each of these tenants that are announced or in work; empty: no
+    limit."""
     openings: tuple[Opening, ...]
     """The next openings of the windows; empty: there are no windows."""
+    blackouts: tuple[Clash, ...]
+    """The next times of the blackouts."""
     typical: Forecast
     """If every host takes the typical time."""
     slow: Forecast
     """If every host takes the time of a slow one."""
+    measured: Measured | None = None
+    """Durations of past work, which the forecasts use instead of those of the file."""
     digest: str
 
 
 def plan_campaign(
-    campaign: Campaign, fleet: FleetMap, *, terms: Terms, now: Micros
+    campaign: Campaign,
+    fleet: FleetMap,
+    *,
+    terms: Terms,
+    now: Micros,
+    past: Collection[Sample] = (),
 ) -> CampaignPlan:
-    """Return the plan of a campaign.
+    """Return the plan of a campaign. `past` has the durations of past work.
 
     Raises RefusedError if the fleet does not have the selected hosts, if none of them
     can be done, or if no window is long enough for a host.
     """
     selected = select(fleet, campaign.select)
-    budget = limits.resolve(fleet, selected, campaign.budget)
-    refused = clearing.refusals(fleet, selected, campaign.impact, budget.tenant_most)
+    reserve = _reserve(campaign, terms)
+    budget = limits.resolve(fleet, selected, campaign.budget, reserve=reserve)
+    refused = _refused(campaign, fleet, selected, budget, terms)
     hosts = [host for host in selected if host not in refused]
     if not hosts:
         raise _nothing_left(list(refused.values()))
-    rooms = clearing.room_limit(fleet, hosts) if campaign.impact.empties_host else None
-    rules = _rules(campaign, budget, rooms)
-    ordered = arrange(
-        fleet,
-        hosts,
-        order=campaign.order,
-        listed=campaign.select.host,
-        impact=campaign.impact,
-        rules=_within_sets(hosts, rules),
-        at_once=budget.at_once,
+    rooms = (
+        clearing.room_limit(fleet, hosts, reserve=reserve)
+        if campaign.impact.empties_host and not terms.driver_chooses
+        else None
     )
+    rules = _rules(campaign, budget, rooms)
+    ordered = _arranged(campaign, fleet, hosts, budget, rules)
     stages = limits.stage_ends(campaign.stages, len(hosts))
+    times = measured(past, [_model(fleet, host) for host in hosts])
+    expected = campaign if times is None else replace(campaign, expect=times.work)
     typical, slow = _forecasts(
-        campaign, fleet, ordered, stages, budget, rules, terms=terms, now=now
+        expected,
+        fleet,
+        ordered,
+        stages,
+        budget,
+        rules,
+        terms=terms,
+        now=now,
+        times=times,
     )
     names = tuple(fleet.names[host] for host in ordered.hosts)
     refusals = tuple(refused[host] for host in sorted(refused))
     return CampaignPlan(
-        campaign=campaign,
+        campaign=expected,
+        measured=times,
         planned_at=now,
         hosts=names,
         sets=tuple(ordered.sets),
@@ -119,20 +153,68 @@ def plan_campaign(
         refusals=refusals,
         counts=_counts(campaign, fleet, hosts),
         tenants=_tenants(fleet, hosts),
+        tenant_most=_tenant_most(fleet, hosts, budget),
         openings=tuple(
             itertools.islice(openings(campaign.windows, now), OPENINGS_TOLD)
         ),
+        blackouts=_blackouts(campaign, now, slow.end),
         typical=typical,
         slow=slow,
         digest=_digest(campaign, names, stages, budget, refusals),
     )
 
 
+def _reserve(campaign: Campaign, terms: Terms) -> Amount:
+    return terms.reserve if campaign.impact.empties_host else NO_RESERVE
+
+
+def _refused(
+    campaign: Campaign,
+    fleet: FleetMap,
+    selected: Sequence[int],
+    budget: Limits,
+    terms: Terms,
+) -> dict[int, Refusal]:
+    """Return the selected hosts that cannot be done now, by number."""
+    return clearing.refusals(
+        fleet,
+        selected,
+        campaign.impact,
+        budget.tenant_most,
+        reserve=_reserve(campaign, terms),
+        driver_chooses=terms.driver_chooses,
+    )
+
+
+def _arranged(
+    campaign: Campaign,
+    fleet: FleetMap,
+    hosts: Sequence[int],
+    budget: Limits,
+    rules: Rules,
+) -> Ordered:
+    """Return the hosts in the order of the campaign."""
+    return arrange(
+        fleet,
+        hosts,
+        order=campaign.order,
+        listed=campaign.select.host,
+        impact=campaign.impact,
+        rules=_within_sets(hosts, rules),
+        at_once=budget.at_once,
+    )
+
+
+def _blackouts(campaign: Campaign, now: Micros, end: Micros) -> tuple[Clash, ...]:
+    """Return the next times of the blackouts until the end of the campaign."""
+    found = coming(campaign.blackouts, now, end)
+    return tuple(itertools.islice(found, BLACKOUTS_TOLD_MAX))
+
+
 def _rules(campaign: Campaign, budget: Limits, rooms: GroupLimit | None) -> Rules:
     return Rules(
         domains=campaign.impact is not Impact.NONE,
         is_exclusive=campaign.impact is Impact.LIVE_MIGRATE,
-        overlap=budget.overlap,
         groups=(*budget.groups, *([] if rooms is None else [rooms])),
     )
 
@@ -142,7 +224,6 @@ def _within_sets(hosts: Sequence[int], rules: Rules) -> Rules:
     return Rules(
         domains=rules.domains,
         is_exclusive=rules.is_exclusive,
-        overlap=rules.overlap,
         groups=tuple(
             limit
             for limit in rules.groups
@@ -161,21 +242,28 @@ def _forecasts(
     *,
     terms: Terms,
     now: Micros,
+    times: Measured | None,
 ) -> tuple[Forecast, Forecast]:
     """Return the forecasts with typical and with slow hosts; raises RefusedError."""
     expect = campaign.expect
     found: list[Forecast] = []
-    for work in (expect.typical, expect.slow):
+    used = (None, None) if times is None else (times.notice_typical, times.notice_slow)
+    for work, passes in zip((expect.typical, expect.slow), used, strict=True):
+        recovers = _recovers(campaign, work, terms.recovery, times)
         played = forecast(
             fleet,
             ordered.hosts,
             stages,
             budget,
             rules,
-            calendar=Calendar(campaign.windows, now),
+            calendar=Calendar(campaign.windows, now, campaign.blackouts),
             pace=Pace(
                 notice=terms.notices[campaign.impact],
+                passes=passes,
+                needed=0 if times is None or not campaign.steps else times.needed,
                 work=work,
+                after=0 if campaign.steps else recovers,
+                recovers=recovers,
                 reserved=expect.slow,
                 speed=terms.speed,
             ),
@@ -183,13 +271,34 @@ def _forecasts(
         )
         if played is None:
             raise RefusedError(
-                "no window is long enough for a host, which takes up to "
+                f"{_closed(campaign)} for a host, which takes up to "
                 f"{describe_duration(expect.slow)} after its notice",
                 hint="Lengthen the windows, or correct [campaign.expect].",
             )
         found.append(played)
     typical, slow = found
     return typical, slow
+
+
+def _recovers(
+    campaign: Campaign, work: Micros, recovery: Micros, times: Measured | None
+) -> Micros:
+    """Return how long VMs recover after the work on their host.
+
+    VMs that moved away for host steps recover while these run.
+    """
+    if campaign.impact is Impact.NONE:
+        return 0
+    if not campaign.steps or not campaign.impact.empties_host:
+        return recovery
+    moving = 0 if times is None or times.moving is None else times.moving
+    return max(0, min(moving, work) + recovery - work)
+
+
+def _closed(campaign: Campaign) -> str:
+    if campaign.blackouts:
+        return "no window outside the blackouts is long enough"
+    return "no window is long enough"
 
 
 def _nothing_left(refusals: Sequence[Refusal]) -> RefusedError:
@@ -226,6 +335,19 @@ def _tenants(fleet: FleetMap, hosts: Sequence[int]) -> tuple[tuple[str, int], ..
     vms = fleet.vms_by_tenant(hosts)
     found = [(fleet.tenants[each], count) for each, count in enumerate(vms) if count]
     return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
+
+
+def _tenant_most(
+    fleet: FleetMap, hosts: Sequence[int], budget: Limits
+) -> tuple[tuple[str, int], ...]:
+    if not budget.tenant_most:
+        return ()
+    most = dict(zip(fleet.tenants, budget.tenant_most, strict=True))
+    return tuple((name, most[name]) for name, _ in _tenants(fleet, hosts))
+
+
+def _model(fleet: FleetMap, host: int) -> str:
+    return dict(fleet.labels[host]).get(MODEL_LABEL, "")
 
 
 def _digest(

@@ -8,8 +8,12 @@ from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
 from forewarn.cli.selecting import check_names, named, names_of_file, selectors
-from forewarn.cli.tables import count
 from forewarn.cli.watching import watch
+from forewarn.fleet.resources import format_size
+from forewarn.texts import count
+
+_HELD_COLUMNS = ("HELD BY", "KIND", "HOSTS", "UNTIL", "REASON", "TENANT")
+_HELD_ESSENTIAL = 4
 
 _WAIT_COLUMNS = (
     "TENANT",
@@ -21,7 +25,17 @@ _WAIT_COLUMNS = (
     "ENABLED",
     "LAST POLL",
 )
-_ZONE_COLUMNS = ("ZONE", "HOSTS", "DOWN", "IN WORK", "PLACES", "USED", "FREE")
+_ZONE_COLUMNS = (
+    "ZONE",
+    "HOSTS",
+    "DOWN",
+    "IN WORK",
+    "CORDONED",
+    "PLACES",
+    "USED",
+    "FREE",
+)
+_POOL_COLUMNS = ("POOL", "RESOURCE", "TOTAL", "FREE", "RESERVE")
 _NEXT_COLUMNS = ("ROLLOUT", "NEXT HOST", "ZONE", "VMS", "NEEDS", "FITS")
 _NEXT_ESSENTIAL = 2
 
@@ -57,13 +71,22 @@ def waits(call: Call) -> int:
         _WAIT_COLUMNS,
         map(_wait_row, told["waits"]),
     )
+    if told["held"] and not call.flag("json"):
+        output.line()
+        output.table(
+            "", _HELD_COLUMNS, map(_held_row, told["held"]), essential=_HELD_ESSENTIAL
+        )
     return _warn_of_limit(call, told)
 
 
 def capacity(call: Call) -> int:
     """List free capacity, and the needs of the next hosts."""
-    told = Client.of(call).whole("capacity", selectors(call), "zones")
+    told = Client.of(call).whole("capacity", selectors(call, "vm"), "zones")
     output.listed(call, told, "no hosts", _ZONE_COLUMNS, map(_zone_row, told["zones"]))
+    kept = [each for each in told["pools"] if each["reserve"]]
+    if kept and not call.flag("json"):
+        output.line()
+        output.table("", _POOL_COLUMNS, map(_pool_row, kept))
     if told["next_hosts"] and not call.flag("json"):
         output.line()
         rows = map(_next_row, told["next_hosts"])
@@ -81,7 +104,7 @@ def _warn_of_limit(call: Call, told: Json) -> Exit:
 
 def _problem_row(problem: Json) -> tuple[str, ...]:
     return (
-        problem["target"] or problem["webhook"] or "-",
+        problem["target"] or problem["webhook"] or problem["campaign"] or "-",
         problem["kind"],
         problem["since"] or "-",
         " ".join(problem["tenants"]) or "-",
@@ -96,6 +119,8 @@ def _attempt(problem: Json) -> str:
         return f"forewarn restore {problem['target']}"
     if problem["webhook"]:
         return f"forewarn webhook test {problem['webhook']}"
+    if problem["campaign"]:
+        return f"forewarn explain {problem['campaign']}"
     return f"forewarn explain {problem['operation']}" if problem["operation"] else ""
 
 
@@ -129,6 +154,18 @@ def _wait_row(wait: Json) -> tuple[str, ...]:
     )
 
 
+def _held_row(held: Json) -> tuple[str, ...]:
+    held_by = held["scope"] or held["campaign"]
+    return (
+        held_by,
+        held["kind"],
+        str(held["hosts"]),
+        held["until"] or "unknown",
+        held["text"],
+        held["tenant"] or "-",
+    )
+
+
 def _zone_row(zone: Json) -> tuple[str, ...]:
     # A host without a capacity takes any number of VMs. PLACES are those of the others.
     free = "no limit" if zone["unlimited"] else str(zone["free"])
@@ -140,10 +177,17 @@ def _zone_row(zone: Json) -> tuple[str, ...]:
         str(zone["hosts"]),
         str(zone["down"]),
         str(zone["in_work"]),
+        str(zone["cordoned"]),
         places,
         str(zone["used"]),
         free,
     )
+
+
+def _pool_row(pool: Json) -> tuple[str, ...]:
+    show = format_size if pool["resource"] == "memory" else str
+    amounts = (show(pool[key]) for key in ("total", "free", "reserve"))
+    return pool["pool"] or "-", pool["resource"], *amounts
 
 
 def _next_row(need: Json) -> tuple[str, ...]:
@@ -158,7 +202,7 @@ def _next_row(need: Json) -> tuple[str, ...]:
 
 
 def explain(call: Call) -> int:
-    """Explain an operation, rollout, event, host or VM."""
+    """Explain an operation, rollout, event, campaign, host or VM."""
     told = Client.of(call).get(
         f"explain/{part(call.text('id'))}", selectors(call, "kind")
     )
@@ -176,12 +220,14 @@ def _explanation(told: Json) -> Iterator[str]:
         yield f"{each['operation']}, {each['what']}: {each['state']}"
         yield from _reasons(each)
     if more := told["more_operations"]:
-        option = _OPTIONS[told["kind"]]
-        yield ""
-        yield (
-            f"and {count(more, 'more open operation')}: "
-            f"forewarn operations {option} {told['id']}"
+        name = told["id"]
+        command = (
+            f"campaign show {name} --all"
+            if told["kind"] == "campaign"
+            else f"operations {_OPTIONS[told['kind']]} {name}"
         )
+        yield ""
+        yield f"and {count(more, 'more open operation')}: forewarn {command}"
 
 
 _OPTIONS = {

@@ -7,7 +7,7 @@ from forewarn.cli.command_table import Call
 
 def put_on(call: Call) -> int:
     """Put the brake on."""
-    return _set(call, is_on=True)
+    return _set(call, is_on=True, withdraw=call.flag("withdraw"))
 
 
 def take_off(call: Call) -> int:
@@ -15,8 +15,8 @@ def take_off(call: Call) -> int:
     return _set(call, is_on=False)
 
 
-def _set(call: Call, *, is_on: bool) -> int:
-    body = {"on": is_on, "reason": call.text("reason")}
+def _set(call: Call, *, is_on: bool, withdraw: bool = False) -> int:
+    body = {"on": is_on, "reason": call.text("reason"), "withdraw": withdraw}
     told = Client.of(call).post("brake", body)
     return output.said(call, told, _line(told))
 
@@ -30,6 +30,9 @@ def show(call: Call) -> int:
 def _line(brake: Json) -> str:
     if not brake["on"]:
         return "the brake is off"
-    return (
-        f"the brake is on since {brake['since']}, by {brake['by']}: {brake['reason']}"
-    )
+    parts = [brake["text"], f"it came on at {brake['since']}"]
+    if brake["withdraws"]:
+        parts.append("announced routine work is withdrawn")
+    if brake["calm_ends"]:
+        parts.append(f"unless more is lost, it ends at {brake['calm_ends']}")
+    return "; ".join(parts)

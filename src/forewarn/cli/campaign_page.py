@@ -1,10 +1,10 @@
-"""The plan of a campaign as one HTML page: hosts over time.
+"""The plan and the report of a campaign as HTML pages: hosts over time, and sums.
 
-The page loads nothing and runs no script. Each row is a host, or several neighbors in
+A page loads nothing and runs no script. Each row is a host, or several neighbors in
 the order if there are many.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -30,10 +30,13 @@ MARKS = 8
 NAME_CHARACTERS = 30
 """Maximum characters of a name in the picture; its title has all."""
 
-_COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2")
+_COLORS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#9d755d", "#72b7b2")
 """Colors of the stages, in turn."""
 
-_STYLE = (
+_FAILED = "#c00000"
+"""Color of failed hosts."""
+
+STYLE = (
     "body{font:14px system-ui,sans-serif;margin:2em;max-width:75em}"
     "table{border-collapse:collapse}td,th{text-align:left;padding:.2em .8em .2em 0}"
     "svg text{font:10px system-ui,sans-serif}"
@@ -42,7 +45,7 @@ _STYLE = (
 
 def page(plan: Json) -> str:
     """Return the page of a plan with its hosts."""
-    title = f"Campaign {_text(plan['campaign'])}"
+    title = f"Campaign {text(plan['campaign'])}"
     facts = [
         (
             f"{plan['impact']}: {plan['host_count']:,} hosts, {plan['vm_count']:,} VMs, "
@@ -61,26 +64,57 @@ def page(plan: Json) -> str:
         (each["message"], f"{each['rounds']:,} rounds") for each in plan["bounds"]
     ]
     parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        f"<title>{title}</title><style>{_STYLE}</style></head><body>",
-        f"<h1>{title}</h1>",
-        *(f"<p>{_text(each)}</p>" for each in (*facts, *plan["warnings"])),
-        _picture(plan["hosts"]),
+        *head(title),
+        *(f"<p>{text(each)}</p>" for each in (*facts, *plan["warnings"])),
+        picture(plan["hosts"]),
         "<h2>Constraints, the one that binds first</h2>",
-        _table(binding),
+        table(binding),
         "<h2>Budgets</h2>",
-        _table([(each,) for each in plan["limits"]]),
+        table([(each,) for each in plan["limits"]]),
     ]
     if plan["refused_count"]:
         rows = [(each["host"], each["message"]) for each in plan["refused"]]
         left = plan["refused_count"] - len(rows)
         rows += [(f"and {left:,} more", "")] if left else []
-        parts += ["<h2>Hosts that cannot be done now</h2>", _table(rows)]
+        parts += ["<h2>Hosts that cannot be done now</h2>", table(rows)]
     return "\n".join([*parts, "</body></html>", ""])
 
 
-def _picture(hosts: Sequence[Json]) -> str:
+def report_page(
+    told: Json, lines: Iterable[str], attempts: Sequence[Json], *, left: int
+) -> str:
+    """Return the page of a report, with the first attempts; `left` are left out."""
+    title = f"Campaign {text(told['name'])}: {text(told['state'])}"
+    columns = ("host", "stage", "state", "announced", "started", "ended", "note")
+    rows = [[each[name] or "" for name in columns] for each in attempts]
+    return "\n".join(
+        [
+            *head(title),
+            (
+                f"<p>{text(told['impact'])} of {told['hosts']:,} hosts, started by "
+                f"{text(told['actor'])} at {told['created']}: {text(told['reason'])}</p>"
+            ),
+            *(f"<p>{text(each)}</p>" for each in lines),
+            "<h2>Attempts</h2>",
+            table([columns, *rows]),
+            f"<p>and {left:,} more</p>" if left else "",
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def head(title: str) -> list[str]:
+    """Return the first lines of a page; `title` is HTML."""
+    return [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        f"<title>{title}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{title}</h1>",
+    ]
+
+
+def picture(hosts: Sequence[Json]) -> str:
     """Return the hosts over time as SVG."""
     begin = min(parse_instant(each["begins"]) for each in hosts)
     end = max(parse_instant(each["ends"]) for each in hosts)
@@ -118,28 +152,32 @@ def _row(row: Sequence[Json], y: int, begin: Micros, scale: float) -> Iterator[s
     first, last = row[0]["host"], row[-1]["host"]
     name = first if len(row) == 1 else f"{first} … {last} ({len(row)})"
     short = name[:NAME_CHARACTERS]
-    yield (
-        f'<text x="0" y="{y + 11}">{_text(short)}<title>{_text(name)}</title></text>'
-    )
+    yield (f'<text x="0" y="{y + 11}">{text(short)}<title>{text(name)}</title></text>')
     for each in row:
         x = LEFT + (parse_instant(each["begins"]) - begin) * scale
         length = (parse_instant(each["ends"]) - parse_instant(each["begins"])) * scale
-        color = _COLORS[(int(each["stage"]) - 1) % len(_COLORS)]
+        has_failed = each.get("state") == "failed"
+        color = (
+            _FAILED if has_failed else _COLORS[(int(each["stage"]) - 1) % len(_COLORS)]
+        )
         title = f"{each['host']}: {each['begins']} to {each['ends']}"
+        title += ", failed" if has_failed else ""
         yield (
             f'<rect x="{x:.1f}" y="{y + 2}" width="{max(length, 1):.1f}" '
             f'height="{ROW - 4}" fill="{color}" fill-opacity="0.8">'
-            f"<title>{_text(title)}</title></rect>"
+            f"<title>{text(title)}</title></rect>"
         )
 
 
-def _table(rows: Sequence[Sequence[Any]]) -> str:
+def table(rows: Sequence[Sequence[Any]]) -> str:
+    """Return rows of texts as HTML."""
     cells = (
-        "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>"
+        "<tr>" + "".join(f"<td>{text(cell)}</td>" for cell in row) + "</tr>"
         for row in rows
     )
     return f"<table>{''.join(cells)}</table>"
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
+    """Return a value as HTML."""
     return escape(printable(str(value)))

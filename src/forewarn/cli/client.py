@@ -235,18 +235,34 @@ class Client:
         """Return the text at a path of the API."""
         return self._ask("GET", path).text
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a request; return its result.
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        *,
+        seconds: float = ANSWER_SECONDS,
+        doing: str = "",
+    ) -> Any:
+        """Send a request; return its result, which takes at most `seconds`.
+
+        `doing` says on a terminal what the service does meanwhile; empty: only that it
+        has not answered yet.
 
         If no response arrives, the request is sent once more with the same key, so that
         it is executed once.
         """
         key = self._next_key()
+
+        def ask() -> httpx2.Response:
+            return self._ask(
+                "POST", path, body=body, key=key, seconds=seconds, doing=doing
+            )
+
         try:
-            answer = self._ask("POST", path, body=body, key=key)
+            answer = ask()
         except _AnswerLostError:
             try:
-                answer = self._ask("POST", path, body=body, key=key)
+                answer = ask()
             except (CommandError, _AnswerLostError) as error:
                 raise self._lost_order() from error
         return json_of(answer, self._url)
@@ -346,15 +362,18 @@ class Client:
         params: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
         key: str = "",
+        seconds: float = ANSWER_SECONDS,
+        doing: str = "",
     ) -> httpx2.Response:
         try:
-            with patience(f"waiting for the service{self._so_far}"):
+            with patience(doing or f"waiting for the service{self._so_far}"):
                 answer = self._http.request(
                     method,
                     f"v1/{path}",
                     params=dict(params or {}),
                     json=body,
                     headers={"Idempotency-Key": key} if key else {},
+                    timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
                 )
         except httpx2.ConnectTimeout as error:
             raise self._unreachable(error, path) from error

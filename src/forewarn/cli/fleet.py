@@ -7,8 +7,9 @@ from forewarn.cli import files, output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.selecting import check_names, names_of_file, selectors
-from forewarn.cli.tables import count, counts
+from forewarn.cli.tables import counts
 from forewarn.fleet.resources import format_size
+from forewarn.texts import count
 
 _SECTIONS = ("tenants", "scopes", "hosts", "vms")
 _HOST_COLUMNS = ("HOST", "STATE", "ZONE", "VMS", "DOWN", "USED")

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from forewarn.cli.tables import count, counts
+from forewarn.cli.tables import counts
 from forewarn.instants import format_instant, parse_http_date
+from forewarn.texts import count
 
 Json = Mapping[str, Any]
 
@@ -130,15 +131,34 @@ def _rfc_3339(http_date: str) -> str:
     return format_instant(parse_http_date(http_date)) if http_date else ""
 
 
+def campaign_row(told: Json) -> tuple[str, ...]:
+    """Return a campaign's cells."""
+    halted = told["halted"]
+    return (
+        told["name"],
+        told["state"],
+        f"{told['done']:,}/{told['hosts']:,}",
+        f"{told['stage']}/{len(told['stages'])}",
+        str(told["in_flight"]),
+        str(len(told["failed"])),
+        halted["message"] if halted else told["waits_for"],
+    )
+
+
 def rollout_row(each: Json) -> tuple[str, ...]:
     """Return a rollout's cells."""
     states: Mapping[str, int] = each["states"]
+    visits: Mapping[str, int] = each["visits"]
+    told = ", ".join(f"{number:,} {state}" for state, number in states.items())
+    if visits:
+        some = ", ".join(f"{number:,} {state}" for state, number in visits.items())
+        told += f"; visits: {some}"
     return (
         each["rollout"],
         each["state"],
         each["kind"],
         f"{states.get('Done', 0):,}/{sum(states.values()):,}",
-        ", ".join(f"{number:,} {state}" for state, number in states.items()),
+        told,
         each["created"],
         each["actor"],
         first_line(each["reason"]),
@@ -185,6 +205,26 @@ EVENTS = Listing(
     state="EventStatus",
     order="created",
     ended="removed",
+)
+CAMPAIGNS = Listing(
+    path="campaigns",
+    noun="campaign",
+    empty="no open campaigns",
+    columns=(
+        "CAMPAIGN",
+        "STATE",
+        "DONE",
+        "STAGE",
+        "IN FLIGHT",
+        "FAILED",
+        "WAITS FOR",
+    ),
+    essential=4,
+    row=campaign_row,
+    key="campaign",
+    state="state",
+    order="created",
+    ended="ended",
 )
 ROLLOUTS = Listing(
     path="rollouts",

@@ -5,13 +5,16 @@ from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.api_errors import REFUSALS_MAX, refusal
+from forewarn.cli.campaigns import show_campaign
+from forewarn.cli.choices import choice_line
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import FAILURE, OPERATIONS, cordons_of, what
 from forewarn.cli.lists import show
 from forewarn.cli.selecting import selectors, targets
-from forewarn.cli.tables import count
 from forewarn.cli.times import with_offset
+from forewarn.cli.windows import windows_line
+from forewarn.texts import count
 from forewarn.verbs.arguments import REASON
 from forewarn.verbs.model import Answer, Argument, Entry, Form, Kind
 from forewarn.verbs.table import VERBS
@@ -170,6 +173,14 @@ def _vm_rows(operation: Json) -> Iterator[tuple[str, ...]]:
             yield move["vm"], "-", "-", "-", "-", operation["operation"]
 
 
+def _print_choices(_call: Call, told: Json) -> None:
+    _print_first([choice_line(each) for each in told["deferrals"]], "target")
+
+
+def _print_scopes(_call: Call, told: Json) -> None:
+    _print_first([windows_line(each) for each in told["scopes"]], "scope")
+
+
 def _print_hosts(_call: Call, told: Json) -> None:
     lines = [
         f"host {each['name']} is "
@@ -185,6 +196,9 @@ SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.CANCELLED: _print_cancelled,
     Answer.APPROVED: _print_approved,
     Answer.HOSTS: _print_hosts,
+    Answer.CHOICES: _print_choices,
+    Answer.SCOPES: _print_scopes,
+    Answer.CAMPAIGN: lambda _, told: show_campaign(told),
     Answer.OPERATION: lambda _, told: output.line(
         f"{told['operation']} is {told['state']}: {what(told)}"
     ),

@@ -146,6 +146,8 @@ def _selected(
     states = _STATES.get(entry.name, _PRESENT)
     fleet = client.whole("fleet", {"limit": PAGE, "after": "hosts:", **asked}, *_PLACES)
     found = [each for each in fleet[section] if each["state"] in states]
+    if entry.targets.kind is Kind.SCOPE:
+        return list(dict.fromkeys(each["scope"] for each in found))
     if entry.answer is Answer.RESTORED and not are_hosts and found:
         _refuse_vms_of_hosts(found, fleet["hosts"], asked)
     return [each["name"] for each in found]

@@ -158,9 +158,13 @@ def fitting(blocks: Sequence[Sequence[str]], *, height: int) -> int:
     return sum(1 for used in accumulate(map(len, blocks)) if used <= height)
 
 
-def count(number: int, what: str) -> str:
-    """Return a number with a noun whose plural ends in s: `6,000 VMs`."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+def second(instant: str) -> str:
+    """Return an instant of the API without its fraction of a second.
+
+    People compare minutes; --json has the whole instant.
+    """
+    whole, point, _ = instant.partition(".")
+    return f"{whole}Z" if point else instant
 
 
 def counts(found: Iterable[str]) -> str:

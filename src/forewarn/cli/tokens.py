@@ -17,6 +17,7 @@ def create(call: Call) -> int:
     body = {
         **call.given("tenant", "name", "reason", "expires_in"),
         **call.flags("read_only"),
+        **({"roles": roles} if (roles := call.texts("role")) else {}),
     }
     made = Client.of(call).post("tokens", body)
     return output.shown(call, made, _print_new)
@@ -41,7 +42,7 @@ def list_tokens(call: Call) -> int:
             each["id"],
             each["name"],
             f"tenant {each['tenant']}" if each["tenant"] else "operator",
-            "read" if each["read_only"] else "order",
+            _rights(each),
             _expiry(each["expires"], is_over=each["expired"]),
             each["last_used"] or "never",
             _maker(each),
@@ -58,6 +59,11 @@ def revoke(call: Call) -> int:
         "tokens/revoke", {"id": call.text("token_id"), "reason": call.text("reason")}
     )
     return output.said(call, gone, f"token {gone['id']} ({gone['name']}) is revoked")
+
+
+def _rights(token: Any) -> str:
+    """Return the roles besides `view`, which all have; `view` if there is no other."""
+    return ", ".join(token["roles"][1:]) or "view"
 
 
 def _maker(token: Any) -> str:

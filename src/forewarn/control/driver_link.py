@@ -7,15 +7,17 @@ transactions, one after the other.
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
-from forewarn.control.execution import calls
+from forewarn.control.execution import calls, visit_calls, visits
+from forewarn.control.execution.visit_calls import is_of_visit
 from forewarn.control.requests import outcome
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Withheld
 from forewarn.control.sighting_link import SightingLink
 from forewarn.control.transactions.inquiries import (
     Answer,
+    ClearAnswer,
     DirectInquirer,
     Inquirer,
     LookQuestion,
@@ -35,8 +37,10 @@ from forewarn.drivers.port import (
 )
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import CallEnd, Trouble
-from forewarn.protocol.operations import Operation
-from forewarn.store.port import Store
+from forewarn.protocol.operations import CallState, Operation
+from forewarn.protocol.visits import Visit
+from forewarn.store import kinds
+from forewarn.store.port import Store, every
 
 T = TypeVar("T")
 
@@ -46,6 +50,41 @@ Run: TypeAlias = Callable[[Callable[[Work], object], Micros], object]
 
 _End: TypeAlias = tuple[Callable[[Work, str, int, CallEnd], None], str, int, CallEnd]
 """A decision for the end of a call, the operation ID, the generation, and the end."""
+
+
+class _Deciding(Protocol):
+    """The decisions about the calls of operations, or about those of visits."""
+
+    def ask_after(
+        self, work: Work, name: str, generation: int, /, *, is_late: bool
+    ) -> None:
+        """Ask the driver for the outcome of a call."""
+        ...
+
+    def go_on(self, work: Work, question: ProbeQuestion, /, *, is_begun: bool) -> None:
+        """Wait for the report of a running call, or make it."""
+        ...
+
+    def call_not_made(
+        self, work: Work, name: str, generation: int, end: CallEnd, /
+    ) -> None:
+        """Process a call that the driver did not accept."""
+        ...
+
+    def mark_unknown(
+        self, work: Work, name: str, generation: int, end: CallEnd, /
+    ) -> None:
+        """Record that the outcome of a call is unknown."""
+        ...
+
+
+def _deciding(name: str) -> _Deciding:
+    """Return the decisions about a call, by the ID in its name."""
+    return visit_calls if is_of_visit(name) else outcome
+
+
+DUE_TOGETHER = 32
+"""Maximum visits whose timers are read at once. Each then takes a transaction."""
 
 
 class DriverLink:
@@ -70,6 +109,8 @@ class DriverLink:
         self._answers: deque[Answer] = deque()
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
+        self._due: dict[str, Visit] = {}
+        """Visits whose timers are due."""
         self._sightings = SightingLink(driver, store=store, policy=policy, run=run)
 
     # Effects of a commit
@@ -84,30 +125,36 @@ class DriverLink:
                 self._driver.begin(call, now=now)
             except DriverError as error:
                 is_unknown = isinstance(error, OutcomeUnknownError)
-                decide = outcome.mark_unknown if is_unknown else outcome.call_not_made
+                deciding = _deciding(call.operation_id)
+                decide = deciding.mark_unknown if is_unknown else deciding.call_not_made
                 self._ends.append((decide, *name, CallEnd(said=error.message)))
             self._checkpoint("called")
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
             self._checkpoint("asked")
 
-    def ask_after(self, operation: Operation, *, late: bool, now: Micros) -> None:
+    def ask_after(self, caller: Operation | Visit, *, late: bool, now: Micros) -> None:
         """Ask the driver for the outcome of a call, after a crash or a timeout."""
-        operation_id, generation = operation.operation_id, operation.generation
-        kind = self._driver.kind
-        if operation.driver not in {"", kind}:
+        name, generation, kind = caller.key, caller.generation, self._driver.kind
+        deciding = _deciding(name)
+        if caller.driver not in {"", kind}:
             # This driver never got the call. The other driver can still work on it.
             end = CallEnd(
-                trouble=Trouble.OTHER_DRIVER, given_to=operation.driver, driver=kind
+                trouble=Trouble.OTHER_DRIVER, given_to=caller.driver, driver=kind
             )
-            self._take_end(outcome.mark_unknown, operation_id, generation, end, now)
+            self._take_end(deciding.mark_unknown, name, generation, end, now)
             return
         self._run(
-            lambda work: outcome.ask_after(
-                work, operation_id, generation, is_late=late
-            ),
-            now,
+            lambda work: deciding.ask_after(work, name, generation, is_late=late), now
         )
+
+    def resume_visits(self, *, now: Micros) -> None:
+        """Ask for the outcome of the host steps that the last process began."""
+        found = self._store.read(lambda reader: list(every(reader, kinds.OPEN_VISITS)))
+        for visit in found:
+            if visit.call_state is not CallState.NONE:
+                late = visit.call_state is CallState.OVERDUE
+                self.ask_after(visit, late=late, now=now)
 
     # Results
 
@@ -115,10 +162,19 @@ class DriverLink:
         """Collect the reports and sightings of the driver."""
         self._reports.extend(self._driver.reports(now=now))
         self._sightings.collect(now=now)
+        self._due.update(
+            self._store.read(
+                lambda reader: {
+                    visit.visit_id: visit
+                    for visit in reader.due(kinds.VISITS_DUE, now, limit=DUE_TOGETHER)
+                }
+            )
+        )
 
     def next_due(self) -> Micros | None:
         """Return the time of the next expected report, or confirmation of a sighting."""
-        found = self._driver.next_report_at(), self._sightings.next_due()
+        visit_due = self._store.read(lambda reader: reader.earliest(kinds.VISITS_DUE))
+        found = self._driver.next_report_at(), self._sightings.next_due(), visit_due
         return min((each for each in found if each is not None), default=None)
 
     def withheld(self) -> Withheld | None:
@@ -128,9 +184,8 @@ class DriverLink:
     def has_more(self) -> bool:
         """Return whether results are waiting."""
         self._take_answers()
-        return bool(
-            self._answers or self._reports or self._ends or self._sightings.has_more()
-        )
+        waiting = self._answers, self._reports, self._ends, self._due
+        return any(waiting) or self._sightings.has_more()
 
     def take_one(self, now: Micros) -> bool:
         """Process one result; return whether it needed a transaction.
@@ -145,6 +200,10 @@ class DriverLink:
             _take(self._reports, lambda report: self._look_at(report, now))
         elif self._ends:
             _take(self._ends, lambda end: self._take_end(*end, now))
+        elif self._due:
+            visit = self._due[next(iter(self._due))]
+            self._take_due(visit, now)
+            del self._due[visit.visit_id]
         elif self._sightings.has_more():
             return self._sightings.take_one(now)
         else:
@@ -161,8 +220,18 @@ class DriverLink:
     ) -> None:
         self._run(lambda work: decide(work, operation_id, generation, end), now)
 
+    def _take_due(self, visit: Visit, now: Micros) -> None:
+        """Process the timer of a visit."""
+        if visit.call_state is CallState.NONE:
+            self._run(lambda work: visit_calls.due(work, visit.visit_id), now)
+        else:
+            self.ask_after(visit, late=True, now=now)
+
     def _look_at(self, report: Report, now: Micros) -> None:
         """Observe the VMs of a call before its report is accepted."""
+        if is_of_visit(report.operation_id):
+            self._run(lambda work: visit_calls.take_report(work, report), now)
+            return
         operation = self._store.read(
             lambda reader: reader.get(Operation, report.operation_id)
         )
@@ -194,45 +263,53 @@ class DriverLink:
         if isinstance(answer, StopAnswer):
             self._take_stop(answer, now)
             return
+        if isinstance(answer, ClearAnswer):
+            asked, is_clear = answer.question, answer.is_clear
+            self._run(
+                lambda work: visits.take_clear(work, asked, is_clear=is_clear), now
+            )
+            return
         report, seen = answer.question.report, answer.seen
         self._run(lambda work: outcome.take_report(work, report, seen), now)
 
     def _take_probe(self, question: ProbeQuestion, probe: Probe, now: Micros) -> None:
         """Process what the driver knows about a call."""
         name = question.operation_id, question.generation
+        deciding = _deciding(question.operation_id)
         if probe.report is not None:
             self._reports.append(probe.report)
             return
         match probe.state:
             case ProbeState.NOT_STARTED if question.is_late:
                 self._ends.append(
-                    (outcome.call_not_made, *name, CallEnd(trouble=Trouble.UNSTARTED))
+                    (deciding.call_not_made, *name, CallEnd(trouble=Trouble.UNSTARTED))
                 )
             case ProbeState.NOT_STARTED:
                 self._run(
-                    lambda work: outcome.go_on(work, question, is_begun=False), now
+                    lambda work: deciding.go_on(work, question, is_begun=False), now
                 )
             case ProbeState.RUNNING if not question.is_late:
                 self._run(
-                    lambda work: outcome.go_on(work, question, is_begun=True), now
+                    lambda work: deciding.go_on(work, question, is_begun=True), now
                 )
             case ProbeState.RUNNING:
                 self._stop(*name, is_late=True, now=now)
             case _:
                 trouble = None if probe.reason else Trouble.NOT_KNOWN
                 end = CallEnd(trouble=trouble, said=probe.reason)
-                self._take_end(outcome.mark_unknown, *name, end, now)
+                self._take_end(deciding.mark_unknown, *name, end, now)
 
     def _take_stop(self, answer: StopAnswer, now: Micros) -> None:
         """Process whether a call that timed out was stopped."""
         name = answer.question.operation_id, answer.question.generation
+        deciding = _deciding(answer.question.operation_id)
         if answer.is_stopped:
             self._ends.append(
-                (outcome.call_not_made, *name, CallEnd(trouble=Trouble.STOPPED))
+                (deciding.call_not_made, *name, CallEnd(trouble=Trouble.STOPPED))
             )
             return
         end = CallEnd(trouble=Trouble.NOT_STOPPED, said=answer.reason)
-        self._take_end(outcome.mark_unknown, *name, end, now)
+        self._take_end(deciding.mark_unknown, *name, end, now)
 
 
 def _take(queue: deque[T], take_over: Callable[[T], None]) -> None:

@@ -4,18 +4,22 @@ The service implements it across the thread of the plane; a world on a virtual c
 implements it directly.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from forewarn.campaigns.prepared import Prepared
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.requests.idempotency import Once
+from forewarn.control.requests.campaigns import start_once
+from forewarn.control.requests.idempotency import Once, Result, earlier_result
 from forewarn.control.rules.sightings import Withheld
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
+from forewarn.settings.amounts import Amount
 from forewarn.store.port import Reader
 
 T = TypeVar("T")
@@ -82,6 +86,36 @@ class CallerGateway(Protocol):
         """
         ...
 
+    async def simulate_campaign(
+        self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
+    ) -> str:
+        """Return what happens in a simulation of a campaign file, as JSON.
+
+        It is for operators, and changes nothing. Raises the errors of `plan_campaign`.
+        """
+        ...
+
+    async def start_campaign(
+        self,
+        text: CampaignText,
+        *,
+        digest: str,
+        who: Who,
+        once: Once | None = None,
+        check: Check | None = None,
+    ) -> Result:
+        """Start the campaign of a file if its plan still has this digest.
+
+        Return the ID of the campaign. `check` is called in the transaction. Raises
+        CampaignFileError, RefusedError, and BusyError; then nothing is changed.
+        """
+        ...
+
+    @property
+    def reserve(self) -> Amount:
+        """Return the free capacity that routine work leaves in each pool."""
+        ...
+
     def now(self) -> Micros:
         """Return the model time."""
         ...
@@ -89,6 +123,29 @@ class CallerGateway(Protocol):
     async def health(self) -> Health:
         """Return whether the control thread and the store work."""
         ...
+
+
+async def start_prepared(
+    gateway: CallerGateway,
+    prepare: Callable[[], Awaitable[Prepared]],
+    *,
+    who: Who,
+    once: Once | None,
+    check: Check | None,
+) -> Result:
+    """Start the campaign that `prepare` plans, unless an earlier request has.
+
+    To plan takes long, so a repeated request gets the first result before.
+    """
+    earlier = await gateway.read(
+        lambda reader: earlier_result(reader, once, now=gateway.now())
+    )
+    if earlier is not None:
+        return earlier
+    prepared = await prepare()
+    return await gateway.order(
+        who, lambda work: start_once(work, prepared, once=once, check=check)
+    )
 
 
 class OperatorGateway(CallerGateway, Protocol):

@@ -4,6 +4,7 @@ After a crash between a delivery and its deletion, the message is delivered agai
 same public ID.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from forewarn.control.transactions.event_json import told_to_tenant
 from forewarn.control.transactions.work import Work
 from forewarn.instants import cut_to_second
 from forewarn.store import kinds
-from forewarn.store.port import Reader
+from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditKind, Facts, OutboxMessage
 
 
@@ -21,11 +22,13 @@ def waiting(
 ) -> list[OutboxMessage]:
     """Return the next messages of a receiver, redacted for its tenant.
 
-    The receiver of an operator has an empty tenant and gets the messages unchanged.
+    The receiver of an operator has an empty tenant and gets the messages unchanged. A
+    tenant's receiver gets no message that is not its own.
     """
     found = reader.select(kinds.OUTBOX_OF_RECEIVER, receiver, limit=limit)
     if not tenant or not found:
         return found
+    found = [each for each in found if is_of(each, tenant)]
     aliases = aliases_of(reader, tenant)
     return [
         replace(
@@ -33,6 +36,20 @@ def waiting(
         )
         for each in found
     ]
+
+
+def is_of(message: OutboxMessage, tenant: str) -> bool:
+    """Return whether a tenant may get a message."""
+    return message.notice is None and json.loads(message.body)["tenant"] == tenant
+
+
+def foreign(reader: Reader, receiver: str, *, tenant: str) -> list[OutboxMessage]:
+    """Return the messages of a receiver that its tenant may not get.
+
+    There are some if the settings have given the receiver to the tenant since.
+    """
+    every_message = every(reader, kinds.OUTBOX_OF_RECEIVER, receiver)
+    return [each for each in every_message if not is_of(each, tenant)]
 
 
 def forget(work: Work, messages: Sequence[OutboxMessage]) -> int:

@@ -20,11 +20,12 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from forewarn.checks.board import NO_CHECKS, Board
 from forewarn.control import retention
 from forewarn.control.driver_link import DriverLink
 from forewarn.control.execution import ending, release
 from forewarn.control.requests import (
-    admission,
+    again,
     approvals,
     clock_steps,
     enabling,
@@ -46,7 +47,7 @@ from forewarn.control.transactions.work import (
 )
 from forewarn.drivers.port import Driver
 from forewarn.ids import RandomIds
-from forewarn.instants import Micros
+from forewarn.instants import Micros, sortable
 from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.operations import (
     CallState,
@@ -107,18 +108,16 @@ class Plane:
         checkpoint: Callable[[str], None] = lambda _place: None,
         inquirer: Inquirer | None = None,
         not_before: Callable[[str, Micros], Micros] = whole_second,
+        checks: Board = NO_CHECKS,
     ) -> None:
         """Create the plane. Without an `inquirer`, the driver is asked in the thread of the
         plane, which must not block. `checkpoint` is called with a name at each place where
         a crash would leave work undone; tests crash there. A simulation passes a
         `not_before` that remembers the times that it rounded."""
-        self.store = store
-        self.policy = policy
+        self.store, self.policy, self.checks = store, policy, checks
         self._driver = driver
-        self._ids = ids
-        self._listener = listener
-        self._checkpoint = checkpoint
-        self._not_before = not_before
+        self._ids, self._listener = ids, listener
+        self._checkpoint, self._not_before = checkpoint, not_before
         self._link = DriverLink(
             driver,
             inquirer=inquirer,
@@ -182,10 +181,7 @@ class Plane:
 
     @property
     def unplanned(self) -> frozenset[str]:
-        """Return the rollouts that are durable but not answered yet.
-
-        The operations of some of their hosts are created in later iterations.
-        """
+        """Return durable, unanswered rollouts whose operations are not all created."""
         return self._follow_ups.unplanned
 
     def approve(
@@ -263,7 +259,8 @@ class Plane:
             )
             if far:
                 self._run(CLOCK, lambda work: clock_steps.bound(work, far), now=now)
-            self._follow_ups.take_unplanned()
+            self._follow_ups.take_unfinished()
+            self._link.resume_visits(now=now)
         state = LEFT_OVER[place]
         page = self.store.read(
             lambda reader: reader.select(
@@ -292,6 +289,8 @@ class Plane:
         come first in the next one, so that neither waits for the other to end.
         """
         self._link.collect(now=now)
+        self._follow_ups.run_timers(now)
+        self._follow_ups.take_due(now)
         self._owe(now)
         left, is_due_first = STEPS_PER_TURN, self._is_due_first
         self._is_due_first = False
@@ -339,6 +338,7 @@ class Plane:
         def earliest(reader: Reader) -> list[Micros]:
             found = [
                 reader.earliest(kinds.OPERATIONS_DUE),
+                reader.earliest(kinds.CAMPAIGNS_DUE),
                 reader.earliest(kinds.VIEWS_DUE),
             ]
             seen = reader.earliest(kinds.VIEWS_SEEN)
@@ -349,9 +349,8 @@ class Plane:
         instants = self.store.read(earliest)
         if self._is_owing():
             instants.append(self._owed_at or self._silent_from)
-        driver = self._link.next_due()
-        if driver is not None:
-            instants.append(driver)
+        others = self._link.next_due(), self._follow_ups.next_due()
+        instants.extend(each for each in others if each is not None)
         return min(instants, default=None)
 
     # Effects of a transaction
@@ -366,6 +365,7 @@ class Plane:
                 who=who,
                 policy=self.policy,
                 actions=self._driver.actions(),
+                host_steps=self._driver.host_steps(),
                 driver=self._driver.kind,
                 memory=self._driver.memory,
                 ids=self._ids,
@@ -373,6 +373,7 @@ class Plane:
                 span_id=self._span_id,
                 notice_left=self._notices.left,
                 not_before=self._not_before,
+                checks=self.checks,
             )
             result = decide(work)
             return result, work.finish(), term
@@ -388,7 +389,7 @@ class Plane:
 
     def _span_id(self, now: Micros) -> str:
         self._spans += 1
-        return f"{now:017d}.{self._spans:09d}.{self._tag}"
+        return f"{sortable(now)}.{self._spans:09d}.{self._tag}"
 
     def _follow(self, effects: Effects, now: Micros) -> None:
         if effects.publication:
@@ -441,9 +442,7 @@ class Plane:
                 CLOCK, lambda work: rollouts.waited_long(work, operation_id), now=now
             )
         elif state is OperationState.READY and is_held_long:
-            self._run(
-                CLOCK, lambda w: admission.ready_or_again(w, operation_id), now=now
-            )
+            self._run(CLOCK, lambda w: again.ready_or_again(w, operation_id), now=now)
         elif state in {OperationState.ANNOUNCED, OperationState.READY}:
             self._follow_ups.recheck(operation_id, now)
         elif state is OperationState.RECOVERING:

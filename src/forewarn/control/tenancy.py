@@ -11,7 +11,7 @@ from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import Host, HostState, Vm
+from forewarn.fleet.model import Host, HostState, Scope, Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request, Verb
@@ -32,6 +32,11 @@ def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
     def admit(name: str) -> str:
         if entry.targets.kind is Kind.VM:
             return _own_vm(work, own, name, entry.name)
+        if entry.targets.kind is Kind.VM_OR_SCOPE:
+            # The verb finds only objects of the caller.
+            return name
+        if entry.targets.kind is Kind.SCOPE:
+            return need(own, Scope, name).name
         if entry.targets.kind is Kind.WORK:
             return check_cancel(work, tenant, name)
         return need(own, Event, name.upper(), said=name).event_id

@@ -9,6 +9,7 @@ is one read and one comparison in constant time.
 import hashlib
 import hmac
 import re
+from collections.abc import Collection
 
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
@@ -19,6 +20,7 @@ from forewarn.protocol.frozen import changed
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditKind, Facts, Token, TokenMade
+from forewarn.verbs.roles import ALL_ROLES, TENANT_ROLES, Role, complete, role_names
 
 PREFIX = "fw"
 """Prefix of the text of a token, which secret scanners recognize."""
@@ -106,7 +108,7 @@ def create(
     *,
     name: str,
     tenant: str,
-    read_only: bool,
+    roles: Collection[Role],
     lifetime: Micros | None,
     secret_digest: str,
     names_in_file: frozenset[str] = frozenset(),
@@ -114,9 +116,11 @@ def create(
 ) -> Token:
     """Create a token; raises NotFoundError for an unknown tenant.
 
-    Without a name, it is named after its ID. Without a lifetime, it does not expire.
+    Without a name, it is named after its ID. Without roles, it has all roles that an
+    operator or a tenant can have. Without a lifetime, it does not expire.
     Refused: an invalid name, a reserved name, the name of another token (including one in
-    the token file of the operators), and a lifetime of zero.
+    the token file of the operators), a role that a tenant cannot have, and a lifetime of
+    zero.
     """
     token_id = work.ids.short(ID_PREFIX)
     name = name or f"token-{token_id.removeprefix(f'{ID_PREFIX}-')}"
@@ -129,6 +133,7 @@ def create(
     check_actor(name)
     if tenant:
         need(work.tx, Tenant, tenant)
+        _check_roles_of_tenant(tenant, roles)
     _check_is_free(work, name, tenant, names_in_file)
     if lifetime is not None and lifetime <= 0:
         raise RefusedError("a token cannot expire before it is created")
@@ -137,7 +142,7 @@ def create(
             token_id=token_id,
             name=name,
             tenant=tenant,
-            read_only=read_only,
+            roles=complete(roles or (TENANT_ROLES if tenant else ALL_ROLES)),
             digest=secret_digest,
             created_at=work.now,
             created_by=work.who.actor,
@@ -145,9 +150,20 @@ def create(
             is_unauthenticated=is_unauthenticated,
         )
     )
-    made = TokenMade(name=name, read_only=read_only, lifetime=lifetime)
+    made = TokenMade(name=name, roles=token.roles, lifetime=lifetime)
     work.note(AuditKind.TOKEN_CREATED, _subjects(token), Facts(token=made))
     return token
+
+
+def _check_roles_of_tenant(tenant: str, roles: Collection[Role]) -> None:
+    """Raise RefusedError for a role that only operators have."""
+    wrong = tuple(role for role in Role if role in roles and role not in TENANT_ROLES)
+    if wrong:
+        raise RefusedError(
+            f"a token of tenant {tenant} cannot have the role {role_names(wrong)}",
+            hint=f"A tenant's roles are {role_names(TENANT_ROLES)}. Leave out --role for all "
+            "of them.",
+        )
 
 
 def _check_is_free(

@@ -20,6 +20,7 @@ from forewarn.drivers.port import (
     VmVerdict,
 )
 from forewarn.drivers.records import UNDER_WAY, CallDirectory, Progress, RunState
+from forewarn.protocol.host_steps import StepKind
 
 REASONS_TOLD_MAX = 2
 """Maximum number of VMs whose failure a report describes; the records have all."""
@@ -63,6 +64,14 @@ class TrackedCall:
                 progress[number] = Progress(state=RunState.RUNNING)
         return progress
 
+    @property
+    def is_step(self) -> bool:
+        """Tell whether the call is a host step."""
+        try:
+            return self.directory.plan.call.step is not None
+        except DriverError:
+            return False
+
     def lost(self) -> list[int]:
         """Return the programs that have no recorded end and no shim."""
         try:
@@ -82,6 +91,8 @@ class TrackedCall:
             return Probe(state=ProbeState.RUNNING)
         if states == {RunState.LOST}:
             return Probe(state=ProbeState.UNKNOWN)
+        if self.is_step:
+            return self._step_ended(progress[0])
         by_vm = [
             (run.vm, each)
             for run, each in zip(self.directory.plan.runs, progress, strict=True)
@@ -95,6 +106,24 @@ class TrackedCall:
             return self._ended(by_vm, said=_described(by_vm))
         failed = [pair for pair in by_vm if pair[1].state is RunState.FAILED]
         return self._ended(by_vm, failed=_described(failed))
+
+    def _step_ended(self, progress: Progress) -> Probe:
+        step = self.directory.plan.call.step
+        verdict = Verdict.DONE
+        if progress.state is RunState.FAILED:
+            asks = step is not None and step.kind is StepKind.NEEDED
+            is_needless = asks and progress.is_not_needed
+            verdict = Verdict.NOT_NEEDED if is_needless else Verdict.FAILED
+        is_failed = verdict is Verdict.FAILED
+        return Probe(
+            state=ProbeState.FAILED if is_failed else ProbeState.DONE,
+            report=Report(
+                operation_id=self.directory.operation_id,
+                generation=self.directory.generation,
+                verdict=verdict,
+                reason=progress.reason,
+            ),
+        )
 
     def _ended(
         self,

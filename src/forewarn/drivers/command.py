@@ -39,6 +39,7 @@ from forewarn.drivers.records import (
 from forewarn.drivers.watch import Watch
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
+from forewarn.protocol.host_steps import HostStep, StepRules, arguments_problem
 from forewarn.protocol.operations import Action
 
 RETENTION: Micros = 30 * DAY
@@ -103,6 +104,10 @@ class CommandDriver:
         """Return the actions that have a program."""
         return frozenset(self._programs.actions)
 
+    def host_steps(self) -> StepRules:
+        """Return the configured host steps."""
+        return self._programs.step_rules
+
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the call and start its programs; raises DriverError."""
         del now
@@ -110,6 +115,14 @@ class CommandDriver:
         if known is not None and known.directory.generation >= call.generation:
             self._report_again(call, known)
             return
+        plan = self._plan_of(call)
+        self._book.add(self._directories.accept(plan), is_wanted=True)
+        self._watcher.wake()
+
+    def _plan_of(self, call: Call) -> Plan:
+        """Return a new call with its programs; raises DriverError."""
+        if call.step is not None:
+            return self._plan_of_step(call, call.step)
         words = self._programs.actions.get(call.action)
         if words is None:
             raise DriverError(f"no program is configured for {call.action.value}")
@@ -122,14 +135,28 @@ class CommandDriver:
             for vm in call.vms
         )
         timeout = self._programs.timeouts.get(call.action)
-        plan = Plan(
+        return self._plan(call, runs, timeout)
+
+    def _plan_of_step(self, call: Call, step: HostStep) -> Plan:
+        rule = self._programs.step_rules.find(step.name)
+        if rule is None:
+            raise DriverError(f"no host step {step.name} is configured")
+        # The settings can have changed since control checked the request.
+        if problem := arguments_problem(step, rule, takes_any=False):
+            raise DriverError(problem)
+        words = placeholders.expand(
+            self._programs.steps[step.name], placeholders.step_values_of(call, step)
+        )
+        run = Run(vm="", to_host="", words=words)
+        return self._plan(call, (run,), rule.timeout)
+
+    def _plan(self, call: Call, runs: tuple[Run, ...], timeout: Micros | None) -> Plan:
+        return Plan(
             call=call,
             runs=runs,
             timeout=None if timeout is None else timeout / SECOND,
             grace=self._programs.grace / SECOND,
         )
-        self._book.add(self._directories.accept(plan), is_wanted=True)
-        self._watcher.wake()
 
     def probe(
         self, operation_id: str, generation: int, *, now: Micros, memory: str
@@ -267,7 +294,9 @@ class CommandDriver:
 
     def _may_be_stopped(self, case: TrackedCall) -> bool:
         try:
-            return case.directory.plan.call.action in self._programs.abortable
+            call = case.directory.plan.call
+            # Control stops a host step only after its timeout.
+            return call.step is not None or call.action in self._programs.abortable
         except DriverError:
             return False
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from forewarn.drivers.port import Call, CallVm, DriverError
 from forewarn.fleet.validators import name_fault
 from forewarn.problems import did_you_mean, quoted
+from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.operations import MOVING_ACTIONS, Action
 
 PLACEHOLDERS = ("vm", "host", "to_host", "seconds", "action", "operation", "generation")
@@ -18,6 +19,9 @@ PLACEHOLDERS = ("vm", "host", "to_host", "seconds", "action", "operation", "gene
 
 OBSERVER_PLACEHOLDERS = ("vm",)
 """The placeholders of `observe`."""
+
+STEP_PLACEHOLDERS = ("host", "campaign", "visit", "step", "generation")
+"""The placeholders of every host step; its arguments are placeholders too."""
 
 ARGUMENTS_MAX = 100
 """Maximum number of arguments of a program: a longer list should be a script."""
@@ -83,5 +87,22 @@ def values_of(call: Call, vm: CallVm) -> dict[str, str]:
         "seconds": str(call.duration_seconds),
         "action": call.action.value,
         "operation": call.operation_id,
+        "generation": str(call.generation),
+    }
+
+
+def step_values_of(call: Call, step: HostStep) -> dict[str, str]:
+    """Return the values of the placeholders of a host step; raises DriverError.
+
+    Control has checked the arguments against their patterns.
+    """
+    if fault := name_fault(call.host):
+        raise DriverError(f"cannot pass this name to a program: {fault}")
+    return {
+        **dict(step.arguments),
+        "host": call.host,
+        "campaign": call.campaign,
+        "visit": call.operation_id,
+        "step": step.kind.value,
         "generation": str(call.generation),
     }

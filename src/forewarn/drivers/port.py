@@ -1,10 +1,11 @@
 """The driver port: the calls of control to a hypervisor, and the reports about them.
 
-The name of a call is (operation ID, generation). Control stores a call before it
-makes it, so it may repeat the call after a crash: a driver must not do the work
-twice. A later generation replaces an earlier one, whose reports control ignores.
-Work is asynchronous: `begin` returns at once, and `reports` has the result later. A
-driver knows no events, scopes or approvals, and decides nothing.
+The name of a call is (operation ID, generation). Control stores a call before it makes
+it, so it may repeat the call after a crash: a driver must not do the work twice. A
+later generation replaces an earlier one, whose reports control ignores. A call is work
+on VMs, or a host step: its name is then (visit ID, generation), and it has no VMs. Work
+is asynchronous: `begin` returns at once, and `reports` has the result later. A driver
+knows no events, scopes or approvals, and decides nothing.
 
 If a backup of the store was restored, control knows less than its driver and begins
 calls that ended long ago. The driver must report how they ended, or that the outcome
@@ -19,6 +20,7 @@ from typing import Protocol
 
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.host_steps import HostStep, StepRules
 from forewarn.protocol.operations import Action
 
 
@@ -39,25 +41,31 @@ class CallVm:
 
     vm: str
     to_host: str = ""
-    """The host that it must be on afterwards; empty: its present host."""
+    """The host that it must be on afterwards. Empty: its present host, or, if the action
+    moves the VM, any other host, which the driver chooses and reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One piece of work: `action` on all `vms`, which are on `host`."""
+    """One piece of work: `action` on all `vms`, which are on `host`, or `step` on it."""
 
     operation_id: str
+    """ID of the operation; of a host step: ID of the visit."""
     generation: int
     action: Action
     host: str
     vms: tuple[CallVm, ...]
     duration_seconds: int
     """Duration of a freeze in seconds; -1: the driver decides."""
+    step: HostStep | None = None
+    """The host step; None: the call is for VMs."""
+    campaign: str = ""
+    """The request that a host step belongs to, for its program."""
 
     def is_same_work(self, other: "Call") -> bool:
         """Tell whether both calls do the same to the same VMs, under any name."""
-        mine = self.action, self.host, self.vms
-        return mine == (other.action, other.host, other.vms)
+        mine = self.action, self.host, self.vms, self.step
+        return mine == (other.action, other.host, other.vms, other.step)
 
 
 class Verdict(enum.Enum):
@@ -65,6 +73,8 @@ class Verdict(enum.Enum):
 
     DONE = "done"
     FAILED = "failed"
+    NOT_NEEDED = "not needed"
+    """A step `needed` found that the host does not need the work."""
 
 
 class VmVerdict(enum.Enum):
@@ -87,8 +97,8 @@ class VmResult:
     running: bool | None = None
     """Whether the VM runs now; None: the driver cannot tell."""
     host: str = ""
-    """The host that the VM is on now. Empty after a success: its destination; empty
-    after a failure: the driver cannot tell."""
+    """The host that the VM is on now. Empty after a success: the destination of the call,
+    or, if the driver chose it, unknown. Empty after a failure: the driver cannot tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +243,10 @@ class Driver(Protocol):
 
     def actions(self) -> frozenset[Action]:
         """Return the supported actions; control refuses requests for others."""
+        ...
+
+    def host_steps(self) -> StepRules:
+        """Return the supported host steps; control refuses requests for others."""
         ...
 
     def begin(self, call: Call, *, now: Micros) -> None:

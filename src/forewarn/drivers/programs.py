@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +27,7 @@ from forewarn.drivers.book import TrackedCall
 from forewarn.drivers.port import DriverError, Observation
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 
 Words = tuple[str, ...]
@@ -65,6 +66,10 @@ class Programs:
     """Actions whose programs may be stopped before their end."""
     timeouts: Mapping[Action, Micros | None]
     """Maximum time for the program of each action; None: no limit."""
+    steps: Mapping[str, Words] = field(default_factory=dict[str, Words])
+    """The programs of host steps, by name."""
+    step_rules: StepRules = NO_STEPS
+    """The arguments and timeouts of the host steps."""
     observe: Words = ()
     probe: Words = ()
     watch: Words = ()
@@ -259,12 +264,19 @@ class VmObserver:
     # Lost work
 
     def is_due(self, case: TrackedCall) -> bool:
-        """Tell whether it is time to probe programs without a recorded end."""
-        return bool(self._programs.probe) and self._clock.monotonic() >= case.probe_at
+        """Tell whether it is time to probe programs without a recorded end.
+
+        The program `probe` knows nothing about host steps.
+        """
+        return (
+            bool(self._programs.probe)
+            and self._clock.monotonic() >= case.probe_at
+            and not case.is_step
+        )
 
     def probe_lost(self, case: TrackedCall) -> None:
         """Probe programs without a recorded end, and record the results."""
-        if not self._programs.probe:
+        if not self._programs.probe or case.is_step:
             return
         # Only control may start another probe meanwhile.
         case.probe_at = self._clock.monotonic() + ASK_SECONDS + PROBE_AGAIN_SECONDS

@@ -23,6 +23,7 @@ from forewarn.drivers.port import Call, CallVm, DriverError, hint_for
 from forewarn.fleet.validators import name_fault
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros, parse_duration
+from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
 
 
@@ -50,13 +51,15 @@ class Plan:
 def note_of(plan: Plan) -> dict[str, Any]:
     """Return the call in the form that its directory keeps and its shims read."""
     call = plan.call
-    said = {
+    said: dict[str, Any] = {
         "action": call.action.value,
         "operation": call.operation_id,
         "generation": call.generation,
         "host": call.host,
         "seconds": call.duration_seconds,
     }
+    if call.step is not None:
+        return {**_note_of_step(plan, call.step), **said}
     runs = [
         {
             "vm": run.vm,
@@ -69,20 +72,54 @@ def note_of(plan: Plan) -> dict[str, Any]:
     return {**said, "timeout": plan.timeout, "grace": plan.grace, "runs": runs}
 
 
+def _note_of_step(plan: Plan, step: HostStep) -> dict[str, Any]:
+    call = plan.call
+    about = {"step": step.kind.value, "name": step.name, "campaign": call.campaign}
+    given = {
+        "visit": call.operation_id,
+        "generation": call.generation,
+        "host": call.host,
+        **about,
+        "arguments": dict(step.arguments),
+    }
+    runs = [
+        {"vm": "", "to_host": "", "words": run.words, "input": given}
+        for run in plan.runs
+    ]
+    limits = {"timeout": plan.timeout, "grace": plan.grace}
+    return {**about, "arguments": given["arguments"], **limits, "runs": runs}
+
+
+def _step_from(note: dict[str, Any]) -> HostStep | None:
+    # Records of 0.1.0 have no host steps.
+    if not note.get("step"):
+        return None
+    return HostStep(
+        kind=StepKind(note["step"]),
+        name=note["name"],
+        arguments=tuple(sorted(note["arguments"].items())),
+    )
+
+
 def plan_from(note: dict[str, Any]) -> Plan:
     """Return the call of a note; raises KeyError, ValueError, TypeError."""
     runs = tuple(
         Run(vm=run["vm"], to_host=run["to_host"], words=tuple(run["words"]))
         for run in note["runs"]
     )
+    step = _step_from(note)
     return Plan(
         call=Call(
             operation_id=note["operation"],
             generation=note["generation"],
             action=Action(note["action"]),
             host=note["host"],
-            vms=tuple(CallVm(vm=run.vm, to_host=run.to_host) for run in runs),
+            vms=()
+            if step
+            else tuple(CallVm(vm=run.vm, to_host=run.to_host) for run in runs),
             duration_seconds=note["seconds"],
+            step=step,
+            campaign=note.get("campaign", ""),
         ),
         runs=runs,
         timeout=note["timeout"],
@@ -104,6 +141,8 @@ RUNS_STATUS = 1
 DOWN_STATUS = 3
 """Exit statuses: done; failed and the VM runs; failed and the VM does not run. Other
 statuses are failures that tell nothing about the VM."""
+NOT_NEEDED_STATUS = 70
+"""Exit status of a step `needed`: the host does not need the work."""
 
 LAST_WORDS_CHARACTERS = 200
 """Maximum characters of output in a report: a line or two; the records have more."""
@@ -145,6 +184,8 @@ class Progress:
     """The shim of the program is alive, so the program can be stopped."""
     paused: Micros | None = None
     """How long the VM was paused, if the program reported it."""
+    is_not_needed: bool = False
+    """Whether the program ended with NOT_NEEDED_STATUS."""
 
 
 _WAITING = Progress(state=RunState.WAITING)
@@ -173,6 +214,9 @@ class CallDirectory:
     def number_of(self, plan: Plan, run: Run) -> int | None:
         """Return the number of the program that does the work of `run`; None: none."""
         mine = self.plan
+        if mine.call.step or plan.call.step:
+            # Each step of a visit runs after the earlier ones, and is never the same.
+            return 0 if mine.call.step and plan.call.step else None
         if (mine.call.action, mine.call.host) != (plan.call.action, plan.call.host):
             return None
         for number, each in enumerate(mine.runs):
@@ -386,6 +430,7 @@ def _progress_of(end: dict[str, Any]) -> Progress:
         reason=reason,
         running=_RUNNING.get(status) if how in {"exited", "probed"} else None,
         host=_vm_host_in(output),
+        is_not_needed=how == "exited" and status == NOT_NEEDED_STATUS,
     )
 
 

@@ -35,7 +35,8 @@ from forewarn.drivers.tasks import (
 )
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
-from forewarn.protocol.operations import Action
+from forewarn.protocol.host_steps import StepKind, StepRules
+from forewarn.protocol.operations import MOVING_ACTIONS, Action
 
 IMPACTS: Mapping[Action, Micros] = {
     Action.FREEZE: 7 * SECOND,
@@ -44,8 +45,18 @@ IMPACTS: Mapping[Action, Micros] = {
     Action.REDEPLOY: 60 * SECOND,
     Action.REIMAGE: 60 * SECOND,
     Action.DELETE: 5 * SECOND,
+    Action.PAUSE: SECOND,
+    Action.RESUME: SECOND,
+    Action.STOP: 30 * SECOND,
+    Action.START: 30 * SECOND,
 }
 """The default duration of each action."""
+
+STEP_TIME: Micros = 60 * SECOND
+"""The default duration of a host step."""
+
+ANY_STEPS = StepRules(takes_any=True)
+"""Every host step, for simulations without settings."""
 
 ENDED_KEPT = 1_000
 """Number of reported calls that are kept. Control probes a reported call only if it was
@@ -68,16 +79,24 @@ class SimulatedDriver:
         impacts: Mapping[Action, Micros] | None = None,
         journal: Journal | None = None,
         abort_share: float = 1.0,
+        steps: StepRules = ANY_STEPS,
+        step_time: Micros = STEP_TIME,
+        targets: Sequence[str] = (),
     ) -> None:
         """Resume the calls in `journal`.
 
         `impacts` replaces durations of IMPACTS. A call can be stopped until the
-        fraction `abort_share` of its time is over.
+        fraction `abort_share` of its time is over. `steps` has the host steps, each of
+        which takes `step_time`. If a call lets the driver choose where VMs move to,
+        `targets` are the hosts that take them, in turn.
         """
         assert 0 <= abort_share <= 1, abort_share
         self._impacts = {**IMPACTS, **(impacts or {})}
         self._journal = journal or MemoryJournal()
         self._abort_share = abort_share
+        self._steps, self._step_time = steps, step_time
+        self._targets = deque(targets)
+        """The host whose turn is next comes first."""
         self._faults: list[Fault] = []
         self._tasks: dict[str, Task] = {}
         self._ends: list[tuple[Micros, str, int]] = []
@@ -166,6 +185,10 @@ class SimulatedDriver:
         """Return every action that has a duration."""
         return frozenset(self._impacts)
 
+    def host_steps(self) -> StepRules:
+        """Return the host steps; no program runs for them."""
+        return self._steps
+
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""
         known = self._tasks.get(call.operation_id)
@@ -180,7 +203,10 @@ class SimulatedDriver:
             self._forget_vm(each.vm)
         if known is not None and known.reported:
             self._keep_earlier(known)
-        task = task_of(call, fault, begun=now, impact=self._impact(call))
+        task = task_of(call, fault, begun=now, impact=self.duration_of(call))
+        task = self._with_targets(task)
+        if self._reveals_lie(call) and task.verdict is Verdict.DONE:
+            task = replace(task, verdict=Verdict.FAILED, reason="the work is not done")
         self._remember(task)
         self._expect(task)
 
@@ -277,12 +303,49 @@ class SimulatedDriver:
 
     # Memory
 
-    def _impact(self, call: Call) -> Micros:
+    def duration_of(self, call: Call) -> Micros:
+        """Return how long a call takes in model time."""
+        if call.step is not None:
+            return self._step_time
         length = self._impacts[call.action]
         if call.action is Action.FREEZE and call.duration_seconds >= 0:
             # The VMs were announced at most this duration.
             return min(length, call.duration_seconds * SECOND)
         return length
+
+    def _with_targets(self, task: Task) -> Task:
+        """Return the task with a host for each VM whose host the driver chooses."""
+        call, chosen = task.call, dict(task.chosen)
+        if call.action not in MOVING_ACTIONS or task.verdict is not Verdict.DONE:
+            return task
+        for vm in call.vms:
+            if not vm.to_host and not chosen.get(vm.vm):
+                host = self._next_target(call.host)
+                if not host:
+                    reason = f"no host can take {vm.vm}"
+                    return replace(task, verdict=Verdict.FAILED, reason=reason)
+                chosen[vm.vm] = host
+        return replace(task, chosen=tuple(chosen.items()))
+
+    def _next_target(self, origin: str) -> str:
+        """Return the next of `targets` other than `origin`; empty: there is none."""
+        for _ in range(len(self._targets)):
+            host = self._targets[0]
+            self._targets.rotate(-1)
+            if host != origin:
+                return host
+        return ""
+
+    def _reveals_lie(self, call: Call) -> bool:
+        """Tell whether a step `verify` finds that the work was reported and not done."""
+        if call.step is None or call.step.kind is not StepKind.VERIFY:
+            return False
+        for generation in range(call.generation - 1, 0, -1):
+            task = self._earlier.get((call.operation_id, generation))
+            step = None if task is None else task.call.step
+            if task is not None and step is not None and step.kind is StepKind.WORK:
+                return task.is_lie
+        return False
 
     def _report_again(self, call: Call, known: Task, *, now: Micros) -> None:
         """Report the result of an ended call again, or raise OutcomeUnknownError.

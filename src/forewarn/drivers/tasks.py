@@ -22,7 +22,8 @@ from forewarn.drivers.port import (
     VmVerdict,
 )
 from forewarn.instants import Micros
-from forewarn.protocol.operations import KEEPING_ACTIONS, Action
+from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.operations import KEEPING_ACTIONS, MOVING_ACTIONS, Action
 
 T = TypeVar("T")
 
@@ -51,6 +52,16 @@ class FaultKind(enum.Enum):
     """The driver accepts the call and loses all record of it."""
     UNKNOWN = "unknown"
     """The call ends on time, and the driver does not know whether it did the work."""
+    NOT_NEEDED = "not-needed"
+    """Only a host step `needed`: the host does not need the work."""
+    LAND = "land"
+    """The VMs move to a host that the fault names. The driver reports that host."""
+    UNTOLD = "untold"
+    """The VMs move, and the driver does not tell which host they are on."""
+
+
+_MOVING_KINDS = frozenset({FaultKind.LAND, FaultKind.UNTOLD})
+"""The kinds of faults that only calls which move VMs can have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +70,9 @@ class Fault:
 
     kind: FaultKind
     action: Action | None = None
-    """Action of the calls; None: any action."""
+    """Action of the calls; None: any call."""
+    step: StepKind | None = None
+    """Kind of the host steps; if it is set, the fault matches no other calls."""
     vm: str = ""
     """The fault matches only calls with this VM; empty: all calls."""
     times: int | None = 1
@@ -71,12 +84,20 @@ class Fault:
     spares_others: bool = False
     """FAIL and UNKNOWN with `vm`: the call succeeds for the other VMs."""
     elsewhere: str = ""
-    """FAIL or LIE: the actual host of the VMs. Empty: where the call left them."""
+    """FAIL, LIE or LAND: the actual host of the VMs. Empty: where the call left them."""
     abortable: bool = True
     """STALL: whether the call can be stopped."""
 
     def fits(self, call: Call) -> bool:
         """Tell whether the fault matches this call."""
+        if call.step is not None and self.step is not None:
+            return self.step is call.step.kind and not self.vm
+        if self.step is not None:
+            return False
+        if self.kind is FaultKind.NOT_NEEDED and call.step is None:
+            return False
+        if self.kind in _MOVING_KINDS and call.action not in MOVING_ACTIONS:
+            return False
         return self.action in {None, call.action} and (
             not self.vm or any(each.vm == self.vm for each in call.vms)
         )
@@ -104,9 +125,17 @@ def parse_fault(text: str) -> Fault:
         rest[key] = value
     if "others" in rest and "vm" not in rest:
         raise ValueError("others=done needs the vm for which the call is not done")
+    step = _STEPS.get(words[0])
+    if kind is FaultKind.NOT_NEEDED and step is not StepKind.NEEDED:
+        raise ValueError("not-needed is a fault of needed: write 'needed not-needed'")
+    if kind is FaultKind.LAND and "host" not in rest:
+        raise ValueError("land needs the host to which the VMs move: add host=NAME")
+    if step is not None and (rest.keys() - {"times"} or kind in _MOVING_KINDS):
+        raise ValueError("a fault of a host step can only have times")
     return Fault(
         kind=kind,
-        action=_one_of(words[0], _ACTIONS),
+        action=None if step else _one_of(words[0], _ACTIONS),
+        step=step,
         vm=rest.get("vm", ""),
         times=_times(rest.get("times", "1")),
         # A report of success would be true if the VMs ran on the right host, so it
@@ -135,7 +164,7 @@ _PARTS: Mapping[str, _Part] = {
         kinds=frozenset({FaultKind.FAIL, FaultKind.LIE, FaultKind.UNKNOWN}),
         value="down",
     ),
-    "host": _Part(kinds=frozenset({FaultKind.FAIL, FaultKind.LIE})),
+    "host": _Part(kinds=frozenset({FaultKind.FAIL, FaultKind.LIE, FaultKind.LAND})),
 }
 
 
@@ -143,6 +172,9 @@ _ACTIONS: Mapping[str, Action | None] = {
     "any": None,
     **{each.name.lower(): each for each in Action if each is not Action.NONE},
 }
+
+
+_STEPS: Mapping[str, StepKind] = {each.value: each for each in StepKind}
 
 
 def _one_of(word: str, known: Mapping[str, T]) -> T:
@@ -178,6 +210,11 @@ class Task:
     """The VMs whose outcome the driver does not know."""
     elsewhere: str = ""
     """The host of the VMs that are not spared, if it is another one than expected."""
+    chosen: tuple[tuple[str, str], ...] = ()
+    """The hosts to which the driver moves VMs, by VM, if the call names none or a fault
+    names others."""
+    untold: tuple[str, ...] = ()
+    """The VMs whose new hosts the driver does not tell."""
     is_lie: bool = False
     abortable: bool = True
     forgotten: bool = False
@@ -195,6 +232,13 @@ class Task:
     def report(self) -> Report:
         """Return the report of the call's end."""
         failed = self.verdict is Verdict.FAILED
+        if self.call.step is not None:
+            return Report(
+                operation_id=self.call.operation_id,
+                generation=self.call.generation,
+                verdict=self.verdict,
+                reason=self.reason,
+            )
         return Report(
             operation_id=self.call.operation_id,
             generation=self.call.generation,
@@ -214,8 +258,8 @@ class Task:
             return VmResult(
                 vm=vm.vm,
                 verdict=VmVerdict.DONE,
-                running=self.call.action is not Action.DELETE,
-                host=vm.to_host or self.call.host,
+                running=self.call.action not in {Action.DELETE, Action.STOP},
+                host=self._told(vm, self._destination(vm)),
             )
         return VmResult(
             vm=vm.vm,
@@ -224,6 +268,13 @@ class Task:
             running=vm.vm not in self.down,
             host=self.elsewhere or self.call.host,
         )
+
+    def _destination(self, vm: CallVm) -> str:
+        """Return the host on which a success leaves a VM."""
+        return dict(self.chosen).get(vm.vm) or vm.to_host or self.call.host
+
+    def _told(self, vm: CallVm, host: str) -> str:
+        return "" if vm.vm in self.untold else host
 
     def _is_done(self, vm: CallVm) -> bool:
         return self.verdict is Verdict.DONE or vm.vm in self.spared
@@ -241,11 +292,17 @@ class Task:
 
     def _left(self, vm: CallVm) -> Observation:
         done = self._is_done(vm)
+        if done and self.call.action is Action.STOP:
+            # A lie about a stop left the VM running.
+            return Observation(running=self.is_lie, host=self.call.host)
         gone = done and self.call.action is Action.DELETE and not self.is_lie
         elsewhere = "" if vm.vm in self.spared else self.elsewhere
         return Observation(
             running=not gone and vm.vm not in self.down,
-            host=elsewhere or (vm.to_host if done else "") or self.call.host,
+            host=self._told(
+                vm, elsewhere or (self._destination(vm) if done else self.call.host)
+            )
+            or None,
         )
 
 
@@ -254,6 +311,9 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
     task = Task(call=call, begun=begun, ends=begun + impact)
     if fault is None:
         return task
+    if call.step is not None and fault.kind is FaultKind.UNKNOWN:
+        # No report can say it: the driver lost track of the program.
+        return replace(task, forgotten=True)
     hit = tuple(each.vm for each in call.vms if fault.vm in {"", each.vm})
     down = hit if fault.leaves_down else ()
     match fault.kind:
@@ -273,13 +333,21 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
             return replace(task, ends=None, abortable=fault.abortable)
         case FaultKind.LIE:
             return replace(task, is_lie=True, down=down, elsewhere=fault.elsewhere)
+        case FaultKind.LAND:
+            return replace(task, chosen=tuple((vm, fault.elsewhere) for vm in hit))
+        case FaultKind.UNTOLD:
+            return replace(task, untold=hit)
         case FaultKind.REFUSE | FaultKind.FORGET:
             return replace(task, forgotten=True)
+        case FaultKind.NOT_NEEDED:
+            return replace(task, verdict=Verdict.NOT_NEEDED, reason=fault.reason)
 
 
 def note_of(task: Task) -> Note:
     """Return the task in the journal's form."""
+    step = task.call.step
     return {
+        **({} if step is None else _note_of_step(step, task.call)),
         "operation": task.call.operation_id,
         "generation": task.call.generation,
         "action": task.call.action.value,
@@ -293,11 +361,33 @@ def note_of(task: Task) -> Note:
         "spared": list(task.spared),
         "unknown": list(task.unknown),
         "elsewhere": task.elsewhere,
+        "chosen": dict(task.chosen),
+        "untold": list(task.untold),
         "lie": task.is_lie,
         "abortable": task.abortable,
         "forgotten": task.forgotten,
         "told": task.reported,
     }
+
+
+def _note_of_step(step: HostStep, call: Call) -> Note:
+    return {
+        "step": step.kind.value,
+        "name": step.name,
+        "arguments": dict(step.arguments),
+        "campaign": call.campaign,
+    }
+
+
+def _step_from(note: Note) -> HostStep | None:
+    # Journals of 0.1.0 have no host steps.
+    if not note.get("step"):
+        return None
+    return HostStep(
+        kind=StepKind(note["step"]),
+        name=note["name"],
+        arguments=tuple(sorted(note["arguments"].items())),
+    )
 
 
 def task_from(note: Note) -> Task:
@@ -310,6 +400,8 @@ def task_from(note: Note) -> Task:
             host=note["host"],
             vms=tuple(CallVm(vm=vm, to_host=to_host) for vm, to_host in note["vms"]),
             duration_seconds=-1,
+            step=_step_from(note),
+            campaign=note.get("campaign", ""),
         ),
         begun=note["begun"],
         ends=note["ends"],
@@ -320,6 +412,9 @@ def task_from(note: Note) -> Task:
         spared=tuple(note.get("spared", ())),
         unknown=tuple(note.get("unknown", ())),
         elsewhere=note["elsewhere"],
+        # Journals of 0.1.0 have no hosts that the driver chose.
+        chosen=tuple(note.get("chosen", {}).items()),
+        untold=tuple(note.get("untold", ())),
         is_lie=note["lie"],
         abortable=note["abortable"],
         forgotten=note["forgotten"],

@@ -167,7 +167,7 @@ class Watcher:
             if RunState.RUNNING in earlier:
                 continue
             room -= 1
-            if RunState.DONE in earlier:
+            if RunState.DONE in earlier and not case.is_step:
                 case.directory.record_unstarted(number, end="carried", output="")
             else:
                 self._start(case, number)

@@ -11,13 +11,15 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any, TypeAlias, cast
 
 from forewarn import toml
 from forewarn.fleet.errors import Kind
 from forewarn.fleet.model import Host, Scope, ScopeKind, Tenant, Vm
 from forewarn.fleet.resources import format_size, parse_size
+from forewarn.fleet.window_fields import line_of, table_of, windows_of
+from forewarn.fleet.windows import Window
 from forewarn.problems import quoted
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
@@ -49,6 +51,10 @@ def _pairs(option: Option, value: object) -> tuple[tuple[str, str], ...]:
 
 def _shown_pairs(value: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{key}={text}" for key, text in value)
+
+
+def _shown_windows(value: tuple[Window, ...]) -> str:
+    return "; ".join(map(line_of, value))
 
 
 def _size(option: Option, value: object) -> int:
@@ -83,6 +89,11 @@ class Forms:
     )
     ADDRESSES = Form(
         told="an address, or a list of addresses", read=_addresses, show=forms.joined
+    )
+    WINDOWS = Form(
+        told="a table with start and length, or a list of such tables",
+        read=windows_of,
+        show=_shown_windows,
     )
     GUID = Form(told="a GUID", read=lambda option, value: _text(option, value).lower())
 
@@ -134,6 +145,7 @@ FIELDS: Mapping[Kind, tuple[Field, ...]] = {
         os_image_notice=Forms.DURATION,
         scale_set=Forms.TEXT,
         gpu=Forms.FLAG,
+        maintenance_window=Forms.WINDOWS,
         implied=Forms.FLAG,
     ),
     Kind.HOST: _fields(
@@ -256,7 +268,7 @@ _USUAL: Mapping[Kind, Mapping[str, tuple[str, object]]] = {
 
 # Created once: `json.dumps` creates a new encoder for each call with options.
 _write_wish = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=astuple
 ).encode
 
 
@@ -271,6 +283,9 @@ def toml_value(option: Option, value: Any) -> str:
         return toml.value(dict(value))
     if option.form is Forms.ADDRESSES:
         return toml.value(value[0] if len(value) == 1 else list(value))
+    if option.form is Forms.WINDOWS:
+        tables = [table_of(window) for window in value]
+        return toml.value(tables[0] if len(tables) == 1 else tables)
     if option.form in {Forms.DURATION, Forms.SCOPE_KIND, Forms.SIZE}:
         value = option.form.show(value)
     return toml.value(value)

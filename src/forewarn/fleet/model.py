@@ -10,6 +10,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from forewarn.fleet.windows import Window
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.frozen import frozen_dataclass
@@ -94,6 +95,8 @@ class Scope(_Named):
     """Name of the scale set, if the scope is one of its placement groups."""
     gpu: bool = False
     """GPU sizes: if all VMs are in one fault domain, each sees only its own events (6.2)."""
+    maintenance_window: tuple[Window, ...] = ()
+    """Times in which maintenance of its VMs can start; empty: at any time."""
     implied: bool = False
     """Whether it was created for a VM without a scope. It is removed with the VM."""
 
@@ -137,6 +140,9 @@ class Host(_Named):
     state: HostState = HostState.UP
     cordons: tuple[Cordon, ...] = ()
     """Its cordons, oldest first, at most one of each owner; empty: it is open."""
+    drift_of: str = ""
+    """ID of the open campaign whose selection it matches and that does not have it,
+    because it was added to the fleet later; empty: none."""
 
 
 PLACES = ("zone", "cluster", "rack", "pool")
@@ -149,6 +155,11 @@ LABEL = "label"
 def place(kind: str, name: str) -> str:
     """Return a place by which hosts are found: `rack=r7`, or `label=model=r7525`."""
     return f"{kind}={name}"
+
+
+def is_at(found: str, label: str) -> bool:
+    """Return whether a place is of this kind, or is a label with this name."""
+    return found.startswith((f"{label}=", f"{LABEL}={label}="))
 
 
 def places_of(host: Host) -> tuple[str, ...]:
@@ -197,6 +208,9 @@ class Vm(_Named):
     """Destination host that reserves capacity for it during a move; empty: none."""
     is_observed: bool = False
     """Whether the driver observed it on its host, where forewarn did not place it."""
+    down_for: str = ""
+    """ID of the campaign that had worked on the VM or its host before the VM went down;
+    empty: none, or the VM runs."""
     started: tuple[str, ...] = ()
     """IDs of operations that have started on the VM and have not ended."""
     left_views: tuple[str, ...] = ()
@@ -241,16 +255,23 @@ class Capacity:
     memory_used: int = 0
     is_up: bool = True
     works: int = 0
-    """Number of operations that are announced or running for the host itself."""
+    """Number of operations and visits that are announced or running for the host."""
     done_in: str = ""
     """The request for which the host was last maintained completely."""
     is_cordoned: bool = False
+    stands_at: tuple[str, ...] = ()
+    """The places of the host, as in `places_of`."""
     revision: int = 0
 
     @property
     def key(self) -> str:
         """Return the key in a store."""
         return self.host
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether the host is announced, in work, cordoned or down."""
+        return self.works > 0 or self.is_cordoned or not self.is_up
 
     @property
     def free(self) -> int:
@@ -306,6 +327,7 @@ def capacity_of(
         works=works,
         done_in=done_in,
         is_cordoned=bool(host.cordons),
+        stands_at=places_of(host),
     )
 
 

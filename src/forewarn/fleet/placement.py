@@ -5,11 +5,24 @@ the same transaction. A host never gets a second fault domain of a scope, so tha
 impact on one host affects one fault domain (clause 6.3).
 """
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
-from forewarn.protocol.blockers import NoPlace, Unfit, unfit_hosts
+from forewarn.protocol.no_place import NoPlace, Unfit, unfit_hosts
+
+CANDIDATES_MAX = 64
+"""Maximum hosts that are checked for a VM by their free places, by their memory and by
+their vCPUs. Each check reads the VMs of a host, and an iteration of the control thread
+must stay short."""
+
+NEAR_MAX = 16
+"""Maximum VMs of the same fault domain whose hosts are checked first."""
+
+SPREAD_VMS_MAX = 50
+"""Maximum VMs of a scope whose racks are compared. The racks of a larger scope would take
+too many reads, and its fault domains keep it apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +53,35 @@ DONE = -1
 """Turn of a host whose maintenance is done: VMs placed there are not moved again."""
 
 
+class _Phase(enum.IntEnum):
+    """How likely it is that a VM is moved again, least first."""
+
+    DONE = 0
+    OUTSIDE = 1
+    """The host is not in the rollout."""
+    EMPTY = 2
+    """It waits, and no VM is on it."""
+    WAITING = 3
+
+
+def _phase(candidate: Candidate) -> _Phase:
+    if candidate.turn == DONE:
+        return _Phase.DONE
+    if not candidate.turn:
+        return _Phase.OUTSIDE
+    return _Phase.EMPTY if not candidate.load else _Phase.WAITING
+
+
 def choose_host(
     vm: Vm, scope: Scope, *, origin: Host, candidates: Sequence[Candidate]
 ) -> str | None:
     """Return the name of the best host for `vm`; None: no host can take it.
 
     `origin` is its host. The order of preference is: the same zone; a host that is done
-    in the rollout or comes late in it; a host with VMs of the same fault domain; an empty
-    host; the host with the most free capacity: the largest free part of its scarcest
-    limit on vCPUs or memory, then the most free places.
+    in the rollout, then one outside of it, an empty one that waits, and the one that
+    comes latest; a host with VMs of the same fault domain; an empty host; the host with
+    the most free capacity: the largest free part of its scarcest limit on vCPUs or
+    memory, then the most free places.
     """
     possible = [
         each
@@ -58,9 +91,12 @@ def choose_host(
     if not possible:
         return None
 
-    def rank(candidate: Candidate) -> tuple[bool, int, bool, bool, float, float, str]:
+    def rank(
+        candidate: Candidate,
+    ) -> tuple[bool, _Phase, int, bool, bool, float, float, str]:
         return (
             candidate.host.zone != origin.zone,
+            _phase(candidate),
             candidate.turn,
             vm.fault_domain not in candidate.domains,
             candidate.load > 0,

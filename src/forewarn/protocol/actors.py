@@ -89,6 +89,11 @@ def service_part(name: str) -> Actor:
     return Actor(kind=ActorKind.SERVICE, name=name)
 
 
+def campaign_actor(name: str) -> Actor:
+    """Return a campaign as an actor: the owner of the cordons of its failed hosts."""
+    return service_part(f"campaign {name}")
+
+
 CLOCK = Actor(kind=ActorKind.CLOCK)
 DRIVER = Actor(kind=ActorKind.DRIVER)
 VMS = Actor(kind=ActorKind.VM)

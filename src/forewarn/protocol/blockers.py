@@ -8,17 +8,45 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Union, get_args
 
 from forewarn.instants import Micros
+from forewarn.protocol.blocker import Blocker
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import Tagged, frozen_dataclass
+from forewarn.protocol.losses import Losses
+from forewarn.protocol.no_place import NoPlace
+from forewarn.protocol.turn_blockers import (
+    BudgetUsed,
+    CampaignStopped,
+    CheckUnknown,
+    DrainFailed,
+    HostInUse,
+    InBlackout,
+    NotItsTurn,
+    OutsideWindow,
+    ReserveKept,
+    ScopeInUse,
+    ScopeReserved,
+    StageWaits,
+)
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
 SAID_CHARACTERS_MAX = 500
 """Maximum length of a stored driver message, in characters. The driver's log has the
 rest."""
+
+
+class Landing(enum.Enum):
+    """Why a VM cannot be recorded on the host that the driver chose for it."""
+
+    NOT_TOLD = "not told"
+    """The driver does not say which host it is on."""
+    NOT_LEFT = "not left"
+    """It is still on its host."""
+    NOT_IN_FLEET = "not in fleet"
+    """The fleet does not have the host."""
 
 
 @frozen_dataclass
@@ -31,6 +59,8 @@ class Contradiction:
     None: it is on another host."""
     host: str = ""
     wanted_host: str = ""
+    landing: Landing | None = None
+    """Set if the driver chose the host of the VM."""
 
 
 @frozen_dataclass
@@ -86,80 +116,9 @@ class CallEnd(Tagged, kind="call end"):
     """VMs for which the call failed; an operator confirmed the others."""
 
 
-HOSTS_NAMED_MAX = 5
-"""Maximum hosts named per reason: a fleet of thousands must not fill a record."""
-
-
-class Unfit(enum.Enum):
-    """Why a host cannot take a VM."""
-
-    DOWN = "down"
-    CORDONED = "cordoned"
-    BUSY = "busy"
-    FULL = "full"
-    DOMAIN = "fault domain"
-    """The host has a VM of another fault domain of the same scope."""
-    ZONE = "zone"
-    """The host is in another zone than the VM, whose scale set is zonal."""
-    POOL = "pool"
-    """The host is in another pool, so it cannot exchange VMs with the VM's host."""
-    RACK = "rack"
-    """Its rack has more VMs of the scope than the rack of the VM's host."""
-    VCPU = "vcpu"
-    """The host has too few free vCPUs for the VM."""
-    MEMORY = "memory"
-    """The host has too little free memory for the VM."""
-
-
-@frozen_dataclass
-class UnfitHosts:
-    """Hosts that cannot take a VM, for one reason."""
-
-    why: Unfit
-    hosts: tuple[str, ...]
-    """Names of the first `HOSTS_NAMED_MAX`."""
-    more: int = 0
-    """Number of further hosts."""
-
-
-def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
-    """Return the hosts by reason, in the order of `Unfit`, with a limit per reason."""
-    return tuple(
-        UnfitHosts(
-            why=why,
-            hosts=tuple(names[:HOSTS_NAMED_MAX]),
-            more=max(0, len(names) - HOSTS_NAMED_MAX),
-        )
-        for why in Unfit
-        if (names := found.get(why, ()))
-    )
-
-
-@frozen_dataclass
-class NoPlace:
-    """Result of a search for a host if none can take the VM."""
-
-    on_host: str = ""
-    """Host of the VM; empty: it was not among the hosts that were checked."""
-    unfit: tuple[UnfitHosts, ...] = ()
-    others_are_full: bool = False
-    """Whether all hosts that are not named are full, down, cordoned or under
-    maintenance."""
-    looked_at_most: int = 0
-    """Number of checked hosts, those with the most free capacity; 0: all with capacity."""
-    is_fixed: bool = False
-    """Whether the VM cannot be moved at all, so no host was checked."""
-
-
 NAMED_MAX = 3
 """Maximum causes named per fault domain, and blockers stored per kind. A rollout
 over hundreds of hosts must not store a list of all of them in each operation."""
-
-
-class Blocker(Tagged):
-    """A reason why an operation has not started or does not continue."""
-
-    __slots__ = ()
 
 
 @frozen_dataclass
@@ -272,6 +231,35 @@ class BrakeOn(Blocker, kind="brake"):
     by: str
     """Name of the actor who put it on."""
     reason: str
+    losses: Losses | None = None
+    """The losses for which it came on by itself; None: an operator put it on."""
+
+
+@frozen_dataclass
+class WindowClosed(Blocker, kind="window closed"):
+    """The maintenance window of a scope is closed at the time of the start."""
+
+    scope: str
+    opens: Micros
+    """Its next opening."""
+
+
+@frozen_dataclass
+class Deferred(Blocker, kind="deferred"):
+    """A tenant has deferred the maintenance of one of its VMs or scopes."""
+
+    tenant: str
+    scope: str
+    until: Micros
+    vm: str = ""
+    """Empty: all VMs of the scope."""
+
+
+@frozen_dataclass
+class NoCommonWindow(Blocker, kind="no common window"):
+    """The maintenance windows of the scopes of a host are never open together."""
+
+    scopes: tuple[str, ...]
 
 
 @frozen_dataclass
@@ -312,51 +300,6 @@ class StillDown(Blocker, kind="still down"):
 
     target_kind: str
     target: str
-
-
-@frozen_dataclass
-class NotItsTurn(Blocker, kind="turn"):
-    """Other hosts of the rollout come first.
-
-    It is created for output and never stored.
-    """
-
-    request: str
-    position: int
-    hosts: int
-    in_flight: int
-    at_once: int
-
-
-@frozen_dataclass
-class ScopeInUse(Blocker, kind="scope in use"):
-    """Another fault domain of a scope is announced, in maintenance or down."""
-
-    scope: str
-    fault_domain: int
-    operation: str = ""
-    """An operation that announced the fault domain or works on it; empty: a VM is down
-    without an operation."""
-
-
-@frozen_dataclass
-class ScopeReserved(Blocker, kind="scope reserved"):
-    """A host that has waited for a long time has reserved the scope."""
-
-    scope: str
-    operation: str
-
-
-@frozen_dataclass
-class HostInUse(Blocker, kind="host in use"):
-    """The host cannot be announced yet because it is in use."""
-
-    host: str
-    operation: str = ""
-    """Operation that is running there; empty: none."""
-    verb: Verb | None = None
-    arriving: str = ""
-    """VM that is moving there. Without an operation and a VM, the host is down."""
 
 
 @frozen_dataclass
@@ -407,6 +350,9 @@ AnyBlocker = Union[
     VmBusy,
     VmDown,
     BrakeOn,
+    WindowClosed,
+    NoCommonWindow,
+    Deferred,
     NoCapacity,
     DriverRetry,
     DriverAsked,
@@ -416,6 +362,14 @@ AnyBlocker = Union[
     ScopeInUse,
     ScopeReserved,
     HostInUse,
+    CampaignStopped,
+    StageWaits,
+    OutsideWindow,
+    InBlackout,
+    BudgetUsed,
+    ReserveKept,
+    CheckUnknown,
+    DrainFailed,
     More,
     ByPlatform,
 ]
@@ -442,6 +396,12 @@ GUARD_KINDS = frozenset(
         VmBusy,
         VmDown,
         BrakeOn,
+        WindowClosed,
+        NoCommonWindow,
+        CampaignStopped,
+        OutsideWindow,
+        InBlackout,
+        Deferred,
         NoCapacity,
         More,
     )
@@ -449,8 +409,21 @@ GUARD_KINDS = frozenset(
 """Kinds that can hold a Ready operation and be stored with it."""
 
 
-TURN_KINDS = frozenset(
-    kind.kind for kind in (ScopeInUse, ScopeReserved, SharedHost, HostInUse, NoCapacity)
+HOLD_KINDS = frozenset(kind.kind for kind in (WindowClosed, NoCommonWindow, Deferred))
+"""Kinds of blockers that come from holds: limits on the time of a start."""
+
+TURN_KINDS = HOLD_KINDS | frozenset(
+    kind.kind
+    for kind in (
+        ScopeInUse,
+        ScopeReserved,
+        SharedHost,
+        HostInUse,
+        BudgetUsed,
+        DrainFailed,
+        ReserveKept,
+        NoCapacity,
+    )
 )
 """Kinds that can keep a Planned host waiting and be stored with it."""
 

@@ -1,9 +1,9 @@
 """State tables: every status changes here and nowhere else.
 
-Rule 1: everything that affects the state of an event, operation, request or view is in
-this file. Rule 2: this file does not know the caller, the time, or the consequences of
-a step. An input that a table does not have is a bug in the program and raises
-`IllegalTransitionError`; input from outside is checked before it gets here. The
+Rule 1: everything that affects the state of an event, operation, request, visit or view
+is in this file. Rule 2: this file does not know the caller, the time, or the
+consequences of a step. An input that a table does not have is a bug in the program and
+raises `IllegalTransitionError`; input from outside is checked before it gets here. The
 diagrams in the documents are generated from these tables.
 """
 
@@ -20,11 +20,13 @@ from forewarn.protocol.events import Event, EventStatus, Outcome
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import (
+    CallState,
     Operation,
     OperationState,
     Request,
     RequestState,
 )
+from forewarn.protocol.visits import Visit, VisitState
 
 
 class EventInput(enum.Enum):
@@ -127,6 +129,105 @@ REQUEST_STEPS: Mapping[RequestState, Mapping[RequestInput, RequestState]] = {
 }
 
 
+class VisitInput(enum.Enum):
+    """Input of the visit table."""
+
+    ANNOUNCE = "announce"
+    ENTER = "enter"
+    DRAIN = "drain"
+    WORK = "work"
+    AWAIT = "await"
+    RESTORE = "restore"
+    VERIFY = "verify"
+    EXIT = "exit"
+    FINISH = "finish"
+    DEFER = "defer"
+    SKIP = "skip"
+    FAIL = "fail"
+    LOSE = "lose"
+
+
+_STUCK_STEPS: Mapping[VisitInput, VisitState] = {
+    # An operator repeats the step.
+    VisitInput.WORK: VisitState.WORKING,
+    VisitInput.VERIFY: VisitState.VERIFYING,
+    VisitInput.EXIT: VisitState.EXITING,
+    # An operator gives up the visit, and the host is opened.
+    VisitInput.SKIP: VisitState.SKIPPED,
+    # The same, if VMs are still paused or stopped for the work.
+    VisitInput.RESTORE: VisitState.RESTORING,
+}
+
+VISIT_STEPS: Mapping[VisitState, Mapping[VisitInput, VisitState]] = {
+    VisitState.WAITING: {
+        VisitInput.ANNOUNCE: VisitState.ANNOUNCED,
+        # The host does not need the work, or cannot tell.
+        VisitInput.SKIP: VisitState.SKIPPED,
+    },
+    VisitState.ANNOUNCED: {
+        # The operation has started, or the last VM left before its start.
+        VisitInput.ENTER: VisitState.ENTERING,
+        VisitInput.SKIP: VisitState.SKIPPED,
+    },
+    VisitState.ENTERING: {
+        VisitInput.DRAIN: VisitState.DRAINING,
+        VisitInput.FAIL: VisitState.FAILED,
+        VisitInput.LOSE: VisitState.UNKNOWN,
+    },
+    VisitState.DRAINING: {
+        VisitInput.WORK: VisitState.WORKING,
+        # Some VMs could not be paused or stopped: all run again, without any work.
+        VisitInput.RESTORE: VisitState.RESTORING,
+        # VMs could not be moved away: the host is opened without any work.
+        VisitInput.EXIT: VisitState.EXITING,
+    },
+    VisitState.WORKING: {
+        # The work is done, and the host may not answer yet.
+        VisitInput.AWAIT: VisitState.ANSWERING,
+        # VMs that were paused or stopped for the work, even if it failed.
+        VisitInput.RESTORE: VisitState.RESTORING,
+        VisitInput.VERIFY: VisitState.VERIFYING,
+        VisitInput.FAIL: VisitState.FAILED,
+        VisitInput.LOSE: VisitState.UNKNOWN,
+    },
+    VisitState.ANSWERING: {
+        VisitInput.RESTORE: VisitState.RESTORING,
+        VisitInput.VERIFY: VisitState.VERIFYING,
+        # VMs that are stopped stay so: they cannot start on a host that is away.
+        VisitInput.FAIL: VisitState.FAILED,
+    },
+    VisitState.RESTORING: {
+        VisitInput.VERIFY: VisitState.VERIFYING,
+        # The VMs could not be paused or stopped, and run again.
+        VisitInput.EXIT: VisitState.EXITING,
+        # The work failed, or the VMs do not run again.
+        VisitInput.FAIL: VisitState.FAILED,
+        # An operator gave up work with an unknown outcome.
+        VisitInput.SKIP: VisitState.SKIPPED,
+    },
+    VisitState.VERIFYING: {
+        VisitInput.EXIT: VisitState.EXITING,
+        VisitInput.FAIL: VisitState.FAILED,
+        VisitInput.LOSE: VisitState.UNKNOWN,
+    },
+    VisitState.EXITING: {
+        VisitInput.FINISH: VisitState.DONE,
+        VisitInput.DEFER: VisitState.DEFERRED,
+        VisitInput.FAIL: VisitState.FAILED,
+        VisitInput.LOSE: VisitState.UNKNOWN,
+    },
+    VisitState.DONE: {},
+    VisitState.DEFERRED: {},
+    VisitState.SKIPPED: {},
+    VisitState.FAILED: {
+        **_STUCK_STEPS,
+        # The host may answer now.
+        VisitInput.AWAIT: VisitState.ANSWERING,
+    },
+    VisitState.UNKNOWN: _STUCK_STEPS,
+}
+
+
 class ViewState(enum.Enum):
     """Whether Scheduled Events are enabled (section 7)."""
 
@@ -218,3 +319,29 @@ def step_operation(
 def step_request(request: Request, given: RequestInput) -> Request:
     """Return the request after `given`."""
     return changed(request, state=look_up(REQUEST_STEPS, request.state, given))
+
+
+def step_visit(
+    visit: Visit,
+    given: VisitInput,
+    *,
+    now: Micros,
+    failed_in: VisitState | None = None,
+) -> Visit:
+    """Return the visit after `given`; a step starts without a call and a timer.
+
+    `failed_in` is the state of the failure, if that is an earlier one.
+    """
+    state = look_up(VISIT_STEPS, visit.state, given)
+    is_stuck = given in {VisitInput.FAIL, VisitInput.LOSE}
+    return changed(
+        visit,
+        state=state,
+        since=now,
+        call_state=CallState.NONE,
+        due_at=0,
+        give_up_at=0,
+        verified=0,
+        failed_in=(failed_in or visit.state) if is_stuck else None,
+        ended_at=0 if VISIT_STEPS[state] else now,
+    )

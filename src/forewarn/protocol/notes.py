@@ -13,6 +13,7 @@ from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker, CallEnd
 from forewarn.protocol.frozen import Tagged, frozen_dataclass
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.verbs import TargetKind
 
 
@@ -49,11 +50,70 @@ class AnnouncedAgain(Tagged, kind="announced again"):
 
 
 @frozen_dataclass
+class WithdrawnByBrake(Tagged, kind="withdrawn by brake"):
+    """The brake withdrew the announced operation."""
+
+    successor: str = ""
+    """ID of the operation that is announced after the brake; empty: none."""
+
+
+@frozen_dataclass
+class VmArrived(Tagged, kind="vm arrived"):
+    """The driver moved a VM to the host, which was announced without that VM."""
+
+    vm: str
+    successor: str = ""
+    """ID of the operation that is announced to all VMs on the host; empty: none."""
+
+
+@frozen_dataclass
+class Postponed(Tagged, kind="postponed"):
+    """A tenant deferred the operation, which was withdrawn without impact.
+
+    Another operation of the same rollout is announced later instead.
+    """
+
+    by: Actor
+    until: Micros
+
+
+@frozen_dataclass
 class RolloutStopped(Tagged, kind="rollout stopped"):
     """Another operation of the rollout failed, or the rollout was stopped."""
 
     failed: str = ""
     """ID of the operation that failed; empty: unknown."""
+
+
+@frozen_dataclass
+class Withdrawn(Tagged, kind="withdrawn"):
+    """The announcement of a host was withdrawn: its campaign was halted, or a blackout
+    was added."""
+
+    campaign: str
+    """Name of the campaign."""
+    successor: str
+    """ID of the operation of the host's next announcement."""
+    blackout: str = ""
+    """Name of the blackout; empty: the campaign was halted."""
+
+
+@frozen_dataclass
+class CampaignAborted(Tagged, kind="campaign aborted"):
+    """The campaign was aborted before the host started."""
+
+    campaign: str
+    """Name of the campaign."""
+
+
+@frozen_dataclass
+class HostSkipped(Tagged, kind="host skipped"):
+    """An operator left the host out of its campaign."""
+
+    campaign: str
+    """Name of the campaign."""
+    by: Actor
+    reason: str = ""
 
 
 class Change(enum.Enum):
@@ -97,6 +157,18 @@ class DriverGaveUp(Tagged, kind="driver gave up"):
 
 
 @frozen_dataclass
+class StepEnded(Tagged, kind="step ended"):
+    """A host step ended the operation: `needed` before its notice, or `enter`."""
+
+    step: StepKind
+    is_needless: bool = False
+    """Whether the host does not need the work."""
+    is_unknown: bool = False
+    """Whether the outcome of the step is unknown; otherwise it failed."""
+    end: CallEnd = CallEnd()
+
+
+@frozen_dataclass
 class OperatorSaysFailed(Tagged, kind="operator says failed"):
     """An operator set an unknown outcome to failed."""
 
@@ -106,14 +178,24 @@ AnyNote = Union[
     NothingToDo,
     Cancelled,
     AnnouncedAgain,
+    WithdrawnByBrake,
+    VmArrived,
+    Postponed,
     RolloutStopped,
+    Withdrawn,
+    CampaignAborted,
+    HostSkipped,
     TargetChanged,
     Hindered,
     CallEnd,
     DriverGaveUp,
+    StepEnded,
     OperatorSaysFailed,
 ]
 """Every class of note: a store writes each with its `kind`."""
+
+PLANNED_AGAIN = (AnnouncedAgain, Withdrawn, WithdrawnByBrake, VmArrived, Postponed)
+"""Notes of operations whose host has another operation of the rollout instead."""
 
 
 def host_changed(change: Change, host: str) -> TargetChanged:

@@ -8,11 +8,13 @@ are frozen values and change only through `lifecycle`.
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.frozen import frozen_dataclass
+from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.verbs import Action, TargetKind, Verb
 
@@ -21,6 +23,30 @@ MOVING_ACTIONS = frozenset({Action.LIVE_MIGRATE, Action.REDEPLOY})
 
 KEEPING_ACTIONS = frozenset({Action.FREEZE, Action.LIVE_MIGRATE})
 """Actions that keep memory. A VM that is down stays down."""
+
+
+HALVES = {
+    Action.FREEZE: (Action.PAUSE, Action.RESUME),
+    Action.REBOOT: (Action.STOP, Action.START),
+}
+"""Actions that can be done in two calls, one before and one after host work. Each call
+must succeed for a VM that is in the wanted state already."""
+
+
+def is_in_halves(action: Action, steps: Sequence[HostStep]) -> bool:
+    """Return whether VMs are paused or stopped on the host for a step `work`."""
+    has_work = any(step.kind is StepKind.WORK for step in steps)
+    return has_work and action in HALVES
+
+
+class CallPart(enum.Enum):
+    """The part of its action that the driver call of an operation does."""
+
+    WHOLE = "whole"
+    DOWN = "down"
+    """The first half: it pauses or stops the VMs. After it, they stay so for the work."""
+    UP = "up"
+    """The second half: it resumes or starts the VMs."""
 
 
 class OperationState(enum.Enum):
@@ -82,13 +108,25 @@ class Move:
 
     vm: str
     to_host: str = ""
-    """Destination host; empty: not decided yet, or the VM stays."""
+    """Destination host; empty: not decided yet, or the VM stays. If the driver chooses it,
+    it is set when the move is done."""
     done: bool = False
     has_failed: bool = False
     """Whether the current call failed for this VM while the outcome for other VMs is
     unknown."""
     is_down: bool = False
-    """Whether that failed call left this VM down."""
+    """Whether that failed call, or the last attempt of all, left this VM down."""
+
+
+def could_not_move(
+    state: OperationState, action: Action, moves: Sequence[Move]
+) -> bool:
+    """Return whether an operation failed to move VMs away, and left none of them down."""
+    return (
+        state is OperationState.FAILED
+        and action in MOVING_ACTIONS
+        and not any(move.is_down for move in moves)
+    )
 
 
 @frozen_dataclass
@@ -118,6 +156,8 @@ class Operation:
     is_timed: bool = False
     """Whether the caller gave NotBefore. If so, only approvals of the affected VMs
     start the operation earlier, and it waits even if no approval is needed."""
+    is_emergency: bool = False
+    """Whether it is an emergency repair, for which no maintenance window is kept."""
     due_at: Micros = 0
     """Time of the operation's timer; 0: none."""
     generation: int = 0
@@ -149,6 +189,15 @@ class Operation:
     them."""
     position: int = 0
     """Position in the list of its rollout, from 1; 0: not in a list."""
+    drains: int = 0
+    """Number of earlier attempts of its campaign to move the VMs of the host away."""
+    visit: str = ""
+    """ID of the visit that the operation is part of; empty: the request has no steps."""
+    part: CallPart = CallPart.WHOLE
+    """The part of the action that the current or last driver call does."""
+    driver_chooses: bool = False
+    """Whether the driver chooses the destinations of its VMs. A move then has one only
+    after its end."""
     revision: int = 0
 
     @property
@@ -160,6 +209,23 @@ class Operation:
     def vms(self) -> tuple[str, ...]:
         """Return the keys of the operation's VMs, in order."""
         return tuple(move.vm for move in self.moves)
+
+    @property
+    def call_action(self) -> Action:
+        """Return the action of the current driver call."""
+        if self.part is CallPart.WHOLE:
+            return self.action
+        down, up = HALVES[self.action]
+        return down if self.part is CallPart.DOWN else up
+
+    @property
+    def holds_vms(self) -> bool:
+        """Return whether its VMs stay paused or stopped until host work has ended."""
+        return (
+            self.state is OperationState.IMPACTING
+            and self.part is CallPart.DOWN
+            and self.call_state is CallState.NONE
+        )
 
     @property
     def called_no_driver(self) -> bool:
@@ -174,6 +240,11 @@ class Operation:
             and not self.moves
             and not self.generation
         )
+
+    @property
+    def could_not_move(self) -> bool:
+        """Return whether it failed to move VMs away, and left none of them down."""
+        return could_not_move(self.state, self.action, self.moves)
 
     @property
     def is_host_bound(self) -> bool:
@@ -226,9 +297,15 @@ class Request:
     """Number of hosts that are announced or running, if `at_once` is set."""
     hosts: int = 0
     """Number of hosts in the request's list, if `at_once` is set."""
+    has_choices: bool = False
+    """Whether tenants have deferred or expedited a part of it."""
     unplanned: tuple[tuple[str, str], ...] = ()
     """The rest of its list, without operations yet: the ID of each future operation, and
     its host. A long list becomes operations in pages."""
+    campaign: str = ""
+    """ID of the campaign that the rollout belongs to; empty: none."""
+    steps: tuple[HostStep, ...] = ()
+    """Programs that run on each host, in the order of their kinds; empty: none."""
     revision: int = 0
 
     @property

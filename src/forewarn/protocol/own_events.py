@@ -28,6 +28,8 @@ class Wait(enum.Enum):
     """An event of another scope of the same tenant is not approved."""
     OTHER_TENANT = "OtherTenant"
     NOT_BEFORE = "NotBefore"
+    WINDOW = "Window"
+    """A maintenance window is closed."""
     OWN_GUARD = "OwnGuard"
     """Another fault domain of the VM's scope is down, or the scope has a migration."""
     GUARD = "Guard"

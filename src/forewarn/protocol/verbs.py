@@ -15,6 +15,15 @@ class Action(enum.Enum):
     DELETE = "delete"
     REIMAGE = "reimage"
     """The disk of the guest is recreated from its image (OS upgrade, reimage)."""
+    PAUSE = "pause"
+    """First half of a freeze around host work: the VMs keep their memory and stand
+    still."""
+    RESUME = "resume"
+    """Second half of such a freeze."""
+    STOP = "stop"
+    """First half of a reboot around host work: the VMs are shut down."""
+    START = "start"
+    """Second half of such a reboot."""
     NONE = "none"
     """No action: a failure has already happened."""
 

@@ -5,15 +5,17 @@ at most `ROWS_MAX` in each state. A tenant gets its VMs that are down, its late
 approvals, and its held operations.
 """
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
+from forewarn.campaigns import troubles
+from forewarn.campaigns.troubles import TroubleKind
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.rules import guard
+from forewarn.control.rules import campaign_gate, guard, waits
+from forewarn.control.rules.brake import blocker_of
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
 from forewarn.control.rules.sightings import Withheld
 from forewarn.fleet.model import Scope
@@ -25,7 +27,7 @@ from forewarn.instants import (
     instant_or_none,
     parse_instant,
 )
-from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.blockers import AnyBlocker, NoCommonWindow
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     CallState,
@@ -33,10 +35,13 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
+from forewarn.reporting import visit_problems
+from forewarn.reporting.campaigns import why_waiting
+from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, Brake
-from forewarn.wording import explained, operators
+from forewarn.wording import explained, holds, operators, rollouts
 
 Json: TypeAlias = dict[str, Any]
 
@@ -55,64 +60,34 @@ LATE_SHARE = 4
 """Divisor of a short notice: an approval is late in the last quarter of it."""
 
 
+FAILED_NAMED_MAX = 100
+"""Maximum failed hosts that a problem of a campaign names: more would only be read by
+programs, and `campaign show --json` has all."""
+
 CORDONED_LONG: Micros = DAY
 """Time after which a cordon can be forgotten work. A shorter one is usually planned."""
 
-
-class ProblemKind(enum.Enum):
-    """Kinds of problems, the worst first."""
-
-    NOT_READY = "not-ready"
-    BRAKE = "brake"
-    VMS_STOPPED = "vms-stopped"
-    VM_DOWN = "vm-down"
-    OUTCOME_UNKNOWN = "outcome-unknown"
-    DRIVER_FAILING = "driver-failing"
-    SHARED_HOST = "shared-host"
-    APPROVAL_LATE = "approval-late"
-    HELD = "held"
-    WEBHOOK_LATE = "webhook-late"
-    HOST_CORDONED = "host-cordoned"
-
-
-_RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
 
 _FOR_TENANTS = frozenset(
     {ProblemKind.VM_DOWN, ProblemKind.APPROVAL_LATE, ProblemKind.HELD}
 )
 """Kinds that a tenant gets. The others are about the platform."""
 
+_CAMPAIGN_TROUBLES: Mapping[TroubleKind, tuple[ProblemKind, tuple[str, ...]]] = {
+    TroubleKind.HALTED: (
+        ProblemKind.CAMPAIGN_HALTED,
+        ("campaign resume", "campaign abort"),
+    ),
+    TroubleKind.FAILED_HOSTS: (
+        ProblemKind.CAMPAIGN_FAILED_HOSTS,
+        ("campaign retry", "campaign skip"),
+    ),
+    TroubleKind.WAITS: (ProblemKind.CAMPAIGN_WAITS, ("campaign approve",)),
+    TroubleKind.STALLED: (ProblemKind.CAMPAIGN_STALLED, ("explain",)),
+}
+"""The kind of problem of each trouble of a campaign, and commands that can end it."""
+
 _TENANT_ACTIONS = frozenset({"approve", "redeploy"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """One problem."""
-
-    kind: ProblemKind
-    name: str
-    """The name that distinguishes the problem from others of its kind."""
-    text: str
-    since: Micros = 0
-    """0 if unknown."""
-    operation: str = ""
-    request: str = ""
-    """The request of the operation."""
-    target: str = ""
-    """The target of the operation, a host or VM."""
-    tenants: tuple[str, ...] = ()
-    scopes: tuple[str, ...] = ()
-    vms: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    events: tuple[str, ...] = ()
-    webhook: str = ""
-    actions: tuple[str, ...] = ()
-    """Commands that can end the problem."""
-
-    @property
-    def key(self) -> str:
-        """Return the sort key: the worst kind first, then the oldest."""
-        return f"{_RANKS[self.kind]}.{self.since:017d}.{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +134,7 @@ def report(problem: Problem) -> Json:
         "hosts": list(problem.hosts),
         "events": list(problem.events),
         "webhook": problem.webhook or None,
+        "campaign": problem.campaign or None,
     }
 
 
@@ -187,8 +163,11 @@ class _Search:
         return [
             *problems,
             *self._brake(),
+            *self._campaigns(),
+            *self._visits(),
             *self._shared_hosts(),
             *self._cordoned(),
+            *self._without_window(),
         ]
 
     def _shared_hosts(self) -> Iterator[Problem]:
@@ -219,10 +198,43 @@ class _Search:
             yield Problem(
                 kind=ProblemKind.BRAKE,
                 name=BRAKE_KEY,
-                text=f"{found.by.text} has put the brake on: {found.reason}",
+                text=holds.brake(blocker_of(found)),
                 since=found.since,
                 actions=("brake off",),
             )
+
+    def _campaigns(self) -> Iterator[Problem]:
+        """Yield the reasons why open campaigns need an operator."""
+        if self._is_tenant:
+            return
+        for campaign in every(self._reader, kinds.CAMPAIGNS_OPEN):
+            waits, waits_until = why_waiting(self._reader, campaign, now=self._now)
+            for trouble in troubles.of(
+                campaign,
+                at_once=campaign_gate.at_once(campaign),
+                waits_until=waits_until,
+                now=self._now,
+            ):
+                kind, actions = _CAMPAIGN_TROUBLES[trouble.kind]
+                yield Problem(
+                    kind=kind,
+                    name=campaign.campaign_id,
+                    text=rollouts.trouble(campaign, trouble.kind, waits=waits),
+                    since=trouble.since,
+                    request=campaign.request,
+                    hosts=campaign.failed_hosts[:FAILED_NAMED_MAX],
+                    campaign=campaign.name,
+                    actions=actions,
+                )
+
+    def _visits(self) -> Iterator[Problem]:
+        """Yield the visits that are late, and those that only an operator can end."""
+        if self._is_tenant:
+            return
+        for visit in islice(every(self._reader, kinds.OPEN_VISITS), ROWS_MAX):
+            problem = visit_problems.problem_of(visit, now=self._now)
+            if problem is not None:
+                yield problem
 
     def _cordoned(self) -> Iterator[Problem]:
         """Yield the hosts that have been cordoned for so long that they may be forgotten."""
@@ -239,6 +251,33 @@ class _Search:
                 target=host.name,
                 hosts=(host.name,),
                 actions=("host open",),
+            )
+
+    def _without_window(self) -> Iterator[Problem]:
+        """Yield the hosts whose maintenance waits for windows that never open together."""
+        if self._is_tenant:
+            return
+        found = every(self._reader, kinds.OPERATIONS_THAT_WAIT, waits.NO_WINDOW)
+        for operation in islice(found, ROWS_MAX):
+            scopes = tuple(
+                scope
+                for each in operation.held_by
+                if isinstance(each, NoCommonWindow)
+                for scope in each.scopes
+            )
+            why = operators.JOINT.join(operators.reasons(operation.held_by))
+            yield Problem(
+                kind=ProblemKind.NO_COMMON_WINDOW,
+                name=operation.operation_id,
+                text=f"host {operation.host} cannot be maintained: {why}",
+                since=operation.created,
+                operation=operation.operation_id,
+                request=operation.request,
+                target=operation.target,
+                tenants=tuple(sorted({*map(self._tenant_of, scopes)} - {""})),
+                scopes=scopes,
+                hosts=(operation.host,),
+                actions=("cancel",),
             )
 
     def _operations(self) -> Iterator[Operation]:

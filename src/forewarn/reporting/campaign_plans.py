@@ -4,29 +4,34 @@ Plans are for operators. They name hosts and tenants.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from forewarn.campaigns.bounds import Bound
+from forewarn.campaigns.durations import Measured, Sample
 from forewarn.campaigns.file import read_campaign
 from forewarn.campaigns.fleet_map import (
     HOST_FIELDS,
     VM_FIELDS,
     FleetMap,
     HostRow,
-    VmRow,
+    VmMove,
     fleet_map,
 )
 from forewarn.campaigns.forecast import Forecast
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
+from forewarn.campaigns.prepared import Prepared, prepare
 from forewarn.campaigns.text import CampaignText
+from forewarn.control.rules import campaign_gate, campaign_hosts
 from forewarn.control.rules.policy import Policy
+from forewarn.fleet.blackouts import Clash
 from forewarn.instants import SECOND, Micros, format_instant
-from forewarn.protocol.events import EventType
+from forewarn.protocol.errors import RefusedError
+from forewarn.reporting import past_work
 from forewarn.store import kinds
-from forewarn.store.port import Reader, fields
+from forewarn.store.port import Reader, columns, every
 from forewarn.texts import json_text
 from forewarn.wording import campaigns as wording
 
@@ -56,17 +61,21 @@ class PlanRequest:
     now: Micros
 
 
+def plan_request(
+    text: CampaignText, policy: Policy, *, now: Micros, hosts_max: int = 0
+) -> PlanRequest:
+    """Return the request to plan a campaign file in a service with this policy."""
+    return PlanRequest(text=text, hosts_max=hosts_max, terms=terms_of(policy), now=now)
+
+
 def terms_of(policy: Policy) -> Terms:
     """Return the settings of a service that plans depend on."""
     return Terms(
-        notices={
-            Impact.FREEZE: policy.notice_for(EventType.FREEZE),
-            Impact.LIVE_MIGRATE: policy.notice_for(EventType.FREEZE),
-            Impact.REBOOT: policy.notice_for(EventType.REBOOT),
-            Impact.REDEPLOY: policy.notice_for(EventType.REDEPLOY),
-            Impact.NONE: 0,
-        },
+        notices={each: campaign_gate.notice_of(policy, each) for each in Impact},
         speed=policy.speed,
+        recovery=policy.recovery,
+        reserve=policy.reserve,
+        driver_chooses=policy.driver_chooses,
     )
 
 
@@ -74,14 +83,32 @@ def read_fleet_map(reader: Reader) -> FleetMap:
     """Return the fleet of a store."""
     busy = {
         name
-        for name, works, is_cordoned in fields(reader, kinds.ALL_ROOMS, _ROOM_FIELDS)
+        for page in columns(reader, kinds.ALL_ROOMS, _ROOM_FIELDS)
+        for name, works, is_cordoned in zip(*page, strict=True)
         if works or is_cordoned
     }
-    hosts = [HostRow(*row) for row in fields(reader, kinds.ALL_HOSTS, HOST_FIELDS)]
-    scopes = fields(reader, kinds.ALL_SCOPES, ("name", "kind"))
-    # A VmRow for each of a million VMs would take a second: a tuple has the same order.
-    vms = cast("Iterable[VmRow]", fields(reader, kinds.ALL_VMS, VM_FIELDS))
-    return fleet_map(hosts, vms, scopes, busy=busy)
+    hosts = [
+        HostRow(*row)
+        for page in columns(reader, kinds.ALL_HOSTS, HOST_FIELDS)
+        for row in zip(*page, strict=True)
+    ]
+    scopes = [
+        scope
+        for page in columns(reader, kinds.EXPLICIT_SCOPES, ("name", "kind"))
+        for scope in zip(*page, strict=True)
+    ]
+    moves = [
+        VmMove(vm.host, vm.moving_to, vm.scope, vm.fault_domain, vm.vcpu, vm.memory)
+        for vm in every(reader, kinds.VMS_MOVING)
+        if vm.moving_to != vm.host
+    ]
+    fixed = [
+        host
+        for page in columns(reader, kinds.FIXED_VMS_ON_HOST, ("host", "name"))
+        for host in page[0]
+    ]
+    vms = columns(reader, kinds.VMS_ON_HOST, VM_FIELDS)
+    return fleet_map(hosts, vms, scopes, moves=moves, fixed=fixed, busy=busy)
 
 
 def planned(reader: Reader, request: PlanRequest) -> str:
@@ -89,11 +116,83 @@ def planned(reader: Reader, request: PlanRequest) -> str:
 
     Raises CampaignFileError and RefusedError.
     """
+    plan, fleet_hosts = _plan_of(reader, request)
+    return json_text(
+        plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
+    )
+
+
+def plan_of(
+    reader: Reader,
+    request: PlanRequest,
+    *,
+    past: Collection[Sample] | None = None,
+) -> CampaignPlan:
+    """Return the plan of a campaign file; raises CampaignFileError and RefusedError.
+
+    `past` has the durations of past work; None: those that the store has.
+    """
+    plan, _ = _plan_of(reader, request, past)
+    return plan
+
+
+def _plan_of(
+    reader: Reader, request: PlanRequest, past: Collection[Sample] | None = None
+) -> tuple[CampaignPlan, int]:
+    """Return the plan of a campaign file, and the number of hosts of the fleet."""
     campaign = read_campaign(request.text.text, name=request.text.name)
     fleet = read_fleet_map(reader)
-    plan = plan_campaign(campaign, fleet, terms=request.terms, now=request.now)
-    return json_text(
-        plan_report(plan, fleet_hosts=len(fleet), hosts_max=request.hosts_max)
+    plan = plan_campaign(
+        campaign,
+        fleet,
+        terms=request.terms,
+        now=request.now,
+        past=past_work.samples(reader, campaign.impact) if past is None else past,
+    )
+    return plan, len(fleet)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRequest:
+    """A campaign file to start, with the plan that its operator has seen."""
+
+    plan: PlanRequest
+    digest: str
+
+
+def prepared(reader: Reader, request: StartRequest) -> Prepared:
+    """Return what the start of a campaign stores.
+
+    Raises CampaignFileError. Raises RefusedError as the planner does, for a plan that has
+    another digest now, and if another campaign has one of the hosts.
+    """
+    asked = request.plan
+    plan = plan_of(reader, asked)
+    if plan.digest != request.digest:
+        raise RefusedError(
+            f"the plan of campaign {plan.campaign.name} is {plan.digest} now, not "
+            f"{request.digest}: the file or the fleet has changed",
+            hint=f"Run `forewarn campaign plan {asked.text.name}` again, and start that "
+            "plan.",
+        )
+    return prepared_of(reader, plan, asked.text)
+
+
+def prepared_of(reader: Reader, plan: CampaignPlan, text: CampaignText) -> Prepared:
+    """Return what the start of a plan stores.
+
+    Raises RefusedError if another campaign has one of the hosts.
+    """
+    campaign_hosts.check_free(reader, plan.hosts)
+    return prepare(
+        plan.campaign,
+        hosts=plan.hosts,
+        stages=plan.stages,
+        digest=plan.digest,
+        text=text.text,
+        tenant_most=plan.tenant_most,
+        most_vms=max(plan.vms, default=0),
+        seen=campaign_hosts.seen(reader),
     )
 
 
@@ -136,10 +235,35 @@ def plan_report(plan: CampaignPlan, *, fleet_hosts: int, hosts_max: int) -> Json
             {"opens": format_instant(each.opens), "closes": format_instant(each.closes)}
             for each in plan.openings
         ],
+        "blackouts": list(map(time_of_blackout, plan.blackouts)),
+        "measured": None if plan.measured is None else _measured(plan.measured),
         "typical": _times(plan, plan.typical),
         "slow": _times(plan, plan.slow),
         "hosts": [_host(plan, place) for place in range(shown)],
         "hosts_left_out": len(plan.hosts) - shown,
+    }
+
+
+def time_of_blackout(found: Clash) -> Json:
+    """Return one time of a blackout as JSON."""
+    return {
+        "name": found.name,
+        "begins": format_instant(found.begins),
+        "ends": format_instant(found.ends),
+    }
+
+
+def _measured(found: Measured) -> Json:
+    def told(span: Micros | None) -> float | None:
+        return None if span is None else span / SECOND
+
+    return {
+        "hosts": found.hosts,
+        "models": list(found.models),
+        "work_typical_seconds": told(found.work.typical),
+        "work_slow_seconds": told(found.work.slow),
+        "notice_typical_seconds": told(found.notice_typical),
+        "notice_slow_seconds": told(found.notice_slow),
     }
 
 

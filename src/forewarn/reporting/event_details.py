@@ -9,16 +9,18 @@ from collections.abc import Iterator
 from forewarn.control.rules import obstacles
 from forewarn.control.transactions.publishing import events_for
 from forewarn.fleet.model import Span, Vm, VmState
-from forewarn.instants import DAY, Micros, cut_to_second
+from forewarn.instants import DAY, Micros, cut_to_second, sortable
 from forewarn.protocol import views
 from forewarn.protocol.actors import NO_NOTICE
 from forewarn.protocol.blockers import (
     Blocker,
+    Deferred,
     DriverAsked,
     DriverRetry,
     FaultDomainDown,
     MigrationUnderWay,
     NoCapacity,
+    NoCommonWindow,
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
@@ -26,6 +28,7 @@ from forewarn.protocol.blockers import (
     StillDown,
     VmBusy,
     VmDown,
+    WindowClosed,
 )
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
@@ -110,7 +113,7 @@ def _waiting(
             told.add(waiting.what.reason)
             yield waiting
     if operation.state is OperationState.IMPACTING and not reasons:
-        if operation.call_state is CallState.ISSUED:
+        if operation.call_state is CallState.ISSUED or operation.holds_vms:
             yield Waiting(what=Wait.DRIVER_AT_WORK)
     elif operation.state is OperationState.RECOVERING:
         yield Waiting(
@@ -157,6 +160,11 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
             return Waiting(
                 what=Wait.OWN_GUARD if mine else Wait.GUARD,
             )
+        case WindowClosed():
+            mine = reason.scope == vm.scope
+            return Waiting(what=Wait.WINDOW, at=reason.opens if mine else 0)
+        case NoCommonWindow() | Deferred():
+            return Waiting(what=Wait.WINDOW)
         case SharedHost():
             # The VM does not learn that another VM of its scope is on its host.
             return Waiting(what=Wait.GUARD)
@@ -179,7 +187,7 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
 def _ended(reader: Reader, vm: Vm, *, now: Micros) -> list[EndedEvent]:
     """Return the events of the VM that ended lately, the latest first."""
     outages: dict[str, list[Span]] = {}
-    begin = f"{vm.name}/{max(0, now - OUTAGE_AGE_MAX):017d}"
+    begin = f"{vm.name}/{sortable(max(0, now - OUTAGE_AGE_MAX))}"
     for span in every(reader, kinds.SPANS_OF_VM, vm.name):
         if span.key > begin and span.is_outage and _is_whose(span, vm):
             outages.setdefault(span.operation, []).append(span)

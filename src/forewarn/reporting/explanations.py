@@ -6,20 +6,17 @@ reason is a value from the guard's code, with its sentence.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
-from forewarn.control.rules import guard
+from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.requests import campaigns
+from forewarn.control.rules import guard, shared_limit
 from forewarn.control.rules.remedies import actionable_first, remedy_of
-from forewarn.control.transactions.named import is_id, kind_of_work
-from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.instants import Micros, format_instant
-from forewarn.problems import (
-    NAMES_COMPARED_MAX,
-    NAMES_LISTED_MAX,
-    nearest,
-    quoted,
-)
 from forewarn.protocol.blockers import (
     AnyBlocker,
     DriverRetry,
@@ -31,26 +28,38 @@ from forewarn.protocol.blockers import (
 )
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.events import Event
-from forewarn.protocol.operations import ENDED_STATES, Operation, Request
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    Operation,
+    OperationState,
+    Request,
+)
+from forewarn.protocol.visits import Visit
+from forewarn.reporting import unknown_names, visited
+from forewarn.reporting.campaigns import deferred_count, failure_of
 from forewarn.store import kinds
-from forewarn.store.kinds import Query
 from forewarn.store.port import Reader, every
-from forewarn.wording import explained, operators
+from forewarn.wording import explained, operators, rollouts
 
 Json: TypeAlias = dict[str, Any]
+
+IMPACTING_MAX = 5_000
+"""Maximum operations in work of the whole fleet that are read to find those of a
+campaign: a tenth of a second's work."""
+
+FAILED_EXPLAINED_MAX = 3
+"""Failed hosts in the explanation of a campaign, each with its reason: a few show whether
+they have a common cause."""
 
 EXPLAINED_MAX = 20
 """Maximum operations in the explanation of a rollout, event, host or VM; the number of
 the others is counted. The reasons of a Planned host take some milliseconds to find."""
 
-NEAR_ROWS = 100
-"""Maximum names that are read for each prefix of an unknown name."""
-
 
 def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
     """Return the state of an object, and every reason why it waits.
 
-    `kind` is `host` or `vm`, if a host and a VM have this name. Raises NotFoundError
+    `kind` is `host`, `vm` or `campaign`, if several have this name. Raises NotFoundError
     with the nearest names, and RefusedError for an ambiguous name.
     """
     named = tenant_reader.real_id(reader, name)
@@ -59,20 +68,38 @@ def explain(reader: Reader, name: str, *, now: Micros, kind: str = "") -> Json:
         return of_operation(reader, operation, now=now)
     if (request := reader.get(Request, named)) is not None:
         return _of_request(reader, request, now=now)
+    if (visit := reader.get(Visit, name)) is not None:
+        return _of_visit(reader, visit, now=now)
     if (event := reader.get(Event, name.upper())) is not None:
         return _of_event(reader, event, now=now)
-    host = None if kind == "vm" else reader.get(Host, name)
-    vm = None if kind == "host" else reader.get(Vm, name)
-    if host is not None and vm is not None:
+    host = reader.get(Host, name) if kind in {"", "host"} else None
+    vm = reader.get(Vm, name) if kind in {"", "vm"} else None
+    campaign = _campaign(reader, name) if kind in {"", "campaign"} else None
+    found = {"host": host, "VM": vm, "campaign": campaign}
+    nouns = [noun for noun, each in found.items() if each is not None]
+    if len(nouns) > 1:
+        options = " or ".join(f"`--kind {noun.lower()}`" for noun in nouns)
         raise RefusedError(
-            f"{name} is the name of a host and of a VM",
-            hint=f"Use `forewarn explain {name} --kind host` or `--kind vm`.",
+            f"{name} is the name of a {' and of a '.join(nouns)}",
+            hint=f"Run `forewarn explain {name}` with {options}.",
         )
     if host is not None:
         return _of_host(reader, host, now=now)
     if vm is not None:
         return _of_vm(reader, vm, now=now)
-    raise _unknown(reader, name)
+    if campaign is not None:
+        return _of_campaign(reader, campaign, now=now)
+    raise unknown_names.error_for(reader, name)
+
+
+def _campaign(reader: Reader, name: str) -> CampaignRecord | None:
+    """Return the campaign with this ID or name, unless the reader is a tenant's."""
+    if isinstance(reader, TenantReader):
+        return None
+    try:
+        return campaigns.find(reader, name)
+    except NotFoundError:
+        return None
 
 
 def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
@@ -83,7 +110,10 @@ def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         operation.operation_id,
         what=operators.task(operation),
         state=operation.state.value,
-        standing=operators.standing(operation, blockers, now=now),
+        standing=_joined(
+            operators.standing(operation, blockers, now=now),
+            visited.of_operation(reader, operation, now=now),
+        ),
         blockers=blocker_reports(reader, operation, blockers, now=now),
         note=operators.note(operation.note),
         no_driver_call=operation.called_no_driver,
@@ -230,11 +260,106 @@ def _of_request(reader: Reader, request: Request, *, now: Micros) -> Json:
         request.request_id,
         what=request.verb.value,
         state=request.state.value,
-        standing=explained.progress(counts, len(request.unplanned)),
+        standing=_joined(
+            explained.progress(counts, len(request.unplanned)),
+            visited.counted(reader, request),
+        ),
         blockers=reasons,
         counts=counts,
         operations=found,
         more_operations=sum(counts[state] for state in order) - len(found),
+    )
+
+
+def _of_campaign(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Json:
+    """Return the explanation of a campaign by its hosts in flight, the next ones that have
+    reasons of their own, and its failed hosts.
+
+    Its record has the counts, so that the cost does not depend on the number of hosts.
+    """
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    impacting = (
+        each
+        for each in islice(
+            every(reader, kinds.OPERATIONS_IN_STATE, OperationState.IMPACTING.value),
+            IMPACTING_MAX,
+        )
+        if each.request == campaign.request
+    )
+    first = islice(
+        chain(
+            impacting,
+            every(reader, kinds.ANNOUNCED_OF_REQUEST, campaign.request),
+            every(reader, kinds.PLANNED_OF_REQUEST, campaign.request),
+        ),
+        EXPLAINED_MAX,
+    )
+    found, reasons = _of_operations(reader, list(first), now=now)
+    left = 0 if campaign.has_ended else campaign.left
+    own = [] if campaign.has_ended else _gate_of(reader, request, campaign, now=now)
+    told = {each["text"] for each in own}
+    # A host that waits only for the campaign adds nothing to the campaign's own reasons.
+    found = [
+        each
+        for each in found
+        if each["state"] != OperationState.PLANNED.value
+        or not told.issuperset(each["blocked_by"])
+    ]
+    deferred = deferred_count(reader, campaign)
+    counts = {
+        "Done": campaign.done,
+        "InFlight": request.in_flight,
+        "Waiting": max(0, left - request.in_flight - deferred),
+        "Deferred": deferred,
+        "Failed": len(campaign.failed),
+        "Skipped": campaign.skipped,
+    }
+    return _explanation(
+        "campaign",
+        campaign.campaign_id,
+        what=f"campaign {campaign.name}",
+        state=campaign.state.value,
+        standing=_joined(
+            rollouts.campaign_standing(campaign, request.in_flight, deferred),
+            *(
+                rollouts.failed_host(host, failure_of(reader, operation))
+                for host, operation in campaign.failed[:FAILED_EXPLAINED_MAX]
+            ),
+        ),
+        blockers=[*own, *(each for each in reasons if each["text"] not in told)],
+        counts=Counter(counts),
+        operations=found,
+        more_operations=max(0, left - len(found)),
+    )
+
+
+def _gate_of(
+    reader: Reader, request: Request, campaign: CampaignRecord, *, now: Micros
+) -> list[Json]:
+    """Return why the campaign announces no further host, as values."""
+    gate = shared_limit.ask(reader, request, campaign, now=now)
+    if gate.blocker is None:
+        return []
+    found = _blocker(gate.blocker, now=now)
+    if gate.look_at:
+        found["until"] = format_instant(gate.look_at)
+    return [found]
+
+
+def _of_visit(reader: Reader, visit: Visit, *, now: Micros) -> Json:
+    operation = reader.get(Operation, visit.operation)
+    is_open = operation is not None and not operation.ended_at
+    some = [operation] if operation is not None and is_open else []
+    found, reasons = _of_operations(reader, some, now=now)
+    return _explanation(
+        "visit",
+        visit.visit_id,
+        what=f"visit of host {visit.host}",
+        state=visit.state.value,
+        standing=visited.standing(reader, visit, now=now),
+        blockers=reasons,
+        operations=found,
     )
 
 
@@ -256,15 +381,33 @@ def _of_event(reader: Reader, event: Event, *, now: Micros) -> Json:
 def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
     there = list(every(reader, kinds.VMS_ON_HOST, host.name))
     shares = guard.shares(host.name, there)
+    standing = _with_shares(explained.host_standing(host, len(there)), shares)
+    open_ = list(every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name))
     return _of_place(
         reader,
-        every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name),
+        open_,
         kind="host",
         name=host.name,
         state=host.state.value,
-        standing=_with_shares(explained.host_standing(host, len(there)), shares),
+        standing=_joined(
+            standing,
+            *_campaigns_of(reader, host.name, open_),
+            *visited.of_host(reader, host.name, now=now),
+        ),
         now=now,
     )
+
+
+def _campaigns_of(
+    reader: Reader, host: str, open_: Iterable[Operation]
+) -> Iterator[str]:
+    """Yield the open campaigns that have a host to do, or in which it failed."""
+    requests = {each.request for each in open_ if each.position}
+    for campaign in every(reader, kinds.CAMPAIGNS_OPEN):
+        if campaign.request in requests:
+            yield rollouts.has_host(campaign.name)
+        elif host in campaign.failed_hosts:
+            yield rollouts.has_failed_host(campaign.name)
 
 
 def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
@@ -296,6 +439,10 @@ def _with_shares(standing: str, shares: Iterable[SharedHost]) -> str:
     return operators.JOINT.join([standing, *map(explained.shared_host, shares)])
 
 
+def _joined(*sentences: str) -> str:
+    return operators.JOINT.join(filter(None, sentences))
+
+
 def _of_place(
     reader: Reader,
     operations: Iterable[Operation],
@@ -318,62 +465,3 @@ def _of_place(
         operations=found,
         more_operations=len(open_) - len(found),
     )
-
-
-# Unknown names
-
-
-NEAR_PREFIXES_MAX = 20
-"""Maximum prefixes of an unknown name whose successors are read: an ID has as many
-characters. A name with one wrong character follows the prefix before it."""
-
-_GROUPS: tuple[tuple[type[Tenant] | type[Scope], str], ...] = (
-    (Scope, "scope"),
-    (Tenant, "tenant"),
-)
-"""Objects that select operations, and are not explained."""
-
-_NAMES: tuple[Query[Any], ...] = (kinds.ALL_HOSTS, kinds.ALL_VMS)
-_IDS: dict[type[Operation] | type[Request], tuple[Query[Any], ...]] = {
-    Operation: (kinds.ALL_OPERATIONS,),
-    Request: (kinds.ROLLOUTS,),
-}
-"""Queries that find names similar to an unknown one."""
-
-_LISTS = (
-    "Run `forewarn fleet show --all`, `forewarn operations --all`, "
-    "`forewarn events --all` or `forewarn rollout list --all` to list names."
-)
-
-
-def _unknown(reader: Reader, name: str) -> NotFoundError:
-    """Return the error for an unknown name, with the nearest names."""
-    for type_, noun in _GROUPS:
-        if reader.get(type_, name) is not None:
-            return NotFoundError(
-                f"{name!r} is a {noun}, not an operation, rollout, event, host or VM",
-                hint=f"Run `forewarn operations --{noun} {name}` to list its operations.",
-            )
-    found = _candidates(reader, name)
-    # A name that was typed only in part is not similar, because it is too short.
-    begun = [each for each in found if each.startswith(name)][:NAMES_LISTED_MAX]
-    near = begun or nearest(name, found)
-    hint = f"Did you mean {' or '.join(map(quoted, near))}?" if near else _LISTS
-    return NotFoundError(
-        f"there is no operation, rollout, event, host or VM {name!r}", hint=hint
-    )
-
-
-def _candidates(reader: Reader, name: str) -> list[str]:
-    """Return candidates: the names after the unknown name and each prefix of it, those
-    with the longest prefix first."""
-    queries = _IDS[kind_of_work(name)] if is_id(name) else _NAMES
-    lengths = range(len(name), -1, -1)[: NEAR_PREFIXES_MAX - 1]
-    found: dict[str, None] = {}
-    for length in dict.fromkeys((*lengths, 0)):
-        for query in queries:
-            rows = reader.select(query, after=name[:length], limit=NEAR_ROWS)
-            found.update((row.key, None) for row in rows)
-        if len(found) >= NAMES_COMPARED_MAX:
-            break
-    return list(found)

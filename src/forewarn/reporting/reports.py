@@ -9,26 +9,30 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from forewarn.control.redaction import tenant_reader
+from forewarn.control.rules.brake import blocker_of
 from forewarn.control.transactions.named import need
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.window_fields import table_of
 from forewarn.instants import (
     Micros,
     format_duration,
     format_instant,
     instant_or_none,
 )
-from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.blockers import AnyBlocker, Deferred
 from forewarn.protocol.events import Event
+from forewarn.protocol.losses import Losses
 from forewarn.protocol.operations import (
     Operation,
     OperationState,
     Request,
 )
+from forewarn.protocol.visits import VisitState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, AuditEntry, Brake
-from forewarn.wording import operators
+from forewarn.wording import holds, operators
 
 Json: TypeAlias = dict[str, Any]
 
@@ -117,10 +121,10 @@ def request_report(reader: Reader, request: Request, *, now: Micros) -> Json:
 def rollout_report(reader: Reader, request: Request) -> Json:
     """Return a rollout with the number of its operations in each state."""
     states = Counter(
-        each.state
+        _state_in_rollout(each)
         for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
     )
-    states[OperationState.PLANNED] += len(request.unplanned)
+    states[OperationState.PLANNED.value] += len(request.unplanned)
     return {
         "rollout": request.request_id,
         "kind": request.verb.value,
@@ -129,8 +133,30 @@ def rollout_report(reader: Reader, request: Request) -> Json:
         "reason": request.reason,
         "created": format_instant(request.created),
         "at_once": request.at_once,
-        "states": {each.value: states[each] for each in OperationState if states[each]},
+        "states": {each: states[each] for each in _ROLLOUT_STATES if states[each]},
+        "steps": {step.kind.value: step.text for step in request.steps},
+        "visits": _visits_by_state(reader, request),
     }
+
+
+def _visits_by_state(reader: Reader, request: Request) -> dict[str, int]:
+    """Return the number of visits of a request in each state; most have none."""
+    if not request.steps:
+        return {}
+    visits = every(reader, kinds.VISITS_OF_REQUEST, request.request_id)
+    counts = Counter(visit.state for visit in visits)
+    return {each.value: counts[each] for each in VisitState if counts[each]}
+
+
+POSTPONED = "Postponed"
+"""State of a host in its rollout that a tenant has deferred: its operation is Planned."""
+
+_ROLLOUT_STATES = (POSTPONED, *(each.value for each in OperationState))
+
+
+def _state_in_rollout(operation: Operation) -> str:
+    is_deferred = any(isinstance(each, Deferred) for each in operation.held_by)
+    return POSTPONED if is_deferred else operation.state.value
 
 
 def tenant_report(tenant: Tenant) -> Json:
@@ -151,6 +177,7 @@ def scope_report(reader: Reader, scope: Scope) -> Json:
         "os_image_notice": _duration(scope.os_image_notice),
         "scale_set": scope.scale_set,
         "gpu": scope.gpu,
+        "maintenance_window": [table_of(each) for each in scope.maintenance_window],
         "views": [
             {
                 "view": view.view_id,
@@ -195,11 +222,32 @@ def host_report(reader: Reader, host: Host) -> Json:
 def brake_report(reader: Reader) -> Json:
     """Return the brake; null members if it is off."""
     found = reader.get(Brake, BRAKE_KEY)
+    if found is None:
+        return {**dict.fromkeys(_OF_BRAKE), "on": False, "withdraws": False}
     return {
-        "on": found is not None,
-        "by": found.by.text if found else None,
-        "reason": found.reason if found else None,
-        "since": format_instant(found.since) if found else None,
+        "on": True,
+        "by": found.by.text,
+        "reason": found.reason or None,
+        "since": format_instant(found.since),
+        "text": holds.brake(blocker_of(found)),
+        "withdraws": found.withdraws,
+        "losses": _losses(found.losses) if found.losses else None,
+        "calm_ends": format_instant(found.due_at) if found.due_at else None,
+    }
+
+
+_OF_BRAKE = ("on", "by", "reason", "since", "text", "withdraws", "losses", "calm_ends")
+"""Members of the report of the brake."""
+
+
+def _losses(losses: Losses) -> Json:
+    return {
+        "what": losses.what.value,
+        "rack": losses.rack or None,
+        "count": losses.count,
+        "most": losses.most,
+        "within": format_duration(losses.within),
+        "named": list(losses.named),
     }
 
 

@@ -1,17 +1,18 @@
 """Sums for operators: missing approvals by tenant, and free capacity by zone."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
-from forewarn.control.rules import rolling
+from forewarn.control.rules import reserves, rolling
 from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
-from forewarn.instants import Micros, format_instant, instant_or_none
-from forewarn.protocol.blockers import NoCapacity
+from forewarn.instants import Micros, format_instant, instant_or_none, sortable
+from forewarn.protocol.blockers import NoCapacity, ReserveKept
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import MOVING_ACTIONS, Operation, OperationState
 from forewarn.protocol.views import View
 from forewarn.reporting.explanations import Json, blocker_reports
+from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -37,7 +38,7 @@ class Wait:
     @property
     def key(self) -> str:
         """Return the sort key: the longest wait first."""
-        return f"{self.since:017d}.{self.tenant}"
+        return f"{sortable(self.since)}.{self.tenant}"
 
     def take(self, event: Event, host: str) -> None:
         """Count one more event."""
@@ -114,6 +115,9 @@ HOSTS_MAX = 50_000
 PLANNED_MAX = 5_000
 """Maximum waiting hosts that are read to find the next host of each rollout."""
 
+POOLS_MAX = 200
+"""Maximum pools whose sums are shown: a fleet has few, and each takes some reads."""
+
 ROLLOUTS_MAX = 20
 """Maximum rollouts whose next host is evaluated: each takes some milliseconds."""
 
@@ -126,6 +130,7 @@ class Zone:
     hosts: int = 0
     down: int = 0
     in_work: int = 0
+    cordoned: int = 0
     places: int = 0
     used: int = 0
     free: int = 0
@@ -138,6 +143,7 @@ class Zone:
         self.hosts += 1
         self.down += not room.is_up
         self.in_work += room.works > 0
+        self.cordoned += room.is_cordoned
         self.used += room.used
         if room.places == UNLIMITED_PLACES:
             self.unlimited += 1
@@ -152,6 +158,7 @@ class Zone:
             "hosts": self.hosts,
             "down": self.down,
             "in_work": self.in_work,
+            "cordoned": self.cordoned,
             "unlimited": self.unlimited,
             "places": self.places,
             "used": self.used,
@@ -167,28 +174,67 @@ def zones(rooms: Iterable[Capacity]) -> list[Zone]:
     return [found[name] for name in sorted(found)]
 
 
-def rooms(reader: Reader) -> tuple[list[Capacity], bool]:
-    """Return the capacity records of hosts, and whether they are complete."""
-    found = list(islice(every(reader, kinds.ALL_ROOMS), HOSTS_MAX + 1))
+def rooms(
+    reader: Reader, hosts: Collection[str] | None = None
+) -> tuple[list[Capacity], bool]:
+    """Return the capacity records of hosts, and whether they are complete.
+
+    Without `hosts`, those of all hosts.
+    """
+    if hosts is None:
+        records = every(reader, kinds.ALL_ROOMS)
+    else:
+        kept = (reader.get(Capacity, name) for name in sorted(hosts))
+        records = (room for room in kept if room is not None)
+    found = list(islice(records, HOSTS_MAX + 1))
     return found[:HOSTS_MAX], len(found) <= HOSTS_MAX
 
 
-def next_hosts(reader: Reader, *, zone: str | None = None, now: Micros) -> list[Json]:
+def pools(
+    reader: Reader, rooms: Iterable[Capacity], reserve: Amount
+) -> tuple[list[Json], bool]:
+    """Return the capacity and the reserve of the pools of hosts, by name, as JSON.
+
+    With it, whether all pools are named.
+    """
+    names = sorted({room.pool for room in rooms})
+    found = [
+        {
+            "pool": name,
+            "resource": each.key,
+            "total": each.total,
+            "free": each.free,
+            "reserve": each.reserve(reserve),
+        }
+        for name in names[:POOLS_MAX]
+        for each in reserves.pool_sums(reader, name)
+    ]
+    return found, len(names) <= POOLS_MAX
+
+
+def next_hosts(
+    reader: Reader,
+    hosts: Collection[str] | None = None,
+    *,
+    now: Micros,
+    reserve: Amount,
+) -> list[Json]:
     """Return the needs of the next host of each rollout, as JSON.
 
-    With `zone`, leave out the rollouts whose next host is in another zone.
+    With `hosts`, leave out the rollouts whose next host is another one.
     """
     planned = every(reader, kinds.OPERATIONS_IN_STATE, OperationState.PLANNED.value)
     first: dict[str, Operation] = {}
     for operation in islice(planned, PLANNED_MAX):
         first.setdefault(operation.request, operation)
-    in_zone = (
+    chosen = (
         operation
         for operation in first.values()
-        if zone in {None, _zone_of(reader, operation.host)}
+        if hosts is None or operation.host in hosts
     )
     return [
-        _need(reader, operation, now=now) for operation in islice(in_zone, ROLLOUTS_MAX)
+        _need(reader, operation, now=now, reserve=reserve)
+        for operation in islice(chosen, ROLLOUTS_MAX)
     ]
 
 
@@ -198,11 +244,17 @@ def _zone_of(reader: Reader, host: str) -> str:
     return room.zone if room else ""
 
 
-def _need(reader: Reader, operation: Operation, *, now: Micros) -> Json:
+def _need(
+    reader: Reader, operation: Operation, *, now: Micros, reserve: Amount
+) -> Json:
     vms = rolling.vms_of(reader, operation)
     moves = operation.action in MOVING_ACTIONS
-    waiting = rolling.waiting_host(reader, operation, vms)
-    lacking = [each for each in waiting.obstacles if isinstance(each, NoCapacity)]
+    waiting = rolling.waiting_host(reader, operation, vms, reserve=reserve)
+    lacking = [
+        each
+        for each in waiting.obstacles
+        if isinstance(each, (NoCapacity, ReserveKept))
+    ]
     return {
         "rollout": operation.request,
         "operation": operation.operation_id,
@@ -211,5 +263,7 @@ def _need(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         "vms": len(vms),
         "needs": len(vms) if moves else 0,
         "fits": not lacking,
-        "blockers": blocker_reports(reader, operation, waiting.obstacles, now=now),
+        "blockers": blocker_reports(
+            reader, operation, (*waiting.holds, *waiting.obstacles), now=now
+        ),
     }

@@ -15,8 +15,8 @@ from forewarn.fleet.availability import Availability, Period, VmAvailability
 from forewarn.fleet.model import Scope, Span, SpanKind, Tenant, Vm
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.store import kinds
-from forewarn.store.kinds import Query
 from forewarn.store.port import PAGE_ROWS, Reader, every
+from forewarn.store.questions import Query
 
 Json: TypeAlias = dict[str, Any]
 

@@ -117,6 +117,7 @@ class ApiHere(Api):
             collect=answers.collect,
             answered=self._answered,
             receivers=answers.webhooks,
+            checks=answers.checks,
             watchers=self._streams,
             clock=self._clock,
         )

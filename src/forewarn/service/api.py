@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from forewarn.admin.gateways import WebhookGateway
+from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control.gateway import OperatorGateway
@@ -30,6 +30,7 @@ class Answers:
 
     gateway: OperatorGateway
     webhooks: WebhookGateway
+    checks: CheckGateway
     collect: Callable[[], Awaitable[Iterable[Reading]]]
     watchers: Watchers
 

@@ -27,13 +27,14 @@ import uvloop
 from forewarn import __version__
 from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
-from forewarn.admin.decisions import Decision
+from forewarn.admin.decisions import Decision, caller_message
 from forewarn.admin.gateways import IsGone
 from forewarn.admin.meters import Reading
 from forewarn.admin.watch import Watchers as Streams
+from forewarn.campaigns.text import CampaignText
 from forewarn.clock import SystemClock
 from forewarn.control.gateway import BusyError, CallerGateway, Health
-from forewarn.control.requests.idempotency import Once
+from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Check, Who
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
@@ -135,6 +136,16 @@ class Service:
     async def test_webhook(self, name: str) -> dict[str, Any]:
         """Post a ping to a receiver; return the result."""
         return await self.ask("webhook-test", name=name)
+
+    # Called by the routes of checks
+
+    async def checks(self) -> Sequence[dict[str, Any]]:
+        """Return the state of each check."""
+        return await self.ask("checks")
+
+    async def run_check(self, name: str) -> dict[str, Any]:
+        """Ask a check now; return its result."""
+        return await self.ask("check-run", name=name)
 
     async def listen(self, *, is_reached: Callable[[], Awaitable[bool]]) -> None:
         """Handle messages from the service until it asks the API to stop.
@@ -241,7 +252,26 @@ class ApiGateway(ReadingGateway):
             "merge",
             payload=text.text.encode("utf-8", "surrogatepass"),
             file={"name": text.name, "may_be_empty": text.may_be_empty},
-            caller=asdict(self.caller),
+            caller=caller_message(self.caller),
+            reason=who.reason,
+            once=None if once is None else asdict(once),
+        )
+
+    async def start_campaign(
+        self,
+        text: CampaignText,
+        *,
+        digest: str,
+        who: Who,
+        once: Once | None = None,
+        check: Check | None = None,  # noqa: ARG002 - the service makes its own
+    ) -> Result:
+        """Start a campaign in the service, which plans it again."""
+        return await self.service.ask(
+            "start-campaign",
+            file={"name": text.name, "text": text.text},
+            digest=digest,
+            caller=caller_message(self.caller),
             reason=who.reason,
             once=None if once is None else asdict(once),
         )
@@ -297,6 +327,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 collect=collect,
                 answered=answered,
                 receivers=service,
+                checks=service,
                 watchers=streams,
             ),
             grace_seconds=limits.GRACE_SECONDS,
@@ -324,7 +355,11 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
 
 async def _main(listener: socket.socket, end: socket.socket) -> None:
     channel = await Channel.over(end)
-    head, _ = await channel.receive()
+    try:
+        head, _ = await channel.receive()
+    except (EOFError, ConnectionError):
+        # The service ended before it was ready, and has said why.
+        return
     setup = cast("Setup", stated(head))
     log = setup.settings.log
     with logging_to(sys.stderr, form=log.format, level=log.level, process=PROCESS):

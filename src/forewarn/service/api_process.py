@@ -16,7 +16,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from forewarn.admin.access import (
     Caller,
@@ -29,6 +29,7 @@ from forewarn.admin.decisions import (
 )
 from forewarn.admin.gateways import AuthorizedGateway
 from forewarn.admin.meters import Reading
+from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock
 from forewarn.control.gateway import BusyError, OperatorGateway
 from forewarn.control.transactions.work import Who
@@ -263,6 +264,8 @@ class ApiProcess(Api):
                     )
                 async with self._merging:
                     return await self._merge(answers.gateway, message, payload)
+            case "start-campaign":
+                return await self._start_campaign(answers.gateway, message)
             case "health":
                 return await answers.gateway.health()
             case "metrics":
@@ -271,6 +274,10 @@ class ApiProcess(Api):
                 return await answers.webhooks.webhooks()
             case "webhook-test":
                 return await answers.webhooks.test_webhook(_text(message, "name"))
+            case "checks":
+                return await answers.checks.checks()
+            case "check-run":
+                return await answers.checks.run_check(_text(message, "name"))
             case _:
                 raise BadRequestError("unknown call")
 
@@ -290,6 +297,24 @@ class ApiProcess(Api):
                 text=text,
                 may_be_empty=file.get("may_be_empty") is True,  # pyright: ignore[reportUnknownMemberType]
             ),
+            who=Who(actor=caller.actor, reason=_text(message, "reason")),
+            once=once_of_message(message.get("once")),
+        )
+
+    async def _start_campaign(
+        self, gateway: OperatorGateway, message: dict[str, Any]
+    ) -> Any:
+        caller = caller_of_message(message.get("caller"))
+        self._check_known(caller)
+        file = message.get("file")
+        if not isinstance(file, dict):
+            raise BadRequestError("the campaign file has no name")
+        members = cast("dict[str, Any]", file)
+        if not isinstance(members.get("text"), str):
+            raise BadRequestError("the campaign file has no text")
+        return await AuthorizedGateway(gateway, caller).start_campaign(
+            CampaignText(name=_text(members, "name"), text=members["text"]),
+            digest=_text(message, "digest"),
             who=Who(actor=caller.actor, reason=_text(message, "reason")),
             once=once_of_message(message.get("once")),
         )
@@ -348,8 +373,8 @@ class ApiProcess(Api):
                     await self._channel.send(statement(("stop",)))
         elif self._end is not None:
             # The child was never answered, so it has no requests to finish.
-            self._end.close()
             self._kill()
+            self._end.close()
             await self._reap()
         if self._task is not None:
             seconds = limits.GRACE_SECONDS + limits.API_END_SECONDS

@@ -17,6 +17,7 @@ from forewarn.protocol.events import EventType
 from forewarn.service import settings_model
 from forewarn.service.options import Forms
 from forewarn.settings.forms import Option
+from forewarn.store.notices import NoticeKind
 from forewarn.store.records import EventChange
 
 WEBHOOK_TIMEOUT_MAX = 5 * MINUTE
@@ -37,14 +38,26 @@ _WEBHOOK: Mapping[str, Option] = {
     ),
     "url": Option(
         form=Forms.WEB,
-        is_needed=True,
-        text="URL that changes are posted to: `https`, or `http` on this machine.",
+        may_be_empty=True,
+        text="URL that messages are posted to: `https`, or `http` on this machine.",
+    ),
+    "url_file": Option(
+        form=Forms.LINE,
+        may_be_empty=True,
+        text="File with the URL on its first line, instead of `url`. Needed for chats: "
+        "anyone who has the URL of a chat can post.",
     ),
     "secret_file": Option(
         form=Forms.LINE,
-        is_needed=True,
+        may_be_empty=True,
         text="File with the signing key: `whsec_` and base64. While you replace a key, put "
-        "the previous key on a second line.",
+        "the previous key on a second line. Needed for the format `events`.",
+    ),
+    "format": Option(
+        form=Forms.WORD,
+        words=("events", "slack", "teams", "text"),
+        text="Form of the messages: `events` for programs; for people, the incoming "
+        "webhooks of `slack` and `teams`, or plain `text`.",
     ),
     "tenant": Option(
         form=Forms.LINE,
@@ -65,6 +78,19 @@ _WEBHOOK: Mapping[str, Option] = {
         words=tuple(change.value for change in EventChange),
         text="Changes to send: a list of `scheduled`, `changed`, `approved`, `started`, "
         "`completed`, `cancelled`, `failed`. Empty: all.",
+    ),
+    "events": Option(
+        form=Forms.SWITCH,
+        text="Whether the receiver gets changes of events, by `types` and `statuses`.",
+    ),
+    "notices": Option(
+        form=Forms.WORDS,
+        may_be_empty=True,
+        words=(settings_model.ALL_NOTICES, *(kind.value for kind in NoticeKind)),
+        text="Notices about campaigns and the brake to send, or `all`: a list of "
+        "`campaign-started`, `stage-started`, `approval-needed`, `campaign-paused`, "
+        "`campaign-halted`, `campaign-resumed`, `campaign-done`, `campaign-aborted`, "
+        "`brake-on`, `brake-off`. Empty: none. Only for an operator's receiver.",
     ),
     "timeout": Option(
         form=Forms.DURATION,
@@ -92,6 +118,32 @@ _WEBHOOK: Mapping[str, Option] = {
 OPTIONS: Mapping[str, Mapping[str, Option]] = {"webhook": _WEBHOOK}
 """The keys of each array, in the order of the file."""
 
+
+def incomplete(
+    array: str, found: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the full name and the problem of each key that others demand.
+
+    `found` has valid tables only.
+    """
+    for number, entry in enumerate(found, start=1):
+        table, form = f"{array}.{number}", entry.get("format", "events")
+        if entry.get("url") and entry.get("url_file"):
+            yield f"{table}.url_file", "cannot be combined with url"
+        elif entry.get("url") and form in _CHATS:
+            yield (
+                f"{table}.url",
+                f"must be in url_file, since {form} has no other secret",
+            )
+        elif not (entry.get("url") or entry.get("url_file")):
+            yield f"{table}.url", "is missing"
+        if form == "events" and not entry.get("secret_file"):
+            yield f"{table}.secret_file", "is missing"
+
+
+_CHATS = frozenset({"slack", "teams"})
+"""Formats whose URL is the secret."""
+
 _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
@@ -115,6 +167,16 @@ def wrong(array: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str,
             )
         elif name is not None:
             names.add(name)
+        if entry.get("notices") and entry.get("tenant"):
+            yield (
+                f"{array}.{number}.notices",
+                "must be empty, since a tenant's receiver gets no notices",
+            )
+        if entry.get("events") is False and not entry.get("notices"):
+            yield (
+                f"{array}.{number}.events",
+                "must be true, since the receiver would get nothing without `notices`",
+            )
         if url and not (entry.get("insecure") or is_private(url)):
             yield (
                 f"{array}.{number}.url",

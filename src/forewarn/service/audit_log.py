@@ -35,8 +35,13 @@ _NOTABLE = frozenset(
         AuditKind.HOST_RESTORED,
         AuditKind.HOST_CORDONED,
         AuditKind.HOST_OPENED,
+        AuditKind.MAINTENANCE_DEFERRED,
+        AuditKind.MAINTENANCE_EXPEDITED,
+        AuditKind.WINDOW_SET,
+        AuditKind.WINDOW_CLEARED,
         AuditKind.BRAKE_ON,
         AuditKind.BRAKE_OFF,
+        *(kind for kind in AuditKind if kind.name.startswith("CAMPAIGN_")),
     }
 )
 """Kinds logged at `info` although they name no operation."""

@@ -1,30 +1,30 @@
 """The process that plans one campaign with a snapshot of the store.
 
-Both ends are forewarn, so messages are pickled: a request in, the text of a report or an
-error out. The process changes nothing.
+It gets a request, and answers with the text of a report, with what the start of a
+campaign stores, or with an error. It changes nothing.
 """
 
-import pickle
 from pathlib import Path
-from typing import IO
 
-from forewarn.protocol.errors import ForewarnError
-from forewarn.reporting.campaign_plans import PlanRequest, planned
+from forewarn.campaigns.prepared import Prepared
+from forewarn.reporting.campaign_plans import (
+    PlanRequest,
+    StartRequest,
+    planned,
+    prepared,
+)
 from forewarn.service import planning_process
 from forewarn.store.snapshot import reading
 
 
-def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
-    """Answer one request."""
-    request: PlanRequest = pickle.load(asked)  # noqa: S301 - from the service itself
-    answer: str | ForewarnError
-    try:
-        with reading(store) as reader:
-            answer = planned(reader, request)
-    except ForewarnError as error:
-        answer = error
-    pickle.dump(answer, told)
-    told.flush()
+def _made(store: Path, request: PlanRequest | StartRequest) -> str | Prepared:
+    with reading(store) as reader:
+        if isinstance(request, PlanRequest):
+            return planned(reader, request)
+        return prepared(reader, request)
+
+
+serve = planning_process.answering(_made)
 
 
 def main() -> None:

@@ -1,17 +1,22 @@
-"""Plan campaigns without delaying the VMs.
+"""Plan and simulate campaigns without delaying the VMs.
 
 A separate process (`campaign_planning`) reads a snapshot of the store and plans: for
 100,000 hosts it takes ten seconds of processor time and hundreds of MiB. It only returns
-the report. One process runs at a time, and ends with its request or with the service. If
-the store is in memory, a thread of this process plans.
+the report. Another one (`simulation.process`) simulates, which takes up to minutes. One
+process of each kind runs at a time, and ends with its request or with the service. If the
+store is in memory, a thread of this process does the work.
 """
 
 import asyncio
 import pickle
 import subprocess
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.gateway import BusyError
 from forewarn.control.rules.policy import Policy
@@ -19,17 +24,59 @@ from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits, planning_process
 from forewarn.service.readings import Readings
+from forewarn.store.port import Reader
+
+if TYPE_CHECKING:
+    from forewarn.campaigns.prepared import Prepared
+    from forewarn.reporting.campaign_plans import PlanRequest
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class CampaignPlanningError(ForewarnError):
-    """A campaign could not be planned; nothing was changed."""
+    """A campaign could not be planned or simulated; nothing was changed."""
+
+
+class _Task(NamedTuple):
+    """A kind of work with a campaign file that has its own process."""
+
+    name: str
+    module: str
+    seconds_max: float
+    """Maximum time of the process."""
+    hint: str
+    """Advice if the process ends without an answer."""
+    busy: str
+
+
+def _plan_task() -> _Task:
+    return _Task(
+        name="plan",
+        module="forewarn.service.campaign_planning",
+        seconds_max=limits.PLANNING_SECONDS_MAX,
+        hint="Check the free memory: the process takes about 400 bytes per VM.",
+        busy="other campaigns are being planned",
+    )
+
+
+def _simulate_task() -> _Task:
+    return _Task(
+        name="simulate",
+        module="forewarn.service.simulation.process",
+        seconds_max=limits.SIMULATION_SECONDS_MAX,
+        hint="It can take at most "
+        f"{limits.SIMULATION_SECONDS_MAX:.0f} seconds: select fewer hosts.",
+        busy="other campaigns are being simulated",
+    )
 
 
 class _Planning:
-    """The process that plans one campaign; its methods block."""
+    """The process that works on one campaign file; its methods block."""
 
-    def __init__(self, store: Path, *, name: str, request: bytes) -> None:
+    def __init__(self, task: _Task, store: Path, *, name: str, request: bytes) -> None:
         """Prepare the process for a pickled request, about the file `name`."""
+        self._task = task
         self._store = store
         self._name = name
         self._request = request
@@ -37,29 +84,30 @@ class _Planning:
         self._process: subprocess.Popen[bytes] | None = None
         self._has_ended = False
 
-    def run(self) -> str:
-        """Return the report; raises the errors of `CampaignPlans.plan`."""
+    def run(self) -> Any:
+        """Return the answer; raises the errors of `CampaignPlans.plan`."""
         with self._guard:
             if self._has_ended:
                 raise _stopping()
             try:
                 process = self._process = planning_process.begin(
-                    "forewarn.service.campaign_planning", self._store
+                    self._task.module, self._store
                 )
             except OSError as error:
                 raise CampaignPlanningError(
-                    f"cannot start a process to plan {self._name}: {error.strerror}"
+                    f"cannot start a process to {self._task.name} {self._name}: "
+                    f"{error.strerror}"
                 ) from error
-        answer = _answer_of(process, self._request)
+        answer = _answer_of(process, self._request, self._task.seconds_max)
         if isinstance(answer, ForewarnError):
             raise answer
         if answer is None and self._has_ended:
             raise _stopping()
         if answer is None:
             raise CampaignPlanningError(
-                f"the process that plans {self._name} has ended "
+                f"the process that {self._task.name}s {self._name} has ended "
                 f"(status {process.returncode})",
-                hint="Check the free memory: the process takes about 400 bytes per VM.",
+                hint=self._task.hint,
             )
         return answer
 
@@ -72,12 +120,12 @@ class _Planning:
 
 
 def _answer_of(
-    process: "subprocess.Popen[bytes]", request: bytes
-) -> str | ForewarnError | None:
+    process: "subprocess.Popen[bytes]", request: bytes, seconds_max: float
+) -> Any:
     """Return the answer of the process; None if it ends without one."""
     with process:
         try:
-            told, _ = process.communicate(request, timeout=limits.PLANNING_SECONDS_MAX)
+            told, _ = process.communicate(request, timeout=seconds_max)
         except subprocess.TimeoutExpired:
             process.kill()
             return None
@@ -91,17 +139,49 @@ def _stopping() -> BusyError:
     return BusyError("the service is stopping", hint="Try again later.")
 
 
+class _Line:
+    """The requests for one kind of work; one process works at a time."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._running: Callable[[], None] | None = None
+
+    async def take(
+        self, task: _Task, work: Callable[[], A], end: Callable[[], None]
+    ) -> A:
+        """Return what `work` returns in a thread, in its turn; `end` makes it end.
+
+        Raises BusyError if too many wait, and the errors of `work`.
+        """
+        if self._waiting >= limits.CAMPAIGNS_WAITING_MAX:
+            raise BusyError(task.busy, hint="Send this one again later.")
+        self._waiting += 1
+        try:
+            async with self._turn:
+                self._running = end
+                try:
+                    return await asyncio.to_thread(work)
+                finally:
+                    end()
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        """End the running work, if there is some."""
+        if self._running is not None:
+            self._running()
+
+
 class CampaignPlans:
-    """Plans one campaign at a time; used on one event loop."""
+    """Plans and simulates one campaign at a time; used on one event loop."""
 
     def __init__(self, store: Path | None, readings: Readings, policy: Policy) -> None:
         """Plan with the store in the file `store`; None: with `readings`."""
         self._store = store
         self._readings = readings
-        self._policy = policy
-        self._turn = asyncio.Lock()
-        self._waiting = 0
-        self._planning: _Planning | None = None
+        self.policy = policy
+        self._plans, self._simulations = _Line(), _Line()
 
     async def plan(self, text: CampaignText, *, hosts_max: int, now: Micros) -> str:
         """Return the plan of a campaign file as JSON.
@@ -109,39 +189,88 @@ class CampaignPlans:
         Raises CampaignFileError, RefusedError, CampaignPlanningError and BusyError.
         """
         # A service that plans nothing does not load the planner.
+        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+
+        request = self._request(text, hosts_max=hosts_max, now=now)
+        return await self._made(text, request, campaign_plans.planned)
+
+    async def prepare(
+        self, text: CampaignText, *, digest: str, now: Micros
+    ) -> "Prepared":
+        """Return what the start of a campaign stores, if its plan has this digest.
+
+        Raises the errors of `plan`.
+        """
+        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+
+        request = campaign_plans.StartRequest(
+            plan=self._request(text, hosts_max=0, now=now), digest=digest
+        )
+        return await self._made(text, request, campaign_plans.prepared)
+
+    def _request(
+        self, text: CampaignText, *, hosts_max: int, now: Micros
+    ) -> "PlanRequest":
         from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
         # Most problems are in the file itself, and need no process.
         read_campaign(text.text, name=text.name)
-        request = campaign_plans.PlanRequest(
-            text=text,
-            hosts_max=hosts_max,
-            terms=campaign_plans.terms_of(self._policy),
-            now=now,
+        return campaign_plans.plan_request(
+            text, self.policy, now=now, hosts_max=hosts_max
         )
+
+    async def simulate(
+        self, text: CampaignText, assumed: Assumptions, *, hosts_max: int, now: Micros
+    ) -> str:
+        """Return what happens in a simulation of a campaign file, as JSON.
+
+        Raises the errors of `plan`.
+        """
+        from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
+        from forewarn.service.simulation import fleet_copy, play  # noqa: PLC0415
+
+        read_campaign(text.text, name=text.name)
+        request = play.SimulationRequest(
+            text=text,
+            assumed=assumed,
+            # The choices of the driver are unknown, so forewarn chooses.
+            policy=replace(self.policy, driver_chooses=False),
+            now=now,
+            hosts_max=hosts_max,
+        )
+        task = _simulate_task()
+        if self._store is not None:
+            return await self._in_process(self._simulations, task, text, request)
+        copied = await self._readings.read(
+            lambda reader: fleet_copy.copy_fleet(reader, text)
+        )
+        is_over = threading.Event()
+        return await self._simulations.take(
+            task,
+            lambda: play.simulated(copied, request, is_over=is_over.is_set),
+            is_over.set,
+        )
+
+    async def _made(
+        self, text: CampaignText, request: Q, make: Callable[[Reader, Q], A]
+    ) -> A:
+        """Return what `make` makes of a request, in a process if the store is in a file."""
         if self._store is None:
-            return await self._readings.read(
-                lambda reader: campaign_plans.planned(reader, request)
-            )
-        if self._waiting >= limits.CAMPAIGNS_WAITING_MAX:
-            raise BusyError(
-                "other campaigns are being planned", hint="Send this one again later."
-            )
-        self._waiting += 1
-        try:
-            async with self._turn:
-                planning = self._planning = _Planning(
-                    self._store, name=text.name, request=pickle.dumps(request)
-                )
-                try:
-                    return await asyncio.to_thread(planning.run)
-                finally:
-                    planning.end()
-        finally:
-            self._waiting -= 1
+            return await self._readings.read(lambda reader: make(reader, request))
+        return await self._in_process(self._plans, _plan_task(), text, request)
+
+    async def _in_process(
+        self, line: _Line, task: _Task, text: CampaignText, request: object
+    ) -> Any:
+        """Return the answer of a process to a request."""
+        assert self._store is not None
+        planning = _Planning(
+            task, self._store, name=text.name, request=pickle.dumps(request)
+        )
+        return await line.take(task, planning.run, planning.end)
 
     def close(self) -> None:
-        """End the running process, if there is one."""
-        if self._planning is not None:
-            self._planning.end()
+        """End the running processes and threads."""
+        self._plans.close()
+        self._simulations.close()

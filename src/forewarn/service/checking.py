@@ -5,13 +5,16 @@ stops at the first problem.
 """
 
 import shlex
+import shutil
 import ssl
 from collections.abc import Callable, Iterator
 
 from forewarn.admin.tokens import TokenFileError
 from forewarn.problems import Problem
 from forewarn.service import driver_kinds, secret_files
+from forewarn.service.checks.questions import authorization
 from forewarn.service.settings import Settings, SettingsError, problem
+from forewarn.service.settings_model import CheckSettings
 from forewarn.service.tls import certificate_of
 from forewarn.store import kinds
 from forewarn.store.open import check_url, path_of
@@ -46,9 +49,13 @@ def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: _check_store(settings)
     yield from driver_kinds.kind_of(settings).checks_of(settings)
     for number, webhook in enumerate(settings.webhook, start=1):
-        yield lambda number=number: secret_files.read_keys_of(settings, number)
+        yield lambda number=number: secret_files.read_secrets_of(settings, number)
         if webhook.ca_file:
-            yield lambda number=number: _check_authorities(settings, number)
+            yield lambda number=number: _check_authorities(
+                settings, f"webhook.{number}", settings.webhook[number - 1].ca_file
+            )
+    for check in settings.check:
+        yield lambda check=check: _check_check(settings, check)
 
 
 def _check_store(settings: Settings) -> None:
@@ -58,13 +65,29 @@ def _check_store(settings: Settings) -> None:
         raise problem(settings, "store.url", str(error)) from error
 
 
-def _check_authorities(settings: Settings, number: int) -> None:
-    file = settings.webhook[number - 1].ca_file
+def _check_check(settings: Settings, check: CheckSettings) -> None:
+    """Check the files and the program of a check; its question is not asked."""
+    where = f"check.{check.name}"
+    if check.authorization_file:
+        try:
+            authorization(check.authorization_file)
+        except ValueError as error:
+            raise problem(
+                settings, f"{where}.authorization_file", str(error)
+            ) from error
+    if check.ca_file:
+        _check_authorities(settings, where, check.ca_file)
+    if check.program and shutil.which(check.program[0]) is None:
+        message = f"there is no program {check.program[0]}"
+        raise problem(settings, f"{where}.program", message)
+
+
+def _check_authorities(settings: Settings, where: str, file: str) -> None:
     try:
         ssl.create_default_context(cafile=file)
     except OSError as error:
         message = f"{file} cannot be used: {error.strerror}"
-        raise problem(settings, f"webhook.{number}.ca_file", message) from error
+        raise problem(settings, f"{where}.ca_file", message) from error
 
 
 def refuse_empty_store(settings: Settings, store: Store) -> None:

@@ -2,10 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
+from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
+from forewarn.service import limits, open_files
+from forewarn.service.api import Api
 from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.fleets import Planner
 from forewarn.service.readings import Readings
@@ -67,3 +71,12 @@ def waits_of(settings: Settings) -> Waits:
     return Waits(
         longest_seconds=metadata.push_longest_wait // SECOND if metadata.push else 0
     )
+
+
+def metadata_limits(api: Api) -> Limits:
+    """Return the endpoint's limits, which leave a reserve of open files."""
+    usual = Limits()
+    files = open_files.free_for_connections()
+    if not api.is_apart:
+        files -= files // limits.ADMIN_FILES_SHARE
+    return replace(usual, connections=min(usual.connections, files))

@@ -20,6 +20,11 @@ from forewarn.problems import quoted
 from forewarn.service.inquirer import ThreadedInquirer
 from forewarn.service.options import WORKS
 from forewarn.service.settings import Settings, impacts, problem
+from forewarn.service.settings_model import (
+    HostStepSettings,
+    step_rules,
+    step_time,
+)
 from forewarn.store.open import path_of
 
 
@@ -60,7 +65,13 @@ def _open_simulated(settings: Settings) -> Driver:
     file = _journal_of(settings)
     # If the store ends with this process, so do the simulated VMs.
     memory = MemoryJournal() if file is None else FileJournal(file)
-    driver = SimulatedDriver(impacts=impacts(settings), journal=memory)
+    driver = SimulatedDriver(
+        impacts=impacts(settings),
+        journal=memory,
+        steps=step_rules(settings),
+        step_time=step_time(settings),
+        targets=settings.simulated.target_hosts,
+    )
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))
     return driver
@@ -87,12 +98,15 @@ def _open_command(settings: Settings) -> Driver:
 def _checks_of_command(settings: Settings) -> Iterator[Callable[[], object]]:
     for name in (*WORKS, "observe", "probe", "watch"):
         yield lambda name=name: _program(settings, name)
+    for step in settings.host_step:
+        yield lambda step=step: _step_program(settings, step)
     yield lambda: _check_works(settings)
     yield lambda: _check_records(settings)
 
 
 def _check_works(settings: Settings) -> None:
-    if not any(getattr(settings.command, name) for name in WORKS):
+    has_any = any(getattr(settings.command, name) for name in WORKS)
+    if not has_any and not settings.host_step:
         raise problem(
             settings, "driver.kind", "[driver.command] names no program for any action"
         )
@@ -124,6 +138,8 @@ def _programs(settings: Settings) -> Programs:
             action: getattr(command, f"{name}_timeout") or command.timeout
             for name, action in WORKS.items()
         },
+        steps={step.name: _step_program(settings, step) for step in settings.host_step},
+        step_rules=step_rules(settings),
         observe=_program(settings, "observe"),
         probe=_program(settings, "probe"),
         watch=_program(settings, "watch"),
@@ -134,13 +150,20 @@ def _programs(settings: Settings) -> Programs:
 
 def _program(settings: Settings, name: str) -> tuple[str, ...]:
     words: tuple[str, ...] = getattr(settings.command, name)
-    if not words:
-        return ()
+    return _found(settings, f"driver.command.{name}", words) if words else ()
+
+
+def _step_program(settings: Settings, step: HostStepSettings) -> tuple[str, ...]:
+    return _found(settings, f"host_step.{step.name}.program", step.program)
+
+
+def _found(settings: Settings, key: str, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a program with its absolute path; raises SettingsError."""
     program = shutil.which(words[0], path=PATH)
     if program is None:
         where = "" if "/" in words[0] else f" in {PATH}"
         message = f"there is no executable program {quoted(words[0])}{where}"
-        raise problem(settings, f"driver.command.{name}", message)
+        raise problem(settings, key, message)
     return program, *words[1:]
 
 

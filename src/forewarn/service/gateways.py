@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock
-from forewarn.control.gateway import Health
-from forewarn.control.requests.idempotency import Once
+from forewarn.control.gateway import Health, start_prepared
+from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.instance import InstanceFacts
@@ -23,6 +24,7 @@ from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.fleets import Fleets
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.runner import Runner
+from forewarn.settings.amounts import Amount
 from forewarn.store.port import Reader
 
 T = TypeVar("T")
@@ -101,6 +103,19 @@ class ReadingGateway:
         """Return the plan of a campaign file as JSON."""
         return await self.campaigns.plan(text, hosts_max=hosts_max, now=self.now())
 
+    async def simulate_campaign(
+        self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
+    ) -> str:
+        """Return what happens in a simulation of a campaign file, as JSON."""
+        return await self.campaigns.simulate(
+            text, assumed, hosts_max=hosts_max, now=self.now()
+        )
+
+    @property
+    def reserve(self) -> Amount:
+        """Return the free capacity that routine work leaves in each pool."""
+        return self.campaigns.policy.reserve
+
     def now(self) -> Micros:
         """Return the model time."""
         return self.clock.now()
@@ -144,6 +159,24 @@ class ThreadedOperatorGateway(ReadingGateway):
     ) -> MergePlan:
         """Apply a fleet file for `who`; without `who`, only plan it."""
         return await self.fleets.merge(text, who=who, once=once, check=check)
+
+    async def start_campaign(
+        self,
+        text: CampaignText,
+        *,
+        digest: str,
+        who: Who,
+        once: Once | None = None,
+        check: Check | None = None,
+    ) -> Result:
+        """Start the campaign of a file if its plan still has this digest."""
+        return await start_prepared(
+            self,
+            lambda: self.campaigns.prepare(text, digest=digest, now=self.now()),
+            who=who,
+            once=once,
+            check=check,
+        )
 
     async def health(self) -> Health:
         """Return the health of the service."""

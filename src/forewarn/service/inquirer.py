@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from forewarn.clock import Clock
 from forewarn.control.transactions.inquiries import (
     Answer,
+    ClearQuestion,
     LookQuestion,
     ProbeQuestion,
     Question,
@@ -32,6 +33,7 @@ _THREADS: Mapping[type[Question], str] = {
     ProbeQuestion: "forewarn-probe",
     LookQuestion: "forewarn-look",
     StopQuestion: "forewarn-stop",
+    ClearQuestion: "forewarn-clear",
 }
 """Names of the threads for each kind of query."""
 
@@ -113,5 +115,7 @@ class ThreadedInquirer:
 
 
 def _key(question: Question) -> _Key:
+    if isinstance(question, ClearQuestion):
+        return question.visit_id, 0, ClearQuestion
     named = question.report if isinstance(question, LookQuestion) else question
     return named.operation_id, named.generation, type(question)

@@ -90,9 +90,13 @@ PLANNING_SECONDS_MAX = 120.0
 """Maximum time for a process to read or compare a fleet file: ten times the time of the
 largest file on a busy machine."""
 
+SIMULATION_SECONDS_MAX = 600.0
+"""Maximum time for a process to simulate a campaign: 1,000 hosts with 15,000 VMs take
+about one minute of processor time, and the process yields to the service."""
+
 CAMPAIGNS_WAITING_MAX = 8
-"""Maximum campaigns that are planned or wait for that: one at a time, each for up to
-some ten seconds, and operators are few."""
+"""Maximum campaigns that are planned or wait for that, and as many that are simulated: one
+of each at a time, for seconds or minutes, and operators are few."""
 
 GRACE_SECONDS = 1.5
 """Maximum time for running requests when the service stops: they take milliseconds."""

@@ -9,8 +9,12 @@ from collections.abc import Iterable
 
 from forewarn.admin.errors import Kind
 from forewarn.admin.meters import MINUTES, SECONDS, TURNS, Meter
+from forewarn.campaigns.lifecycle import ENDED, CampaignState
+from forewarn.campaigns.record import HaltCause
+from forewarn.checks.model import Outcome
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.events import LIVE_STATUSES, EventType
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import (
     ENDED_STATES,
     STARTED_STATES,
@@ -19,6 +23,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
+from forewarn.protocol.visits import ENDED_VISITS, VisitState
 
 
 def _words(members: Iterable[enum.Enum]) -> tuple[str, ...]:
@@ -116,8 +121,64 @@ VMS_DOWN_AGE = _gauge(
 HOSTS_CORDONED = _gauge(
     "hosts_cordoned", "Hosts that take no new VM, since they are cordoned."
 )
+BRAKED_BY = ("operator", "losses")
+"""Causes of the brake; losses count more than an operator."""
 BRAKE_ON = _gauge(
-    "brake_on", "1 if the brake is on, so that no routine work begins; else 0."
+    "brake_on",
+    "1 if the brake is on, so that no routine work begins; else 0. `losses`: too many "
+    "hosts or VMs were lost.",
+    by=BRAKED_BY,
+)
+CAMPAIGN_STATES = tuple(
+    state.value
+    for state in CampaignState
+    if state not in ENDED and state is not CampaignState.DRAFT
+)
+HALT_CAUSES = tuple(cause.value for cause in HaltCause)
+CAMPAIGNS = _gauge(
+    "campaigns", "Campaigns that have not ended, by state.", state=CAMPAIGN_STATES
+)
+CAMPAIGNS_HALTED = _gauge(
+    "campaigns_halted", "Halted campaigns, by the cause of the halt.", cause=HALT_CAUSES
+)
+CAMPAIGN_HOSTS = _gauge(
+    "campaign_hosts",
+    "Hosts of the campaigns that have not ended. `left`: neither done, skipped nor failed.",
+    state=("done", "skipped", "failed", "left"),
+)
+CAMPAIGN_PROGRESS_AGE = _gauge(
+    "campaign_progress_age_seconds",
+    "Longest time since a host of an open campaign was announced or ended; 0 without "
+    "campaigns.",
+)
+VISIT_STATES = tuple(state.value for state in VisitState if state not in ENDED_VISITS)
+_VISIT_STEPS = _words(StepKind)
+VISITS = _gauge("visits", "Visits of hosts that have not ended.", state=VISIT_STATES)
+VISITS_LATE = _gauge(
+    "visits_late",
+    "Visits whose step has used three quarters of its maximum time and has not failed.",
+)
+VISITS_FAILED_AGE = _gauge(
+    "visits_failed_age_seconds",
+    "Longest time that a failed or unknown visit has waited for an operator; 0 if there "
+    "is none.",
+)
+VISITS_ENDED = _counter(
+    "visits_ended",
+    "Ended visits, by final state.",
+    state=_words(state for state in VisitState if state in ENDED_VISITS),
+)
+VISIT_STEPS_FAILED = _counter(
+    "visit_steps_failed",
+    "Host steps that stopped their visit, by step and result.",
+    step=_VISIT_STEPS,
+    result=("failed", "unknown"),
+)
+VISIT_STEPS = _counter("visit_steps", "Ended host steps, by step.", step=_VISIT_STEPS)
+VISIT_STEP_SECONDS = _counter(
+    "visit_step_seconds",
+    "Time that visits were in ended host steps, with all repetitions of a step.",
+    step=_VISIT_STEPS,
 )
 DOCUMENTS = _gauge(
     "documents",
@@ -237,6 +298,15 @@ WEBHOOK_AGE = _gauge(
     "webhook_oldest_age_seconds",
     "Age of the oldest message queued for a receiver.",
     receiver=(),
+)
+
+# Checks: labels contain the names of checks, of which there are few
+
+CHECK_ANSWERS = _counter(
+    "check_answers",
+    "Answers to checks, by outcome.",
+    check=(),
+    outcome=(outcome.value for outcome in Outcome),
 )
 
 # Control and store

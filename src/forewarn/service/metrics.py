@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from forewarn import __version__
 from forewarn.admin.meters import Histogram, Reading
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.clock import Clock
 from forewarn.control.rules import obstacles
 from forewarn.fleet.model import Host
@@ -37,14 +38,18 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.views import View
+from forewarn.protocol.visits import Visit
 from forewarn.service import limits, metric_definitions
 from forewarn.service.api import Api, resident_bytes
+from forewarn.service.campaign_metrics import OpenCampaigns
+from forewarn.service.checks.asker import Checks
 from forewarn.service.observed import Change, Listener
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
-from forewarn.service.webhooks.receiver import Webhooks
+from forewarn.service.visit_metrics import OpenVisits
+from forewarn.service.webhooks.receivers import Webhooks
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Store, every
+from forewarn.store.port import Reader, Record, Store, every
 from forewarn.store.records import BRAKE_KEY, AuditEntry, AuditKind, Brake
 from forewarn.store.remembered import Remembered
 
@@ -70,6 +75,12 @@ class Counted:
     """Stored here, since reading the value of an enum member is slow."""
 
 
+def _braked_by(brake: Record | None) -> str:
+    if not isinstance(brake, Brake):
+        return ""
+    return "losses" if brake.losses is not None else "operator"
+
+
 def counted(operation: Operation, since: Micros) -> Counted:
     """Return an open operation in its state since the instant `since`."""
     return Counted(operation, since, (operation.verb.value, operation.state.value))
@@ -82,7 +93,10 @@ class Tally(Listener):
         """Start with zero counts."""
         self._clock = clock
         self._open: dict[str, Counted] = {}
-        self.is_braked = False
+        self.braked_by = ""
+        """Why the brake is on: a value of the label; empty: it is off."""
+        self.campaigns = OpenCampaigns(clock)
+        self.visits = OpenVisits(clock)
         self.cordoned: set[str] = set()
         """Names of the hosts that take no new VM."""
         self.ended: Counter[tuple[str, str]] = Counter()
@@ -108,7 +122,9 @@ class Tally(Listener):
                 self._open[operation.operation_id] = counted(
                     operation, _since(operation, now)
                 )
-            self.is_braked = reader.get(Brake, BRAKE_KEY) is not None
+            self.braked_by = _braked_by(reader.get(Brake, BRAKE_KEY))
+            self.campaigns.load(reader)
+            self.visits.load(reader)
             self.cordoned.update(
                 host.name for host in every(reader, kinds.HOSTS_CORDONED)
             )
@@ -143,7 +159,11 @@ class Tally(Listener):
                 case Event():
                     self._event(change)
                 case Brake():
-                    self.is_braked = change.after is not None
+                    self.braked_by = _braked_by(change.after)
+                case CampaignRecord():
+                    self.campaigns.changed(record.campaign_id, change.after)
+                case Visit():
+                    self.visits.changed(change.before, change.after)
                 case Host():
                     self._host(change, record.name)
                 case View():
@@ -291,6 +311,7 @@ class Parts:
     readings: Readings
     api: Api
     webhooks: Webhooks
+    checks: Checks
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]
 
@@ -319,6 +340,7 @@ class Metrics:
             *parts.api.readings(),
             *self._of_work(held),
             *parts.webhooks.readings(),
+            *parts.checks.readings(),
             *self._of_control(parts.runner),
             Reading(metric_definitions.READY, int(parts.is_ready())),
             Reading(
@@ -348,7 +370,15 @@ class Metrics:
             Reading(metric_definitions.VMS_DOWN, down),
             Reading(metric_definitions.VMS_DOWN_AGE, age),
             Reading(metric_definitions.HOSTS_CORDONED, len(self.tally.cordoned)),
-            Reading(metric_definitions.BRAKE_ON, int(self.tally.is_braked)),
+            Reading(
+                metric_definitions.BRAKE_ON,
+                {
+                    each: int(each == self.tally.braked_by)
+                    for each in metric_definitions.BRAKED_BY
+                },
+            ),
+            *self.tally.campaigns.readings(),
+            *self.tally.visits.readings(),
             Reading(
                 metric_definitions.DOCUMENTS,
                 {"served": served, "disabled": known - served},

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 from forewarn.clock import Clock
-from forewarn.store.kinds import Record
 from forewarn.store.port import (
     ConflictError,
     Reader,
@@ -17,6 +16,7 @@ from forewarn.store.port import (
     StoreError,
     Transaction,
 )
+from forewarn.store.questions import Record
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")

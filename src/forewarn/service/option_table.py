@@ -7,12 +7,15 @@ sentences are the reference. Settings marked with ÷ are divided by `timing.spee
 from collections.abc import Mapping
 from dataclasses import fields
 
+from forewarn.campaigns.options import HOSTS_MAX
 from forewarn.control.requests.verbs import TARGETS_MAX
-from forewarn.control.rules.policy import Timing
+from forewarn.control.rules.policy import BrakeLimits, Timing
 from forewarn.drivers.placeholders import OBSERVER_PLACEHOLDERS, known_in
-from forewarn.instants import MINUTE, SECOND
+from forewarn.fleet.reserve import RESERVED_HOSTS_MAX
+from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.service import settings_model
 from forewarn.service.options import WORKS, Forms
+from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import Option
 
 RATE_MAX = 1_000_000
@@ -24,8 +27,14 @@ SPEED_MAX = 1_000_000
 ATTEMPTS_MAX = 100
 """Maximum calls to a failing driver: an operator must act long before the last one."""
 
+VERIFY_TIMES_MAX = 100
+"""Maximum of `policy.verify_times`: a thorough check should be one program."""
+
 SIGHTINGS_MOST = 100_000
 """Maximum of `driver.sightings_max`: the VMs of the largest fleet, so that it is off."""
+
+LOST_MOST = 1_000_000
+"""Maximum of the limits of the brake: more VMs than the largest fleet has."""
 
 FIRST_ANSWER_MAX = 2 * MINUTE
 FIRST_EVENTS_MAX = 5 * MINUTE
@@ -47,6 +56,8 @@ SECTIONS: Mapping[str, type] = {
     "store": settings_model.StoreSettings,
     "timing": Timing,
     "policy": settings_model.PolicySettings,
+    "campaigns": settings_model.CampaignsSettings,
+    "brake": BrakeLimits,
     "driver": settings_model.DriverSettings,
     "driver.simulated": settings_model.SimulatedSettings,
     "driver.command": settings_model.CommandSettings,
@@ -61,8 +72,20 @@ _PROGRAMS: Mapping[str, str] = {
     "redeploy": "Starts a VM again on the host `{to_host}`.",
     "reimage": "Recreates a VM's disk from its image, and starts the VM.",
     "delete": "Deletes a VM.",
+    "pause": "Pauses a VM, and keeps its memory, until host work has ended.",
+    "resume": "Resumes a VM that `pause` paused.",
+    "stop": "Stops a VM until host work has ended.",
+    "start": "Starts a VM that `stop` stopped.",
 }
 """The work of the program for each action."""
+
+_HALVES: Mapping[str, str] = {
+    "pause": "÷ Duration of pausing the VMs of a host for host work.",
+    "resume": "÷ Duration of resuming them.",
+    "stop": "÷ Duration of stopping the VMs of a host for host work.",
+    "start": "÷ Duration of starting them.",
+}
+"""The simulated durations of the halves of a freeze and of a reboot."""
 
 _TABLE: Mapping[str, Option] = {
     "metadata.listen": Option(
@@ -206,12 +229,81 @@ _TABLE: Mapping[str, Option] = {
         text="÷ Maximum time after NotBefore that routine maintenance is held to protect "
         "fault domains. Then it is cancelled and announced again.",
     ),
+    "timing.verify_settle": Option(
+        form=Forms.DURATION,
+        text="÷ Time over which the host step `verify` must succeed "
+        "`policy.verify_times` times in a row.",
+    ),
     "policy.hosts_at_once": Option(
         form=Forms.COUNT,
         least=1,
         most=TARGETS_MAX,
         text="How many hosts of one request are announced or maintained at once, unless "
         "the request says otherwise (`--at-once`).",
+    ),
+    "policy.reserve": Option(
+        form=AMOUNT,
+        most=RESERVED_HOSTS_MAX,
+        text="Free capacity of each pool that routine work leaves for failures: a number "
+        "of hosts of the size of the largest one, or a percentage of the pool. A host "
+        "whose VMs would use it waits. `0`: no reserve.",
+    ),
+    "policy.verify_times": Option(
+        form=Forms.COUNT,
+        least=1,
+        most=VERIFY_TIMES_MAX,
+        text="Number of successes in a row of the host step `verify`.",
+    ),
+    "policy.verify_within": Option(
+        form=Forms.DURATION,
+        least=SECOND,
+        text="Maximum time until the host step `verify` has succeeded that often. Then "
+        "the visit fails. A host can restart in this time.",
+    ),
+    "policy.answers_within": Option(
+        form=Forms.DURATION,
+        least=SECOND,
+        text="Maximum time after `work` until the host step `answers` has succeeded. "
+        "Then the visit fails.",
+    ),
+    "campaigns.second_person": Option(
+        form=Forms.SWITCH,
+        text="Whether an operator cannot approve a stage of a campaign that this operator "
+        "started. Without quotes: `second_person = true`.",
+    ),
+    "campaigns.in_flight": Option(
+        form=Forms.COUNT,
+        most=HOSTS_MAX,
+        text="Maximum hosts in flight for all campaigns. The next host goes to the "
+        "campaign with the highest `priority`, then to the oldest. `0`: no limit.",
+    ),
+    "brake.hosts": Option(
+        form=AMOUNT,
+        most=LOST_MOST,
+        text="Maximum hosts that are lost within `brake.within`: a number, or a percentage "
+        "of the fleet, rounded down but at least 1. If one more is lost, the brake comes "
+        "on by itself, and announced routine work is withdrawn. `0`: no limit.",
+    ),
+    "brake.vms": Option(
+        form=Forms.COUNT,
+        most=LOST_MOST,
+        text="The same for VMs, including those of lost hosts. `0`: no limit.",
+    ),
+    "brake.per_rack": Option(
+        form=Forms.COUNT,
+        most=LOST_MOST,
+        text="The same for the hosts of one rack. `0`: no limit.",
+    ),
+    "brake.within": Option(
+        form=Forms.DURATION,
+        least=SECOND,
+        most=DAY,
+        text="The span in which lost hosts and VMs are counted.",
+    ),
+    "brake.calm": Option(
+        form=Forms.DURATION,
+        text="Time without further losses after which a brake that came on by itself is "
+        "taken off. `0s`: only an operator takes it off.",
     ),
     "driver.kind": Option(
         form=Forms.WORD,
@@ -220,6 +312,14 @@ _TABLE: Mapping[str, Option] = {
         "`command`: runs your programs, see [Driver programs](driver-programs.md). "
         "Change it only while no call is running: [what happens to a running "
         "call](driver-programs.md#change-the-driver-kind).",
+    ),
+    "driver.targets": Option(
+        form=Forms.WORD,
+        words=("forewarn", "driver"),
+        text="The chooser of the hosts that VMs move to. `forewarn`: the service, which "
+        "reserves their places. `driver`: the driver, such as a scheduler, which reports "
+        "the host of each VM. See [Hosts that a scheduler "
+        "chooses](driver-programs.md#hosts-that-a-scheduler-chooses).",
     ),
     "driver.timeout": Option(
         form=Forms.DURATION,
@@ -282,6 +382,18 @@ _TABLE: Mapping[str, Option] = {
     "driver.simulated.delete": Option(
         form=Forms.DURATION,
         text="÷ Duration of a deletion.",
+    ),
+    **{
+        f"driver.simulated.{name}": Option(form=Forms.DURATION, text=text)
+        for name, text in _HALVES.items()
+    },
+    "driver.simulated.host_step": Option(
+        form=Forms.DURATION,
+        text="÷ Duration of a host step, such as `work` or `verify`.",
+    ),
+    "driver.simulated.target_hosts": Option(
+        form=Forms.HOSTS,
+        text='With `driver.targets = "driver"`: the hosts that take the VMs, in turn.',
     ),
     "driver.simulated.faults": Option(
         form=Forms.FAULTS,

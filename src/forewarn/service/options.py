@@ -8,7 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 from forewarn.control.rules.sightings import SightingAct
 from forewarn.drivers.placeholders import arguments_problem
 from forewarn.drivers.tasks import parse_fault
-from forewarn.fleet.validators import split_listener
+from forewarn.fleet.validators import name_fault, split_listener
+from forewarn.problems import quoted
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
 from forewarn.settings import forms
@@ -21,6 +22,8 @@ WORKS = {action.name.lower(): action for action in Action if action is not Actio
 """The actions of a driver, by their names in settings."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]+")
 _PLAIN = re.compile(r"[!-~]+")
 _STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
 _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
@@ -86,6 +89,28 @@ def _program_of_text(option: Option, text: str) -> tuple[str, ...]:
     return _program(option, [*found]) if found else ()
 
 
+def _patterns(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str], ...]:
+    for name, pattern in value.items():
+        if not isinstance(pattern, str):
+            raise ValueError(f"{name} must be a regular expression in quotes")  # noqa: TRY004
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(
+                f"{name}: {quoted(pattern)} is not a regular expression: {error}"
+            ) from None
+    return tuple(sorted(cast("dict[str, str]", value).items()))
+
+
+def _headers(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str], ...]:
+    for name, text in value.items():
+        if not isinstance(text, str) or not _HEADER_VALUE.fullmatch(text):
+            raise ValueError(f"{name} must be a text in quotes, without line breaks")
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"{quoted(name)} is not the name of a header")
+    return tuple(sorted(cast("dict[str, str]", value).items()))
+
+
 def _actions(option: Option, value: object) -> tuple[str, ...]:
     words = _listed(option, value)
     for word in words:
@@ -100,6 +125,14 @@ def _sightings(option: Option, value: object) -> tuple[str, ...]:
     for word in words:
         if word not in known:
             raise ValueError(f"{word!r} is not one of {', '.join(known)}")
+    return words
+
+
+def _hosts(option: Option, value: object) -> tuple[str, ...]:
+    words = _listed(option, value)
+    for word in words:
+        if fault := name_fault(word):
+            raise ValueError(fault)
     return words
 
 
@@ -160,16 +193,21 @@ def _name(_option: Option, text: str) -> str:
     return text
 
 
-def _web(option: Option, text: str) -> str:
-    if not text and option.may_be_empty:
-        return ""
+def is_web(text: str) -> bool:
+    """Return whether a text is an http or https URL."""
     try:
         parts = urlsplit(text)
         is_good = parts.scheme in {"http", "https"} and bool(parts.hostname)
         _ = parts.port  # raises ValueError if it is invalid
     except ValueError:
-        is_good = False
-    if not is_good or not text.isascii() or not _PLAIN.fullmatch(text):
+        return False
+    return is_good and text.isascii() and _PLAIN.fullmatch(text) is not None
+
+
+def _web(option: Option, text: str) -> str:
+    if not text and option.may_be_empty:
+        return ""
+    if not is_web(text):
         # The value is not quoted, since it can contain a password.
         raise ValueError("must be a URL such as https://hooks.example.com/forewarn")
     return text
@@ -199,10 +237,34 @@ class Forms(forms.Forms):
         read_text=_program_of_text,
         show=shlex.join,
     )
+    ARGUMENTS = Form(
+        told='a list of words such as ["/usr/local/sbin/flash", "{host}"]',
+        # The placeholders depend on another key, so `named_tables` checks them.
+        read=_listed,
+        show=shlex.join,
+    )
+    PATTERNS = Form(
+        told='a table such as { version = "[0-9.]+" }',
+        kind=dict,
+        read=_patterns,
+        show=lambda value: ", ".join(f"{name}={pattern}" for name, pattern in value),
+    )
+    HEADERS = Form(
+        told='a table such as { X-Scope-OrgID = "ops" }',
+        kind=dict,
+        read=_headers,
+        show=lambda value: ", ".join(f"{name}: {text}" for name, text in value),
+    )
     ACTIONS = Form(
         told='a list of actions such as ["live_migrate"]',
         read=_actions,
         read_text=lambda option, text: _actions(option, [*_split(text)]),
+        show=shlex.join,
+    )
+    HOSTS = Form(
+        told='a list of hosts such as ["h3", "h4"]',
+        read=_hosts,
+        read_text=lambda option, text: _hosts(option, [*_split(text)]),
         show=shlex.join,
     )
     SIGHTINGS = Form(

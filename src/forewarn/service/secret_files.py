@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from forewarn.admin.tokens import Tokens, read_tokens
-from forewarn.service.options import socket_path
+from forewarn.service.array_tables import is_private
+from forewarn.service.options import is_web, socket_path
 from forewarn.service.settings import Settings, problem
-from forewarn.service.webhooks.signing import read_keys
+from forewarn.service.webhooks.signing import WebhookSecrets, read_keys
 from forewarn.settings.files import read_file
 from forewarn.store.open import path_of
 
@@ -39,17 +40,42 @@ def read_proxy_secret(settings: Settings) -> bytes:
     return secret
 
 
-def read_webhook_keys(settings: Settings) -> dict[str, tuple[bytes, ...]]:
-    """Return the keys of each [[webhook]] by its name; raises SettingsError."""
+def read_webhook_secrets(settings: Settings) -> dict[str, WebhookSecrets]:
+    """Return the secrets of each [[webhook]] by its name; raises SettingsError."""
     return {
-        webhook.name: read_keys_of(settings, number)
+        webhook.name: read_secrets_of(settings, number)
         for number, webhook in enumerate(settings.webhook, start=1)
     }
 
 
-def read_keys_of(settings: Settings, number: int) -> tuple[bytes, ...]:
-    """Return the keys of one [[webhook]], counted from 1; raises SettingsError."""
+def read_secrets_of(settings: Settings, number: int) -> WebhookSecrets:
+    """Return the secrets of one [[webhook]], counted from 1; raises SettingsError."""
+    return WebhookSecrets(
+        url=_url_of(settings, number), keys=_keys_of(settings, number)
+    )
+
+
+def _url_of(settings: Settings, number: int) -> str:
+    """Return the URL of a [[webhook]]; no error quotes its file."""
+    webhook = settings.webhook[number - 1]
+    if not webhook.url_file:
+        return webhook.url
+    key, file = f"webhook.{number}.url_file", webhook.url_file
+    first = _read(settings, key, file).decode("ascii", "replace").partition("\n")[0]
+    url = first.strip()
+    if not is_web(url):
+        message = f"the first line of {file} must be a URL such as https://…"
+        raise problem(settings, key, message)
+    if not (webhook.insecure or is_private(url)):
+        message = f"the URL in {file} must be https (insecure = true allows http)"
+        raise problem(settings, key, message)
+    return url
+
+
+def _keys_of(settings: Settings, number: int) -> tuple[bytes, ...]:
     file = settings.webhook[number - 1].secret_file
+    if not file:
+        return ()
     key = f"webhook.{number}.secret_file"
     secret = _read(settings, key, file)
     try:
@@ -87,6 +113,14 @@ def open_files(settings: Settings) -> Iterator[str]:
         **{
             f"secret_file of webhook {webhook.name}": webhook.secret_file
             for webhook in settings.webhook
+        },
+        **{
+            f"url_file of webhook {webhook.name}": webhook.url_file
+            for webhook in settings.webhook
+        },
+        **{
+            f"authorization_file of check {check.name}": check.authorization_file
+            for check in settings.check
         },
     }
     for what, file in named.items():

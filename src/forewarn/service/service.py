@@ -13,9 +13,8 @@ times, end the control thread, close the driver and the store.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TypeAlias
 
 from forewarn.admin.tokens import Tokens
@@ -32,7 +31,6 @@ from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
-from forewarn.metadata.limits import Limits
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
@@ -40,7 +38,6 @@ from forewarn.service import (
     components,
     driver_kinds,
     limits,
-    open_files,
     secret_files,
 )
 from forewarn.service.api import Answers, Api
@@ -49,6 +46,7 @@ from forewarn.service.api_process import ApiProcess
 from forewarn.service.audit_log import AuditLog
 from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.checking import refuse_empty_store
+from forewarn.service.checks.asker import Checks
 from forewarn.service.fleets import Fleets, FleetWrites, PlanningError
 from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
 from forewarn.service.guests import GuestListeners, LastSeen
@@ -60,7 +58,8 @@ from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.tls import certificate_of
 from forewarn.service.webhooks.commits import Pending, Tenants
-from forewarn.service.webhooks.receiver import Webhooks
+from forewarn.service.webhooks.receivers import Webhooks
+from forewarn.service.webhooks.signing import WebhookSecrets
 from forewarn.store import kinds
 from forewarn.store.open import path_of
 from forewarn.store.port import Reader, Store, every
@@ -109,6 +108,7 @@ class Service:
         self._pending = Pending()
         self._tenants = Tenants(settings)
         self._webhooks: Webhooks | None = None
+        self._checks = Checks(settings, clock=self.clock)
         self.endpoint: Endpoint
         self.server: Server
         self.gateway: ThreadedOperatorGateway
@@ -133,7 +133,7 @@ class Service:
     async def _start(self, fleet: StartFleet) -> None:
         tokens = secret_files.read_tokens_of(self.settings)
         secret = secret_files.read_proxy_secret(self.settings)
-        keys = secret_files.read_webhook_keys(self.settings)
+        hooks = secret_files.read_webhook_secrets(self.settings)
         loop = asyncio.get_running_loop()
         self.endpoint = Endpoint(
             rate_limit=self.settings.metadata.rate_limit,
@@ -144,7 +144,9 @@ class Service:
         )
         api = self._make_api(tokens)
         self.server = Server(
-            endpoint=self.endpoint, clock=self.clock, bounds=self._metadata_limits(api)
+            endpoint=self.endpoint,
+            clock=self.clock,
+            bounds=components.metadata_limits(api),
         )
         self._guests = GuestListeners(self.server, on_open=self._log_listener)
         self.watchers = Watchers()
@@ -159,7 +161,7 @@ class Service:
             await loop.run_in_executor(self._threads, stored.read, _guest_listeners)
         )
         driver = await loop.run_in_executor(self._threads, self._open_driver, stored)
-        runner, webhooks = self._build(loop, self._observed(stored), driver, keys, api)
+        runner, webhooks = self._build(loop, self._observed(stored), driver, hooks, api)
         runner.start()
         await runner.call(lambda plane, now: plane.publish(now=now))
         has_fleet = await self.gateway.read(fleet_changes.has_fleet)
@@ -180,6 +182,7 @@ class Service:
         )
         self._last_seen.begin()
         webhooks.begin()
+        self._checks.begin(runner.call)
         runner.tick()
         self._is_ready = True
         # The API is last, since neither VMs nor timers wait for it.
@@ -192,7 +195,7 @@ class Service:
         loop: asyncio.AbstractEventLoop,
         store: Store,
         driver: Driver,
-        keys: Mapping[str, Sequence[bytes]],
+        hooks: Mapping[str, WebhookSecrets],
         api: Api,
     ) -> tuple[Runner, Webhooks]:
         """Create the plane, its thread and everything that uses it."""
@@ -207,6 +210,7 @@ class Service:
             ids=self._ids,
             listener=outbound,
             inquirer=inquirer,
+            checks=self._checks.board,
         )
         runner = self._runner = Runner(
             plane=plane,
@@ -219,7 +223,7 @@ class Service:
         driver.on_report(runner.wake)
         if inquirer is not None:
             inquirer.on_answer(runner.wake)
-        return runner, self._join(runner, store, keys, api)
+        return runner, self._join(runner, store, hooks, api)
 
     async def _end_unauthenticated(self, runner: Runner) -> None:
         """Revoke the tokens that any user of this machine could create."""
@@ -267,7 +271,7 @@ class Service:
         self,
         runner: Runner,
         store: Store,
-        keys: Mapping[str, Sequence[bytes]],
+        hooks: Mapping[str, WebhookSecrets],
         api: Api,
     ) -> Webhooks:
         readings = Readings(store=store, threads=self._threads)
@@ -300,7 +304,7 @@ class Service:
         )
         webhooks = self._webhooks = Webhooks(
             self.settings,
-            keys=keys,
+            secrets_of=hooks,
             pending=self._pending,
             tenants=self._tenants,
             gateway=self.gateway,
@@ -314,6 +318,7 @@ class Service:
             readings=readings,
             api=api,
             webhooks=webhooks,
+            checks=self._checks,
             is_ready=lambda: self.health().ready,
             listeners_failed=lambda: len(self._guests.failed),
         )
@@ -325,14 +330,6 @@ class Service:
         if listen:
             with refused("metadata.listen", listen):
                 await self.server.serve_shared(*address_of(listen))
-
-    def _metadata_limits(self, api: Api) -> Limits:
-        """Return the endpoint's limits, which leave a reserve of open files."""
-        usual = Limits()
-        files = open_files.free_for_connections()
-        if not api.is_apart:
-            files -= files // limits.ADMIN_FILES_SHARE
-        return replace(usual, connections=min(usual.connections, files))
 
     def _make_api(self, tokens: Tokens | None) -> Api:
         # Report an invalid certificate before anything is started.
@@ -348,6 +345,7 @@ class Service:
         return Answers(
             gateway=self.gateway,
             webhooks=webhooks,
+            checks=self._checks,
             collect=lambda: self.metrics.collect(self._parts),
             watchers=self.watchers,
         )
@@ -472,6 +470,7 @@ class Service:
         self._is_ready = False
         for planner in filter(None, (self._fleets, self._campaigns)):
             planner.close()
+        await self._checks.end()
         if self._last_seen is not None:
             await self._last_seen.end()
         if self._has_listeners:

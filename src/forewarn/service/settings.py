@@ -13,9 +13,14 @@ from typing import Any
 
 from forewarn.fleet.validators import is_loopback, split_listener
 from forewarn.problems import Problem
-from forewarn.service import array_tables, options
+from forewarn.service import array_tables, named_tables, options
 from forewarn.service.option_table import OPTIONS, SECTIONS
-from forewarn.service.settings_model import Settings, impacts, policy
+from forewarn.service.settings_model import (
+    TARGETS_FOREWARN,
+    Settings,
+    impacts,
+    policy,
+)
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import flag_of, shown
 from forewarn.settings.tables import FileError, Format, Reader, SettingRow, slips
@@ -45,6 +50,7 @@ FORMAT = Format(
     arrays=array_tables.OPTIONS,
     variable=options.environment_name,
     flag=flag_of,
+    named=named_tables.OPTIONS,
 )
 """The allowed content of forewarn.toml."""
 
@@ -66,6 +72,13 @@ def load_settings(
         for array, found in reader.arrays.items():
             for name, message in array_tables.wrong(array, found):
                 reader.blame(name, message)
+            # A key that is not valid is not missing.
+            if not reader.problems:
+                for name, message in array_tables.incomplete(array, found):
+                    reader.blame(name, message)
+        for group, tables in reader.named.items():
+            for name, message in named_tables.wrong(group, tables):
+                reader.blame(name, message)
     reader.read_environment(environ)
     reader.read_flags(flags)
     if reader.problems:
@@ -85,7 +98,7 @@ def describe(settings: Settings) -> tuple[SettingRow, ...]:
 
 
 def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
-    """Yield the keys of the tables in arrays, each table by its name."""
+    """Yield the keys of the tables in arrays and groups, each table by its name."""
     for array, kind in array_tables.ARRAYS.items():
         for number, entry in enumerate(getattr(settings, array), start=1):
             for key in (each.name for each in fields(kind)):
@@ -94,6 +107,15 @@ def _entry_rows(settings: Settings) -> Iterator[SettingRow]:
                     key=f"{array}.{entry.name}.{key}",
                     value=shown(option, getattr(entry, key)),
                     origin=settings.origins.get(f"{array}.{number}.{key}", "default"),
+                )
+    for group, keys in named_tables.OPTIONS.items():
+        for table in getattr(settings, group):
+            for key, option in keys.items():
+                name = f"{group}.{table.name}.{key}"
+                yield SettingRow(
+                    key=name,
+                    value=shown(option, getattr(table, key)),
+                    origin=settings.origins.get(name, "default"),
                 )
 
 
@@ -120,10 +142,17 @@ def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
         array: tuple(kind(**entry) for entry in reader.arrays[array])
         for array, kind in array_tables.ARRAYS.items()
     }
+    arrays |= {
+        group: tuple(
+            kind(name=name, **table) for name, table in reader.named[group].items()
+        )
+        for group, kind in named_tables.GROUPS.items()
+    }
     return Settings(**groups, **arrays, origins=reader.origins, warnings=warnings)
 
 
 def _check_together(settings: Settings) -> None:
+    _check_targets(settings)
     admin = settings.admin
     for named, other in (("certificate", "key"), ("key", "certificate")):
         if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):
@@ -145,3 +174,27 @@ def _check_together(settings: Settings) -> None:
             f"{settings.admin.listen} is reachable from other machines, so "
             "admin.token_file must name a file with tokens",
         )
+
+
+def _check_targets(settings: Settings) -> None:
+    """Refuse settings that mean nothing if the driver chooses where VMs move to."""
+    if settings.driver.targets == TARGETS_FOREWARN:
+        return
+    name = "driver.targets"
+    if settings.policy.reserve.value:
+        raise problem(
+            settings, name, "cannot be used with policy.reserve, which the driver keeps"
+        )
+    if settings.driver.kind == "simulated" and not settings.simulated.target_hosts:
+        raise problem(
+            settings,
+            name,
+            "needs driver.simulated.target_hosts with the simulated driver",
+        )
+    for key in ("live_migrate", "redeploy"):
+        if any("{to_host}" in word for word in getattr(settings.command, key)):
+            raise problem(
+                settings,
+                f"driver.command.{key}",
+                "has {to_host}, which is empty if driver.targets is driver",
+            )

@@ -10,18 +10,30 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from forewarn.control.rules.policy import Policy, Subscriber, Timing, divided
+from forewarn.control.rules.policy import (
+    BrakeLimits,
+    Policy,
+    Subscriber,
+    Timing,
+    divided,
+)
 from forewarn.control.rules.sightings import SightingAct
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.events import EventType
+from forewarn.protocol.host_steps import STEP_TIMEOUT, StepRule, StepRules
 from forewarn.protocol.operations import Action
 from forewarn.service.options import WORKS
+from forewarn.settings.amounts import Amount
+from forewarn.store.notices import NoticeKind
 from forewarn.store.records import EventChange
 
 _NOTICES = (
     *("freeze_notice", "reboot_notice", "redeploy_notice", "preempt_notice"),
     *("terminate_notice", "failure_notice"),
 )
+
+ALL_NOTICES = "all"
+"""The word for all notices in `notices` of [[webhook]]."""
 
 _USUAL = Policy()
 """The default policy; the defaults of many settings come from it."""
@@ -62,9 +74,17 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
-    """[policy]: the pace of rollouts."""
+    """[policy]: the pace and the reserve of rollouts, and the verification of steps."""
 
     hosts_at_once: int = _USUAL.hosts_at_once
+    reserve: Amount = _USUAL.reserve
+    verify_times: int = _USUAL.verify_times
+    verify_within: Micros = _USUAL.verify_within
+    answers_within: Micros = _USUAL.answers_within
+
+
+TARGETS_FOREWARN = "forewarn"
+"""Value of `driver.targets`: forewarn chooses the hosts that VMs move to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +97,12 @@ class SimulatedSettings:
     redeploy: Micros = 60 * SECOND
     reimage: Micros = 60 * SECOND
     delete: Micros = 5 * SECOND
+    pause: Micros = SECOND
+    resume: Micros = SECOND
+    stop: Micros = 30 * SECOND
+    start: Micros = 30 * SECOND
+    host_step: Micros = 60 * SECOND
+    target_hosts: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
 
@@ -90,6 +116,10 @@ class CommandSettings:
     redeploy: tuple[str, ...] = ()
     reimage: tuple[str, ...] = ()
     delete: tuple[str, ...] = ()
+    pause: tuple[str, ...] = ()
+    resume: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    start: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
     probe: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
@@ -102,6 +132,10 @@ class CommandSettings:
     redeploy_timeout: Micros | None = None
     reimage_timeout: Micros | None = None
     delete_timeout: Micros | None = None
+    pause_timeout: Micros | None = None
+    resume_timeout: Micros | None = None
+    stop_timeout: Micros | None = None
+    start_timeout: Micros | None = None
     grace: Micros = 10 * SECOND
     records: str = ""
 
@@ -111,6 +145,7 @@ class DriverSettings:
     """[driver]: the driver that executes operations."""
 
     kind: str = "simulated"
+    targets: str = TARGETS_FOREWARN
     timeout: Micros = _USUAL.driver_timeout
     attempts: int = _USUAL.driver_attempts
     retry_delay: Micros = _USUAL.retry_delay
@@ -129,18 +164,61 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """[[webhook]]: a receiver of event changes."""
+    """[[webhook]]: a receiver of event changes and notices."""
 
     name: str
-    url: str
-    secret_file: str
+    url: str = ""
+    url_file: str = ""
+    secret_file: str = ""
+    format: str = "events"
     tenant: str = ""
     types: tuple[str, ...] = ()
     statuses: tuple[str, ...] = ()
+    events: bool = True
+    notices: tuple[str, ...] = ()
     timeout: Micros = 10 * SECOND
     insecure: bool = False
     ca_file: str = ""
     proxy: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostStepSettings:
+    """[host_step.NAME]: a program that requests can name."""
+
+    name: str
+    program: tuple[str, ...]
+    arguments: tuple[tuple[str, str], ...] = ()
+    timeout: Micros = STEP_TIMEOUT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSettings:
+    """[check.NAME]: a question to another system, whose answer campaigns wait for."""
+
+    name: str
+    kind: str
+    url: str = ""
+    query: str = ""
+    below: float | None = None
+    above: float | None = None
+    status: int = 200
+    contains: str = ""
+    program: tuple[str, ...] = ()
+    authorization_file: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    ca_file: str = ""
+    insecure: bool = False
+    every: Micros = 30 * SECOND
+    timeout: Micros = 10 * SECOND
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignsSettings:
+    """[campaigns]: rules of the service for all campaigns."""
+
+    second_person: bool = False
+    in_flight: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +230,15 @@ class Settings:
     store: StoreSettings = field(default_factory=StoreSettings)
     timing: Timing = field(default_factory=Timing)
     policy: PolicySettings = field(default_factory=PolicySettings)
+    campaigns: CampaignsSettings = field(default_factory=CampaignsSettings)
+    brake: BrakeLimits = field(default_factory=BrakeLimits)
     driver: DriverSettings = field(default_factory=DriverSettings)
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
     log: LogSettings = field(default_factory=LogSettings)
     webhook: tuple[WebhookSettings, ...] = ()
+    host_step: tuple[HostStepSettings, ...] = ()
+    check: tuple[CheckSettings, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict[str, str])
     """Origins by full name, such as `timing.speed`; defaults are absent."""
     warnings: tuple[str, ...] = ()
@@ -166,30 +248,38 @@ class Settings:
 def policy(settings: Settings, *, notice_floor: Micros = 0) -> Policy:
     """Return the policy for decisions, with durations divided by `speed`.
 
-    Notices, the recovery time and the maximum hold time are divided. The retention, the
-    time until disabling and the driver's timeouts are not. No notice becomes shorter
-    than `notice_floor`.
+    Notices, the recovery time, the maximum hold time and the settling time are divided.
+    The retention, the time until disabling and the driver's timeouts are not. No notice
+    becomes shorter than `notice_floor`.
     """
     timing, metadata, driver = settings.timing, settings.metadata, settings.driver
     floors = dict.fromkeys(_NOTICES, notice_floor)
     sped: dict[str, Any] = {
         name: divided(duration, timing.speed, floor=floors.get(name, 0))
-        for name in (*_NOTICES, "recovery", "hold_max")
+        for name in (*_NOTICES, "recovery", "hold_max", "verify_settle")
         if (duration := getattr(timing, name)) is not None
     }
     return Policy(
         **{**asdict(timing), **sped},
         notice_floor=notice_floor,
         hosts_at_once=settings.policy.hosts_at_once,
+        reserve=settings.policy.reserve,
+        second_person=settings.campaigns.second_person,
+        campaigns_in_flight=settings.campaigns.in_flight,
+        verify_times=settings.policy.verify_times,
+        verify_within=settings.policy.verify_within,
+        answers_within=settings.policy.answers_within,
         first_answer_delay=metadata.first_answer_delay,
         first_events_delay=metadata.first_events_delay,
         disable_after=metadata.disable_after,
+        driver_chooses=driver.targets != TARGETS_FOREWARN,
         driver_timeout=driver.timeout,
         driver_attempts=driver.attempts,
         retry_delay=driver.retry_delay,
         sighting_acts=frozenset(map(SightingAct, driver.sightings)),
         sighting_confirm=driver.sighting_confirm,
         sightings_max=driver.sightings_max,
+        brake=settings.brake,
         retention=settings.store.retention,
         subscribers=tuple(map(_subscriber, settings.webhook)),
     )
@@ -201,7 +291,16 @@ def _subscriber(webhook: WebhookSettings) -> Subscriber:
         name=webhook.name,
         tenant=webhook.tenant,
         types=frozenset(map(EventType, webhook.types)) or every.types,
-        changes=frozenset(map(EventChange, webhook.statuses)) or every.changes,
+        changes=(
+            frozenset(map(EventChange, webhook.statuses)) or every.changes
+            if webhook.events
+            else frozenset()
+        ),
+        notices=(
+            frozenset(NoticeKind)
+            if ALL_NOTICES in webhook.notices
+            else frozenset(map(NoticeKind, webhook.notices))
+        ),
     )
 
 
@@ -215,3 +314,19 @@ def impacts(settings: Settings, *, floor: Micros = 0) -> dict[Action, Micros]:
         action: divided(getattr(simulated, name), settings.timing.speed, floor=floor)
         for name, action in WORKS.items()
     }
+
+
+def step_rules(settings: Settings) -> StepRules:
+    """Return the host steps that requests can name."""
+    return StepRules(
+        rules=tuple(
+            (each.name, StepRule(arguments=each.arguments, timeout=each.timeout))
+            for each in settings.host_step
+        )
+    )
+
+
+def step_time(settings: Settings) -> Micros:
+    """Return the duration of a host step of the simulated driver, divided by
+    `speed`."""
+    return divided(settings.simulated.host_step, settings.timing.speed)

@@ -189,6 +189,8 @@ class Format:
     """Returns the environment variable for a setting."""
     flag: Callable[[str], str]
     """Returns the name of a setting's flag for messages."""
+    named: Mapping[str, Mapping[str, Option]]
+    """The keys of tables whose names the author chooses, `[host_step.NAME]`."""
 
     def keys_of(self, table: str) -> list[str]:
         """Return the names of the settings of a table, without the table's name.
@@ -232,6 +234,10 @@ class Reader(Tables):
             name: [] for name in known.arrays
         }
         """The valid keys of each table of each array."""
+        self.named: dict[str, dict[str, dict[str, Any]]] = {
+            group: {} for group in known.named
+        }
+        """The valid keys of each table with a chosen name, by group and name."""
         self.partial: set[str] = set()
         """Tables of arrays with an invalid key, such as `rule.2`."""
         self.is_blank = False
@@ -322,6 +328,8 @@ class Reader(Tables):
             name = f"{table}.{key}" if table else key
             if name in self._known.arrays:
                 self._take_array(name, value)
+            elif name in self._known.named:
+                self._take_named(name, value)
             elif name in self._known.options:
                 one = self.take(table, {key: value}, {key: self._known.options[name]})
                 self._values.update((name, each) for each in one.values())
@@ -346,13 +354,27 @@ class Reader(Tables):
             if len(sound) < len(entry):
                 self.partial.add(where)
 
+    def _take_named(self, group: str, value: object) -> None:
+        tables = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+        if not tables or not all(isinstance(each, dict) for each in tables.values()):
+            self.blame(group, f"must contain tables with a name: [{group}.NAME]")
+            return
+        if len(tables) > ENTRIES_MAX:
+            self.blame(group, f"has more than {ENTRIES_MAX} tables, the maximum")
+            return
+        for name, table in tables.items():
+            entry = cast("dict[str, object]", table)
+            self.named[group][name] = self.take(
+                f"{group}.{name}", entry, self._known.named[group]
+            )
+
     def _unknown(self, name: str, value: object) -> str:
         """Return the message about an unknown key."""
         known = self._known
         table, _, key = name.rpartition(".")
         keys = known.keys_of(table)
         if not table and (isinstance(value, (dict, list)) or not keys):
-            near = did_you_mean(name, [*known.tables, *known.arrays])
+            near = did_you_mean(name, [*known.tables, *known.arrays, *known.named])
             return f"there is no such table{near}"
         near = did_you_mean(key, keys)
         if near:
@@ -365,6 +387,11 @@ class Reader(Tables):
         homes += [
             (f"[[{array}]]", options[key])
             for array, options in known.arrays.items()
+            if key in options
+        ]
+        homes += [
+            (f"[{group}.NAME]", options[key])
+            for group, options in known.named.items()
             if key in options
         ]
         found = [home for home, option in homes if _takes(option, value)]

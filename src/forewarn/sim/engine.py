@@ -7,16 +7,18 @@ fire in order. The gateways connect VMs and operators to the engine on its event
 They need no threads: a decision takes microseconds, and the store is in memory.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock, VirtualClock
-from forewarn.control.gateway import Health
+from forewarn.control.gateway import Health, start_prepared
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.requests.idempotency import Once
+from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Check, Who, Work
@@ -31,6 +33,7 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.reporting import event_details, reports
 from forewarn.service.readings import Watchers
+from forewarn.settings.amounts import Amount
 from forewarn.sim.redating import NoticeEnds
 from forewarn.store.port import Reader, Store
 
@@ -291,6 +294,11 @@ class EngineOperatorGateway:
         """Read from a consistent view of the store."""
         return self._engine.read(ask)
 
+    @property
+    def reserve(self) -> Amount:
+        """Return the free capacity that routine work leaves in each pool."""
+        return self._engine.plane.policy.reserve
+
     async def count_fleet(self, text: FleetText) -> Mapping[str, int]:
         """Return the number of objects of each kind in a fleet file."""
         return text.read().count()
@@ -319,13 +327,50 @@ class EngineOperatorGateway:
         # Few simulations plan campaigns, and the planner takes long to load.
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
-        request = campaign_plans.PlanRequest(
-            text=text,
-            hosts_max=hosts_max,
-            terms=campaign_plans.terms_of(self._engine.plane.policy),
-            now=self._engine.now,
+        request = campaign_plans.plan_request(
+            text, self._engine.plane.policy, now=self._engine.now, hosts_max=hosts_max
         )
         return await self.read(lambda reader: campaign_plans.planned(reader, request))
+
+    async def simulate_campaign(
+        self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
+    ) -> str:
+        """Return what happens in a simulation of a campaign file, as JSON."""
+        from forewarn.service.simulation import fleet_copy, play  # noqa: PLC0415
+
+        request = play.SimulationRequest(
+            text=text,
+            assumed=assumed,
+            policy=self._engine.plane.policy,
+            now=self._engine.now,
+            hosts_max=hosts_max,
+        )
+        copied = await self.read(lambda reader: fleet_copy.copy_fleet(reader, text))
+        return await asyncio.to_thread(play.simulated, copied, request)
+
+    async def start_campaign(
+        self,
+        text: CampaignText,
+        *,
+        digest: str,
+        who: Who,
+        once: Once | None = None,
+        check: Check | None = None,
+    ) -> Result:
+        """Start the campaign of a file if its plan still has this digest."""
+        from forewarn.reporting import campaign_plans  # noqa: PLC0415
+
+        plan = campaign_plans.plan_request(
+            text, self._engine.plane.policy, now=self._engine.now
+        )
+        request = campaign_plans.StartRequest(plan=plan, digest=digest)
+        return await start_prepared(
+            self,
+            lambda: self.read(lambda reader: campaign_plans.prepared(reader, request)),
+            who=who,
+            once=once,
+            check=check,
+        )
 
     def now(self) -> Micros:
         """Return the model time."""

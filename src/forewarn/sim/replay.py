@@ -241,8 +241,15 @@ class Replay:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the recording has ended."""
-        return self.elapsed >= self.recording.length
+        """Return whether the recording has ended, and its last moment was served.
+
+        The timer task can be late, or find both due at once.
+        """
+        has_more = (
+            self._next < len(self._times)
+            and self._times[self._next] <= self.recording.length
+        )
+        return self.elapsed >= self.recording.length and not has_more
 
     @property
     def next_at(self) -> Micros | None:

@@ -22,9 +22,9 @@ from forewarn.protocol.views import View
 from forewarn.store import kinds
 from forewarn.store.codec import Row, revised
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Query, Ranking, Record
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, require_unchanged
+from forewarn.store.questions import Query, Ranking, Record
 from forewarn.store.records import AuditEntry
 from forewarn.store.rows import RowTransaction, Schema, Values
 
@@ -208,14 +208,16 @@ class RememberingTransaction(RowTransaction):
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest."""
         over = RANKED_OVER.get(ranking.name)
         if over is not None:
             found = self.select(over, value, limit=ANSWER_KEYS_MAX + 1)
             if len(found) <= ANSWER_KEYS_MAX:
-                return _in_order(ranking, value, found, lowest=lowest)[:limit]
-        return super().ranked(ranking, value, limit=limit, lowest=lowest)
+                ordered = _in_order(ranking, value, found, lowest=lowest, above=above)
+                return ordered[:limit]
+        return super().ranked(ranking, value, limit=limit, lowest=lowest, above=above)
 
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError, for ADDED_LATER at sending."""
@@ -316,14 +318,19 @@ class RememberingTransaction(RowTransaction):
 
 
 def _in_order(
-    ranking: Ranking[R], value: str, found: Iterable[R], *, lowest: bool
+    ranking: Ranking[R],
+    value: str,
+    found: Iterable[R],
+    *,
+    lowest: bool,
+    above: int | None,
 ) -> list[R]:
     """Return the records in the order of their numbers under `value`."""
     numbered = [
         (number, record.key, record)
         for record in found
         for each, number in ranking.places(record)
-        if each == value
+        if each == value and (above is None or number > above)
     ]
     numbered.sort(key=itemgetter(0, 1), reverse=not lowest)
     return [record for _number, _key, record in numbered]

@@ -2,8 +2,8 @@
 
 It works on an unused file, on a backup, and on the file of a running service: it reads
 one moment and changes nothing. The rules of the records are in `fleet_rules`,
-`work_rules` and `overlap_rules`. This module reads the whole file, and compares the
-tables of links with their records.
+`work_rules`, `overlap_rules`, `brake_rules`, `campaign_rules` and `visit_rules`. This
+module reads the whole file, and compares the tables of links with their records.
 """
 
 import contextlib
@@ -13,14 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.fleet.model import Span
-from forewarn.store import fleet_rules, overlap_rules, queries, work_rules
+from forewarn.store import (
+    brake_rules,
+    campaign_rules,
+    fleet_rules,
+    overlap_rules,
+    queries,
+    visit_rules,
+    work_rules,
+)
 from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
 from forewarn.store.migrate import count_done, load_steps, tables_of
 from forewarn.store.port import StoreError
-from forewarn.store.records import AuditEntry, OrderKey, OutboxMessage, Token
+from forewarn.store.records import AuditEntry, Choice, OrderKey, OutboxMessage, Token
 from forewarn.store.rows import Schema
 
 VIOLATIONS_MAX = 1_000
@@ -42,11 +50,15 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     work_rules.timers,
     overlap_rules.migrations,
     work_rules.requests,
+    visit_rules.visits,
+    campaign_rules.campaigns,
     overlap_rules.calls,
     overlap_rules.moved,
     overlap_rules.failures,
     overlap_rules.announced_domains,
     fleet_rules.open_spans,
+    brake_rules.brake,
+    brake_rules.tallies,
 )
 
 WRONG: Mapping[type, Callable[[Any, Contents], str]] = {
@@ -55,6 +67,7 @@ WRONG: Mapping[type, Callable[[Any, Contents], str]] = {
     Span: fleet_rules.wrong_span,
     Token: overlap_rules.wrong_token,
     OrderKey: work_rules.wrong_order_key,
+    Choice: work_rules.wrong_choice,
 }
 """The checks of single records. The records of earlier kinds were read before, such as
 the term of the store and the tenants."""

@@ -22,6 +22,7 @@ from itertools import compress, product
 from operator import attrgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import (
     PLACES,
     AppliedFile,
@@ -37,16 +38,20 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
 from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
+from forewarn.protocol.visits import Visit
 from forewarn.store import statements
-from forewarn.store.kinds import Record
 from forewarn.store.nested import fields_of, shape_of
 from forewarn.store.port import StoreError
+from forewarn.store.questions import Record
 from forewarn.store.records import (
     AuditEntry,
     Brake,
+    Choice,
     Leader,
+    Loss,
     OrderKey,
     OutboxMessage,
+    Tally,
     Token,
 )
 
@@ -303,15 +308,19 @@ class Codec(Generic[R]):
 
         return decode
 
-    def fields(self, names: Sequence[str], rows: Sequence[Row]) -> Iterable[Row]:
-        """Return the decoded values of some columns in rows of these columns."""
-        values: list[Iterable[Any]] = [*zip(*rows, strict=True)]
-        for at, name in enumerate(names):
-            decode = self.columns[name].decode
-            if decode:
-                values[at] = map(decode, values[at])
+    def transposed(
+        self, names: Sequence[str], rows: Sequence[Row]
+    ) -> list[Sequence[Any]]:
+        """Return the decoded values of each column in rows of these columns."""
+        values: list[Sequence[Any]] = [*zip(*rows, strict=True)]
         try:
-            return list(zip(*values, strict=True))
+            for at, name in enumerate(names):
+                decode = self.columns[name].decode
+                if decode:
+                    # Columns that are decoded have few different values.
+                    decoded = {value: decode(value) for value in set(values[at])}
+                    values[at] = [*map(decoded.__getitem__, values[at])]
+            return values
         except (KeyError, TypeError, ValueError) as error:
             raise self._unreadable(rows[0], f"or a later one: {error!r}") from error
 
@@ -350,7 +359,19 @@ CODECS: tuple[Codec[Any], ...] = (
             ),
         ),
     ),
-    Codec(Capacity, "room", key="host"),
+    Codec(
+        Capacity,
+        "room",
+        key="host",
+        links=(
+            Links(
+                "working_place",
+                ("place", "host"),
+                lambda room: room.stands_at if room.works else (),
+                attrgetter("stands_at", "works"),
+            ),
+        ),
+    ),
     Codec(Vm, "vm", key="name", status="state"),
     Codec(View, "view", key="view_id", status="state"),
     Codec(Request, "request", key="request_id", status="state"),
@@ -392,6 +413,7 @@ CODECS: tuple[Codec[Any], ...] = (
             ),
         ),
     ),
+    Codec(Visit, "visit", key="visit_id", status="state"),
     Codec(
         Event,
         "event",
@@ -426,5 +448,9 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(OrderKey, "order_key", key="key_id"),
     Codec(AppliedFile, "applied_file", key="name"),
     Codec(Brake, "brake", key="name"),
+    Codec(Loss, "loss", key="name", table="losses"),
+    Codec(Tally, "tally", key="name", table="tallies"),
+    Codec(CampaignRecord, "campaign", key="campaign_id", status="state"),
+    Codec(Choice, "choice", key="choice_id"),
 )
 """All kinds, each once."""

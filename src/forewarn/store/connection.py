@@ -134,6 +134,17 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
+    def pages(
+        self, sql: str, rows: int, parameters: Parameters = ()
+    ) -> Iterator[list[Row]]:
+        """Yield the rows of a statement, so many at a time."""
+        try:
+            cursor = self._sqlite.execute(sql, parameters)
+            while page := cursor.fetchmany(rows):
+                yield page
+        except sqlite3.Error as error:
+            raise self._failed(error) from error
+
     def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
         """Return the names of a statement's columns."""
         return [column[0] for column in self._execute(sql, parameters).description]

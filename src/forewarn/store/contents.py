@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm, VmState
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
-from forewarn.store.kinds import Record
-from forewarn.store.records import Leader, Token
+from forewarn.protocol.visits import Visit
+from forewarn.store.questions import Record
+from forewarn.store.records import Brake, Leader, Loss, Tally, Token
 
 
 class Contents:
@@ -28,13 +30,18 @@ class Contents:
         self.views: dict[str, View] = {}
         self.requests: dict[str, Request] = {}
         self.operations: dict[str, Operation] = {}
+        self.visits: dict[str, Visit] = {}
         self.events: dict[str, Event] = {}
+        self.campaigns: dict[str, CampaignRecord] = {}
         self.tokens = defaultdict[tuple[str, str], list[Token]](list)
         """The tokens that were read, by tenant and case-folded name."""
         self.open_spans = defaultdict[str, list[Span]](list)
         """The open spans by VM: ended spans are checked one by one."""
         self.last_spans: dict[bool, Span] = {}
         """The last span that was read: of an outage (True) and of existence (False)."""
+        self.losses: dict[str, Loss] = {}
+        self.tallies: dict[str, Tally] = {}
+        self.brakes: dict[str, Brake] = {}
         self.is_whole = True
         """Whether every row could be read."""
         self._tables: Mapping[type[Record], dict[str, Any]] = {
@@ -46,7 +53,12 @@ class Contents:
             View: self.views,
             Request: self.requests,
             Operation: self.operations,
+            Visit: self.visits,
             Event: self.events,
+            CampaignRecord: self.campaigns,
+            Loss: self.losses,
+            Tally: self.tallies,
+            Brake: self.brakes,
         }
 
     def add(self, record: Record) -> None:

@@ -16,10 +16,18 @@ from forewarn.fleet.model import (
     taken_by,
     total_use,
 )
+from forewarn.instants import SORTABLE_DIGITS, sortable
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import EventStatus
-from forewarn.protocol.operations import STARTED_STATES, OperationState
+from forewarn.protocol.operations import (
+    STARTED_STATES,
+    WAITING_STATES,
+    OperationState,
+)
 from forewarn.store.contents import Contents, first_of, unknown, violated
+
+RESERVING_STATES = WAITING_STATES | {OperationState.IMPACTING}
+"""States in which an operation can have reserved destinations."""
 
 
 def references(contents: Contents) -> Iterator[str]:
@@ -149,7 +157,7 @@ def started_lists(contents: Contents) -> Iterator[str]:
         for move in operation.moves:
             if operation.state in STARTED_STATES:
                 started[move.vm].add(operation.operation_id)
-            if operation.state is OperationState.IMPACTING and not move.done:
+            if operation.state in RESERVING_STATES and not move.done:
                 going[move.vm] = going.get(move.vm) or move.to_host
     for vm in contents.vms.values():
         right = started[vm.name]
@@ -188,7 +196,7 @@ def announced_outages(contents: Contents) -> Iterator[str]:
 
 
 def capacities(contents: Contents) -> Iterator[str]:
-    """6.3: the stored capacity of each host matches its VMs and operations."""
+    """6.3: the stored capacity of each host matches its VMs, operations and visits."""
     guests = defaultdict[str, list[Vm]](list)
     for vm in contents.vms.values():
         for name in taken_by(vm):
@@ -197,7 +205,7 @@ def capacities(contents: Contents) -> Iterator[str]:
         operation.host
         for operation in contents.open_operations
         if operation.occupies_host
-    )
+    ) + Counter(visit.host for visit in contents.visits.values() if visit.occupies_host)
     for name in sorted(contents.rooms.keys() - contents.hosts.keys()):
         yield f"there is a capacity of host {name}, which does not exist"
     for name, host in contents.hosts.items():
@@ -218,10 +226,6 @@ def capacities(contents: Contents) -> Iterator[str]:
                 f"{kept.places} and {kept.works}, or another zone, pool, size or state, "
                 "or a cordon"
             )
-
-
-INSTANT_DIGITS = 17
-"""Digits of the instant in a span's ID, at which the span was first written."""
 
 
 def open_spans(contents: Contents) -> Iterator[str]:
@@ -263,7 +267,7 @@ def wrong_span(span: Span, contents: Contents) -> str:
     """
     last = contents.last_spans.get(span.is_outage, span)
     contents.last_spans[span.is_outage] = span
-    written = span.span_id[len(span.vm) + 1 :][:INSTANT_DIGITS]
+    written = span.span_id[len(span.vm) + 1 :][:SORTABLE_DIGITS]
     is_twice = last.vm == span.vm and last.is_open and span.is_open
     me = f"span {span.span_id} of VM {span.vm}"
     return first_of(
@@ -273,7 +277,7 @@ def wrong_span(span: Span, contents: Contents) -> str:
         ),
         (span.ended and span.ended < span.began, f"{me} ends before it begins"),
         (
-            f"{span.began:0{INSTANT_DIGITS}d}" < written,
+            sortable(span.began) < written,
             f"{me} begins before it was written",
         ),
         (

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from forewarn.store.kinds import AnyQuestion, Record
+from forewarn.store.questions import AnyQuestion, Record
 
 Place: TypeAlias = tuple[float, str]
 """A number and a key: the position of a record under a value. A query has the number

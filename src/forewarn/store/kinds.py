@@ -1,17 +1,15 @@
-"""The kinds of records, and the questions that a store can answer about them.
+"""The kinds of records, and each question about them by its name.
 
-A record is a frozen value with a `key` and a `revision`. A *query* finds records under
-a value, a *range* by an instant, and a *ranking* in the order of a number. The memory
-store runs these functions; an SQL store has a statement of the same name. The
-contract suite runs each question on each store.
+The contract suite runs each question on each store.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import (
     UNLIMITED,
+    UNLIMITED_PLACES,
     AppliedFile,
     Capacity,
     Host,
@@ -22,7 +20,6 @@ from forewarn.fleet.model import (
     VmState,
     places_of,
 )
-from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     WAITING_STATES,
@@ -31,31 +28,19 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.views import View
+from forewarn.protocol.visits import Visit
+from forewarn.store.questions import Query, Range, Ranking, Record, everything
 from forewarn.store.records import (
     AuditEntry,
     Brake,
+    Choice,
     Leader,
+    Loss,
     OrderKey,
     OutboxMessage,
+    Tally,
     Token,
 )
-
-
-class Record(Protocol):
-    """A value that a store can keep."""
-
-    @property
-    def key(self) -> str:
-        """Return the key, which is unique among its kind."""
-        ...
-
-    @property
-    def revision(self) -> int:
-        """Return the number of replacements."""
-        ...
-
-
-R = TypeVar("R", bound=Record)
 
 KINDS: tuple[type[Record], ...] = (
     Leader,
@@ -67,6 +52,7 @@ KINDS: tuple[type[Record], ...] = (
     View,
     Request,
     Operation,
+    Visit,
     Event,
     AuditEntry,
     OutboxMessage,
@@ -75,56 +61,11 @@ KINDS: tuple[type[Record], ...] = (
     OrderKey,
     AppliedFile,
     Brake,
+    Loss,
+    Tally,
+    CampaignRecord,
+    Choice,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Question(Generic[R]):
-    """A question about the records of one kind."""
-
-    name: str
-    kind: type[R]
-
-
-@dataclass(frozen=True, slots=True)
-class Query(Question[R]):
-    """A question for the records that are found under a value."""
-
-    values: Callable[[R], Iterable[str]]
-
-    def places(self, record: R) -> Iterable[tuple[str, int]]:
-        """Return the values that the record is found under, with the number 0."""
-        return [(value, 0) for value in self.values(record)]
-
-
-@dataclass(frozen=True, slots=True)
-class Range(Question[R]):
-    """A question for the records with an instant at or before another."""
-
-    instant: Callable[[R], Micros]
-    """The instant of a record; 0: it is not in this range."""
-
-    def places(self, record: R) -> Iterable[tuple[str, int]]:
-        """Return the instant under the empty value, unless it is 0."""
-        instant = self.instant(record)
-        return [("", instant)] if instant else []
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking(Question[R]):
-    """A question for the records that are found under a value, ordered by a number."""
-
-    places: Callable[[R], Iterable[tuple[str, int]]]
-    """The values that the record is found under, each with its number. A record can have
-    several numbers under a value, and is then found several times."""
-
-
-AnyQuestion: TypeAlias = Query[R] | Range[R] | Ranking[R]
-
-
-def everything(_record: Record) -> tuple[str, ...]:
-    """Find every record under the empty value."""
-    return ("",)
 
 
 def _open(operation: Operation) -> bool:
@@ -154,6 +95,15 @@ HOSTS_CORDONED: Query[Host] = Query(
 SCOPES_OF_TENANT: Query[Scope] = Query(
     "scopes_of_tenant", Scope, lambda scope: (scope.tenant,)
 )
+SCOPES_WITH_WINDOW: Query[Scope] = Query(
+    "scopes_with_window",
+    Scope,
+    lambda scope: ("",) if scope.maintenance_window else (),
+)
+EXPLICIT_SCOPES: Query[Scope] = Query(
+    "explicit_scopes", Scope, lambda scope: () if scope.implied else ("",)
+)
+"""Scopes that can have several VMs; most scopes are those of single VMs."""
 VMS_ON_HOST: Query[Vm] = Query(
     "vms_on_host",
     Vm,
@@ -209,6 +159,14 @@ VMS_UNSTEADY_IN_SCOPE: Query[Vm] = Query(
     lambda vm: (vm.scope,) if vm.is_unsteady else (),
 )
 """The guard's query at a start: VMs that are down or have a started operation."""
+DRIFT_OF_CAMPAIGN: Query[Host] = Query(
+    "drift_of_campaign", Host, lambda host: (host.drift_of,) if host.drift_of else ()
+)
+"""Hosts that match the selection of a campaign and were added after its start."""
+VMS_DOWN_FOR: Query[Vm] = Query(
+    "vms_down_for", Vm, lambda vm: (vm.down_for,) if vm.down_for else ()
+)
+"""VMs that are down after the work of a campaign."""
 VIEWS_OF_SCOPE: Query[View] = Query("views_of_scope", View, lambda view: (view.scope,))
 VIEWS_OF_ENABLING: Query[View] = Query(
     "views_of_enabling", View, lambda view: (view.enabling,)
@@ -225,6 +183,12 @@ OPEN_OPERATIONS_OF_VM: Query[Operation] = Query(
 OPEN_OPERATIONS_OF_SCOPE: Query[Operation] = Query(
     "open_operations_of_scope", Operation, lambda op: op.scopes if _open(op) else ()
 )
+WORKED_ON_HOST: Query[Operation] = Query(
+    "worked_on_host",
+    Operation,
+    lambda op: (op.host,) if op.position and op.started_at else (),
+)
+"""Operations of rollouts that have started on a host."""
 OPERATIONS_IN_STATE: Query[Operation] = Query(
     "operations_in_state", Operation, lambda op: (op.state.value,)
 )
@@ -253,6 +217,24 @@ PLANNED_OF_REQUEST: Query[Operation] = Query(
     Operation,
     lambda op: (op.request,) if op.state is OperationState.PLANNED else (),
 )
+DEFERRED_OF_REQUEST: Query[Operation] = Query(
+    "deferred_of_request",
+    Operation,
+    lambda op: (
+        (op.request,) if op.state is OperationState.PLANNED and op.drains else ()
+    ),
+)
+"""Planned hosts of a campaign whose VMs could not be moved away."""
+PLANNED_BY_POSITION: Ranking[Operation] = Ranking(
+    "planned_by_position",
+    Operation,
+    lambda op: (
+        ((op.request, op.position),)
+        if op.state is OperationState.PLANNED and op.position
+        else ()
+    ),
+)
+"""The hosts of a request that are not announced, by their positions in its list."""
 ROLLOUTS: Query[Request] = Query(
     "rollouts", Request, lambda made: ("",) if made.key.startswith("ro-") else ()
 )
@@ -265,12 +247,44 @@ OPERATIONS_THAT_WAIT: Query[Operation] = Query(
     "operations_that_wait", Operation, lambda op: op.waits_for
 )
 """Operations that wait for a name, so that a wake-up reads no others."""
+ALL_CAMPAIGNS: Query[CampaignRecord] = Query(
+    "all_campaigns", CampaignRecord, everything
+)
+CAMPAIGNS_OPEN: Query[CampaignRecord] = Query(
+    "campaigns_open", CampaignRecord, lambda each: () if each.has_ended else ("",)
+)
+"""Campaigns that have not ended: few."""
+OPEN_VISITS: Query[Visit] = Query(
+    "open_visits", Visit, lambda visit: () if visit.ended_at else ("",)
+)
+OPEN_VISITS_OF_HOST: Query[Visit] = Query(
+    "open_visits_of_host", Visit, lambda visit: () if visit.ended_at else (visit.host,)
+)
+OPEN_VISITS_OF_REQUEST: Query[Visit] = Query(
+    "open_visits_of_request",
+    Visit,
+    lambda visit: () if visit.ended_at else (visit.request,),
+)
+VISITS_OF_REQUEST: Query[Visit] = Query(
+    "visits_of_request", Visit, lambda visit: (visit.request,)
+)
+VISITS_OF_HOST: Query[Visit] = Query(
+    "visits_of_host", Visit, lambda visit: (visit.host,)
+)
+ALL_VISITS: Query[Visit] = Query("all_visits", Visit, everything)
+ALL_EVENTS: Query[Event] = Query("all_events", Event, everything)
 EVENTS_OF_OPERATION: Query[Event] = Query(
     "events_of_operation", Event, lambda event: (event.operation,)
 )
 LIVE_EVENTS: Query[Event] = Query(
     "live_events", Event, lambda event: ("",) if event.is_live else ()
 )
+PLANNED_EVENTS_OF_TENANT: Query[Event] = Query(
+    "planned_events_of_tenant",
+    Event,
+    lambda event: (event.tenant,) if event.is_live and event.is_planned_work else (),
+)
+"""The live events of planned work on the VMs of a tenant."""
 LIVE_EVENTS_OF_SCOPE: Query[Event] = Query(
     "live_events_of_scope", Event, lambda event: (event.scope,) if event.is_live else ()
 )
@@ -280,6 +294,13 @@ AUDIT_OF_SUBJECT: Query[AuditEntry] = Query(
 ALL_OUTBOX: Query[OutboxMessage] = Query("all_outbox", OutboxMessage, everything)
 OUTBOX_OF_RECEIVER: Query[OutboxMessage] = Query(
     "outbox_of_receiver", OutboxMessage, lambda message: (message.receiver,)
+)
+ALL_CHOICES: Query[Choice] = Query("all_choices", Choice, everything)
+CHOICES_OF_TENANT: Query[Choice] = Query(
+    "choices_of_tenant", Choice, lambda choice: (choice.tenant,)
+)
+CHOICES_OF_REQUEST: Query[Choice] = Query(
+    "choices_of_request", Choice, lambda choice: (choice.request,)
 )
 ALL_SPANS: Query[Span] = Query("all_spans", Span, everything)
 ALL_TOKENS: Query[Token] = Query("all_tokens", Token, everything)
@@ -298,6 +319,13 @@ OPEN_SPANS_OF_VM: Query[Span] = Query(
     "open_spans_of_vm", Span, lambda span: (span.vm,) if span.is_open else ()
 )
 """The open spans of a VM, at most two: its existence, and an outage."""
+
+ALL_LOSSES: Query[Loss] = Query("all_losses", Loss, everything)
+"""Hosts come before VMs."""
+LOSSES_IN_RACK: Query[Loss] = Query(
+    "losses_in_rack", Loss, lambda loss: (loss.rack,) if loss.rack else ()
+)
+ALL_TALLIES: Query[Tally] = Query("all_tallies", Tally, everything)
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(
     "unsteady_domains",
@@ -319,6 +347,19 @@ def zone_value(pool: str, zone: str) -> str:
     return f"{pool}/{zone}"
 
 
+def done_value(request: str, pool: str, zone: str) -> str:
+    """Return the value that the hosts are found under that are done in a request."""
+    return f"{request}/{zone_value(pool, zone)}"
+
+
+ROOMS_AWAY: Query[Capacity] = Query(
+    "rooms_away", Capacity, lambda room: ("",) if room.is_away else ()
+)
+"""Hosts that are announced, in work, cordoned or down."""
+ROOMS_AT_WORK: Query[Capacity] = Query(
+    "rooms_at_work", Capacity, lambda room: room.stands_at if room.works else ()
+)
+"""Hosts at a place that are announced or in work: `fleet.model.place`."""
 ROOMS_OPEN_IN_ZONE: Ranking[Capacity] = Ranking(
     "rooms_open_in_zone",
     Capacity,
@@ -327,6 +368,17 @@ ROOMS_OPEN_IN_ZONE: Ranking[Capacity] = Ranking(
     ),
 )
 """The hosts of a pool and zone that can take a VM now, by their free capacity."""
+ROOMS_DONE: Ranking[Capacity] = Ranking(
+    "rooms_done",
+    Capacity,
+    lambda room: (
+        ((done_value(room.done_in, room.pool, room.zone), room.free),)
+        if room.is_open and room.done_in
+        else ()
+    ),
+)
+"""The hosts of a pool and zone that are done in a request and can take a VM now, by
+their free capacity."""
 ROOMS_OPEN: Ranking[Capacity] = Ranking(
     "rooms_open",
     Capacity,
@@ -360,6 +412,31 @@ ROOMS_BY_MEMORY: Ranking[Capacity] = Ranking(
     ),
 )
 """Hosts of a pool with free places and limited memory, by the free memory."""
+ROOMS_BY_PLACES_LIMIT: Ranking[Capacity] = Ranking(
+    "rooms_by_places_limit",
+    Capacity,
+    lambda room: ((room.pool, room.places),) if room.places < UNLIMITED_PLACES else (),
+)
+"""All hosts of a pool with a limit on places, by the limit."""
+ROOMS_BY_VCPU_LIMIT: Ranking[Capacity] = Ranking(
+    "rooms_by_vcpu_limit",
+    Capacity,
+    lambda room: ((room.pool, room.vcpu),) if room.vcpu < UNLIMITED else (),
+)
+ROOMS_BY_MEMORY_LIMIT: Ranking[Capacity] = Ranking(
+    "rooms_by_memory_limit",
+    Capacity,
+    lambda room: ((room.pool, room.memory),) if room.memory < UNLIMITED else (),
+)
+
+EVERYTHING: Mapping[type[Record], Query[Any]] = {
+    query.kind: query
+    for query in (
+        *(ALL_SCOPES, ALL_HOSTS, ALL_ROOMS, ALL_VMS),
+        *(ALL_OPERATIONS, ALL_EVENTS, ALL_SPANS, ALL_VISITS),
+    )
+}
+"""The queries for all records of the kinds of which single fields are read."""
 
 OPERATIONS_DUE: Range[Operation] = Range(
     "operations_due", Operation, lambda op: op.due_at
@@ -367,6 +444,11 @@ OPERATIONS_DUE: Range[Operation] = Range(
 OPERATIONS_ENDED: Range[Operation] = Range(
     "operations_ended", Operation, lambda op: op.ended_at
 )
+CAMPAIGNS_DUE: Range[CampaignRecord] = Range(
+    "campaigns_due", CampaignRecord, lambda each: each.due_at
+)
+VISITS_DUE: Range[Visit] = Range("visits_due", Visit, lambda visit: visit.due_at)
+VISITS_ENDED: Range[Visit] = Range("visits_ended", Visit, lambda visit: visit.ended_at)
 VIEWS_DUE: Range[View] = Range("views_due", View, lambda view: view.due_at)
 VIEWS_SEEN: Range[View] = Range(
     "views_seen", View, lambda view: view.last_seen if view.is_enabled else 0
@@ -376,3 +458,4 @@ SPANS_ENDED: Range[Span] = Range("spans_ended", Span, lambda span: span.ended)
 ORDER_KEYS_EXPIRED: Range[OrderKey] = Range(
     "order_keys_expired", OrderKey, lambda each: each.expires_at
 )
+LOSSES_DUE: Range[Loss] = Range("losses_due", Loss, lambda loss: loss.due_at)

@@ -16,15 +16,7 @@ from typing import Any, Self, TypeAlias, TypeVar, cast
 from forewarn.instants import Micros
 from forewarn.store.codec import revised
 from forewarn.store.indexes import END, FIRST, Place, Table
-from forewarn.store.kinds import (
-    AUDIT_AT,
-    KINDS,
-    AnyQuestion,
-    Query,
-    Range,
-    Ranking,
-    Record,
-)
+from forewarn.store.kinds import AUDIT_AT, KINDS
 from forewarn.store.port import (
     PAGE_ROWS,
     ConflictError,
@@ -34,6 +26,7 @@ from forewarn.store.port import (
     Transaction,
     require_unchanged,
 )
+from forewarn.store.questions import AnyQuestion, Query, Range, Ranking, Record
 from forewarn.store.rows import before
 from forewarn.store.write_lock import WriteLock
 
@@ -123,9 +116,11 @@ class _View:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest."""
-        return self._records(ranking, value, limit, lowest=lowest)
+        after = FIRST if above is None else (above + 1, "")
+        return self._records(ranking, value, limit, after=after, lowest=lowest)
 
     def _records(
         self,

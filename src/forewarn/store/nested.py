@@ -12,7 +12,7 @@ import enum
 import operator
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from json.encoder import encode_basestring as quoted
@@ -156,7 +156,29 @@ def _object(kind: type[Any], tag: str = "") -> Shape:
             raise TypeError(f"{value!r} is not a {kind.__name__}")
         return kind(**{name: shapes[name].decode(each) for name, each in found.items()})
 
-    return Shape(write, decode)
+    plain = {name: hints[name] for name in shapes if hints[name] in _PLAIN}
+    if tag or len(plain) < len(shapes):
+        return Shape(write, decode)
+    return Shape(write, _plain_decoder(kind, plain, needed))
+
+
+def _plain_decoder(
+    kind: type[Any], types_of: Mapping[str, type], needed: set[str]
+) -> Callable[[object], Any]:
+    """Return a decoder of objects whose fields are texts, numbers and flags.
+
+    All fields are checked at once: a campaign of 10,000 hosts has 100,000 such objects.
+    """
+
+    def decode(value: object) -> Any:
+        if isinstance(value, dict):
+            found = cast("dict[str, object]", value)
+            known = [*map(types_of.get, found)]
+            if needed <= found.keys() and [*map(type, found.values())] == known:
+                return kind(**found)
+        raise TypeError(f"{value!r} is not a {kind.__name__}")
+
+    return decode
 
 
 def _union(members: tuple[Any, ...]) -> Shape:

@@ -12,6 +12,7 @@ from forewarn.protocol.operations import (
 from forewarn.store.contents import Contents, first_of
 from forewarn.store.records import Token
 from forewarn.store.work_rules import is_digest, wrong_actor
+from forewarn.verbs.roles import ALL_ROLES, TENANT_ROLES, complete, role_names
 
 
 def calls(contents: Contents) -> Iterator[str]:
@@ -78,20 +79,26 @@ def moved(contents: Contents) -> Iterator[str]:
 def announced_domains(contents: Contents) -> Iterator[str]:
     """6.3: rollouts announce one fault domain of a scope at a time.
 
+    Campaigns with `overlap_notice` announce so many more.
+
     Hosts outside a rollout do not count: a single host, and a host that was announced
     again after a hold.
     """
     for scope, events in contents.live_events_of_scope.items():
         first: tuple[int, str] | None = None
         told: set[str] = set()
+        domains: set[int] = set()
+        most = 1
         for event in events:
             operation = contents.operations.get(event.operation)
             if operation is None or operation.position == 0:
                 continue
             told.add(operation.operation_id)
+            most = max(most, 1 + _overlap_of(contents, operation))
             for domain in sorted(event.excluding_domains):
                 first = first or (domain, operation.operation_id)
-                if domain != first[0] and len(told) > 1:
+                domains.add(domain)
+                if len(domains) > most and domain != first[0] and len(told) > 1:
                     yield (
                         f"rollouts have announced two fault domains of scope {scope}: "
                         f"{first[0]} by {first[1]}, and {domain} by "
@@ -100,15 +107,26 @@ def announced_domains(contents: Contents) -> Iterator[str]:
                     break
 
 
+def _overlap_of(contents: Contents, operation: Operation) -> int:
+    request = contents.requests.get(operation.request)
+    campaign = None if request is None else contents.campaigns.get(request.campaign)
+    return 0 if campaign is None else campaign.budget.overlap_notice
+
+
 def wrong_token(token: Token, contents: Contents) -> str:
     """Return the problem of a token of the operator API, or nothing."""
     me = f"token {token.token_id}"
     wrong = wrong_actor(token.created_by)
     other = _namesake(token, contents)
+    allowed = TENANT_ROLES if token.tenant else ALL_ROLES
     return first_of(
         (not token.name, f"{me} has no name"),
         (wrong, f"the creator of {me} {wrong}"),
         (not is_digest(token.digest), f"{me} has an invalid digest"),
+        (
+            token.roles != complete(token.roles) or not {*token.roles} <= {*allowed},
+            f"{me} has the invalid roles {role_names(token.roles)}",
+        ),
         (
             token.tenant and token.tenant not in contents.tenants,
             f"{me} is of tenant {token.tenant}, which does not exist",

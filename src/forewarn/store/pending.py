@@ -11,8 +11,8 @@ from typing import Any
 
 from forewarn.store.codec import Codec, Row
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Record
 from forewarn.store.port import DuplicateError, StaleWriteError
+from forewarn.store.questions import Record
 from forewarn.store.rows import Change, Schema, link
 
 

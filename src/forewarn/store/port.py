@@ -18,11 +18,12 @@ No code above this port may use a rowid, a dialect of SQL, or load a whole fleet
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
-from forewarn.store.kinds import Query, Range, Ranking, Record
+from forewarn.store import kinds
+from forewarn.store.questions import Query, Range, Ranking, Record
 
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
@@ -107,11 +108,13 @@ class Reader(Protocol):
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest.
 
         Equal numbers are in the order of the key, seen from the lowest. A record with
-        several numbers under `value` is returned once for each.
+        several numbers under `value` is returned once for each. `above` is only for the
+        lowest numbers: those up to it are left out.
         """
         ...
 
@@ -166,10 +169,14 @@ class Store(Protocol):
 
 
 def every(
-    reader: Reader, query: Query[R], value: str = "", *, page: int = PAGE_ROWS
+    reader: Reader,
+    query: Query[R],
+    value: str = "",
+    *,
+    after: str = "",
+    page: int = PAGE_ROWS,
 ) -> Iterator[R]:
-    """Yield all records found under `value`, a page at a time."""
-    after = ""
+    """Yield all records found under `value` after a key, a page at a time."""
     while True:
         records = reader.select(query, value, after=after, limit=page)
         yield from records
@@ -178,27 +185,68 @@ def every(
         after = records[-1].key
 
 
-@runtime_checkable
-class FieldReader(Protocol):
-    """A reader of a file, which reads single fields faster than whole records."""
+Columns: TypeAlias = Sequence[Sequence[Any]]
+"""Values of some records: one sequence for each field."""
 
-    def fields(
-        self, query: Query[Any], names: Sequence[str]
-    ) -> Iterator[tuple[Any, ...]]:
-        """Yield fields of all records of a query for everything, in order of the key."""
+
+@runtime_checkable
+class CountingReader(Protocol):
+    """A reader that counts records without reading them."""
+
+    def count(self, query: Query[Any], value: str = "", *, limit: int) -> int:
+        """Return the number of records found under `value`, at most `limit`."""
         ...
 
 
-def fields(
-    reader: Reader, query: Query[Any], names: Sequence[str]
-) -> Iterator[tuple[Any, ...]]:
-    """Yield at least two fields of all records of a query for everything.
+def count(reader: Reader, query: Query[Any], value: str = "", *, limit: int) -> int:
+    """Return the number of records found under `value`, at most `limit`."""
+    if isinstance(reader, CountingReader):
+        return reader.count(query, value, limit=limit)
+    return len(reader.select(query, value, limit=limit))
 
-    They are in the order of the key. This is for a process that may read a whole fleet.
+
+@runtime_checkable
+class ColumnReader(Protocol):
+    """A reader of a file, which reads single fields faster than whole records."""
+
+    def columns(
+        self,
+        query: Query[Any],
+        names: Sequence[str],
+        *,
+        between: tuple[str, str] | None = None,
+    ) -> Iterator[Columns]:
+        """Yield fields of all records that a query finds: see the function `columns`."""
+        ...
+
+
+def columns(
+    reader: Reader,
+    query: Query[Any],
+    names: Sequence[str],
+    *,
+    between: tuple[str, str] | None = None,
+) -> Iterator[Columns]:
+    """Yield at least two fields of the records found under all values of a query.
+
+    With `between`, only values from the first to the second one count. The records are in
+    the order of the value and of the key, some hundreds together. This is for a process
+    that may read a whole fleet.
     """
-    if isinstance(reader, FieldReader):
-        return reader.fields(query, names)
-    return map(attrgetter(*names), every(reader, query))
+    if isinstance(reader, ColumnReader):
+        yield from reader.columns(query, names, between=between)
+        return
+    found = sorted(
+        (
+            (value, record)
+            for record in every(reader, kinds.EVERYTHING[query.kind])
+            for value in query.values(record)
+            if between is None or between[0] <= value <= between[1]
+        ),
+        key=lambda each: (each[0], each[1].key),
+    )
+    if found:
+        yield [*zip(*(attrgetter(*names)(record) for _, record in found), strict=True)]
 
 
 def require_unchanged(reader: Reader, old: Record) -> None:

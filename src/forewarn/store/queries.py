@@ -6,16 +6,31 @@ parameters. `load` completes statements with names of columns, never with values
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, cast
 
-from forewarn.store import kinds
+from forewarn.store import kinds, questions, statements
 from forewarn.store.codec import Codec
+
+COUNTED = frozenset(
+    query.name
+    for query in (
+        kinds.HOSTS_AT_PLACE,
+        kinds.ROOMS_AT_WORK,
+        kinds.ROOMS_AWAY,
+    )
+)
+"""The queries whose records can be counted without reading them."""
 
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
 _ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
 """A statement, and its order if it has one."""
+_FOR_VALUE = re.compile(
+    r"SELECT \* FROM (.*) (?:AND|WHERE) (?:(\w+) = :value|:value = '');", re.DOTALL
+)
+"""A statement for rows with a value in one column, or for the empty value: the other
+conditions, and the column."""
 _STATEMENT = re.compile(r"((?:-- .*\n)+)([^-][^;]*;)\s*")
 
 
@@ -44,14 +59,14 @@ def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
     codec_of = {codec.kind: codec for codec in codecs}
     found = {"audit_keys": written["audit_keys"]}
     for item in vars(kinds).values():
-        if isinstance(item, kinds.Question):
-            question = cast("kinds.AnyQuestion[Any]", item)
+        if isinstance(item, questions.Question):
+            question = cast("questions.AnyQuestion[Any]", item)
             found |= _complete(question, codec_of[question.kind], written)
     return found
 
 
 def _complete(
-    question: kinds.AnyQuestion[Any], codec: Codec[Any], written: Mapping[str, str]
+    question: questions.AnyQuestion[Any], codec: Codec[Any], written: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the statements that answer one question, by name."""
     name, key = question.name, codec.key
@@ -62,17 +77,54 @@ def _complete(
     parts = _ORDERED.fullmatch(written[name])
     assert parts is not None, "a statement ends with a semicolon"
     sql, order = parts.groups("")
-    if isinstance(question, kinds.Query):
-        return {name: _page(sql, f"links.{key}" if " AS links" in sql else key)}
-    if isinstance(question, kinds.Range):
+    if isinstance(question, questions.Query):
+        page = _page(sql, f"links.{key}" if " AS links" in sql else key)
+        return {name: page, **_count(name, page)}
+    if isinstance(question, questions.Range):
         first = sql.replace("SELECT *", f"SELECT {order}", 1)
         until = f"{sql} AND {order} <= :until ORDER BY {order}, {key} LIMIT :limit"
         return {name: until, f"earliest_{name}": f"{first} ORDER BY {order} LIMIT 1"}
-    highest = ", ".join(f"{term} DESC" for term in order.split(", "))
+    terms = order.split(", ")
+    highest = ", ".join(f"{term} DESC" for term in terms)
     return {
         name: f"{sql} ORDER BY {highest} LIMIT :limit",
         f"lowest_{name}": f"{sql} ORDER BY {order} LIMIT :limit",
+        f"above_{name}": f"{sql} AND {terms[0]} > :above ORDER BY {order} LIMIT :limit",
     }
+
+
+def columns(
+    query: questions.Query[Any],
+    names: Sequence[str],
+    codec: Codec[Any],
+    *,
+    is_bounded: bool = False,
+) -> str:
+    """Return the statement that gets columns of the records under all values of a query.
+
+    Its statement ends with the condition for the value. With `is_bounded`, the result has
+    two parameters: the first value and the last one.
+    """
+    if query.name.startswith("all_"):
+        return statements.columns(codec.table, names, [codec.key])
+    match = _FOR_VALUE.fullmatch(parse(read_sql("queries.sql"))[query.name])
+    assert match is not None, f"{query.name} does not find rows by one column"
+    source, column = match[1], match[2]
+    if is_bounded:
+        assert column, f"{query.name} finds rows under one value only"
+        word = "AND" if " WHERE " in source else "WHERE"
+        source = f"{source} {word} {column} BETWEEN ? AND ?"
+    return statements.columns(source, names, [*filter(None, [column]), codec.key])
+
+
+def _count(name: str, page: str) -> dict[str, str]:
+    """Return the statement that counts the rows of a page, by its name.
+
+    Only the questions that code counts have one.
+    """
+    if name not in COUNTED:
+        return {}
+    return {f"count_{name}": f"SELECT COUNT(*) FROM ({page})"}  # noqa: S608
 
 
 def _page(sql: str, key: str) -> str:

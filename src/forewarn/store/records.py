@@ -2,23 +2,27 @@
 
 - Audit entries: actor, action, time and reason, stored with each change.
 - The outbox: messages that the receivers of webhooks have not got yet. A message is
-  stored in the transaction that changes the event, and deleted when it was delivered or
-  dropped. Every committed change therefore has its message, even if the service is
-  killed.
+  stored in the transaction of its change, and deleted when it was delivered or dropped.
+  Every committed change therefore has its message, even if the service is killed.
 - Tokens of the operator API, with a digest instead of the secret.
 - The `Idempotency-Key`s of requests, with their results.
+- The brake, the losses that it counts, and tallies of records.
 - The leader: the current term of the store and its secret.
 """
 
 import enum
 from dataclasses import dataclass, field
 
+from forewarn.campaigns.record import Halt
 from forewarn.instants import Micros
 from forewarn.protocol.actors import Actor
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import Outcome
+from forewarn.protocol.losses import Losses
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.verbs import Action, TargetKind, Verb
+from forewarn.store.notices import Notice
+from forewarn.verbs.roles import READ_ONLY, Role
 
 
 class AuditKind(enum.Enum):
@@ -55,6 +59,20 @@ class AuditKind(enum.Enum):
     DRIVER_DONE = "driver done"
     DRIVER_FAILED = "driver failed"
     DRIVER_OUTCOME_UNKNOWN = "driver outcome unknown"
+    VISIT_WAITING = "visit waiting"
+    VISIT_ANNOUNCED = "visit announced"
+    VISIT_ENTERING = "visit entering"
+    VISIT_DRAINING = "visit draining"
+    VISIT_WORKING = "visit working"
+    VISIT_ANSWERING = "visit answering"
+    VISIT_RESTORING = "visit restoring"
+    VISIT_VERIFYING = "visit verifying"
+    VISIT_EXITING = "visit exiting"
+    VISIT_DONE = "visit done"
+    VISIT_DEFERRED = "visit deferred"
+    VISIT_SKIPPED = "visit skipped"
+    VISIT_FAILED = "visit failed"
+    VISIT_UNKNOWN = "visit unknown"
     HOST_FAILED = "host failed"
     HOST_RESTORED = "host restored"
     HOST_CORDONED = "host cordoned"
@@ -68,8 +86,27 @@ class AuditKind(enum.Enum):
     TOKEN_CREATED = "token created"  # noqa: S105 - no secret
     TOKEN_REVOKED = "token revoked"  # noqa: S105 - no secret
     WEBHOOK_GAVE_UP = "webhook gave up"
+    MAINTENANCE_DEFERRED = "maintenance deferred"
+    MAINTENANCE_EXPEDITED = "maintenance expedited"
+    WINDOW_SET = "window set"
+    WINDOW_CLEARED = "window cleared"
     BRAKE_ON = "brake on"
     BRAKE_OFF = "brake off"
+    CAMPAIGN_STARTED = "campaign started"
+    CAMPAIGN_PAUSED = "campaign paused"
+    CAMPAIGN_HALTED = "campaign halted"
+    CAMPAIGN_RESUMED = "campaign resumed"
+    CAMPAIGN_ABORTED = "campaign aborted"
+    CAMPAIGN_DONE = "campaign done"
+    CAMPAIGN_STAGE_BEGUN = "campaign stage begun"
+    CAMPAIGN_APPROVAL_NEEDED = "campaign approval needed"
+    CAMPAIGN_STAGE_APPROVED = "campaign stage approved"
+    CAMPAIGN_HOSTS_RETRIED = "campaign hosts retried"
+    CAMPAIGN_HOSTS_SKIPPED = "campaign hosts skipped"
+    CAMPAIGN_HOSTS_ADDED = "campaign hosts added"
+    CAMPAIGN_HOST_DEFERRED = "campaign host deferred"
+    CAMPAIGN_WINDOWS_IGNORED = "campaign windows ignored"
+    CAMPAIGN_CHANGED = "campaign changed"
     FLEET_APPLIED = "fleet applied"
     TENANT_ADD = "tenant add"
     TENANT_CHANGE = "tenant change"
@@ -117,7 +154,9 @@ class TokenMade:
     """A token at its creation."""
 
     name: str
-    read_only: bool
+    roles: tuple[Role, ...] = ()
+    """Empty in entries of older versions, which have `read_only` instead."""
+    read_only: bool = False
     lifetime: Micros | None = None
     """None: the token does not expire."""
 
@@ -145,13 +184,21 @@ class Facts:
     enabling: str = ""
     """The group of views that were enabled or disabled together."""
     count: int = 0
-    """Number of idle views, of dropped messages, or of planned hosts."""
+    """Number of idle views, of dropped messages, of planned hosts, or of attempts."""
     at_once: int = 0
     """Maximum number of planned hosts that are announced or processed at once."""
     cause: str = ""
     """Why messages were dropped: a text of the service."""
     is_done: bool = False
     """Whether an operator resolved an unknown outcome as done."""
+    losses: Losses | None = None
+    """The losses for which the brake came on by itself."""
+    stage: int = 0
+    """The stage of a campaign that began or was approved, from 1."""
+    halt: Halt | None = None
+    """The halt of a campaign."""
+    changes: tuple[tuple[str, str, str], ...] = ()
+    """The changed terms of a campaign, each with its value before and after."""
 
 
 NOTHING = Facts()
@@ -216,19 +263,21 @@ class EventChange(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxMessage:
-    """One change of one event, for one receiver."""
+    """One change of one event, or one notice, for one receiver."""
 
     message_id: str
     """The ID, which sorts in the order of the decisions: `sequence.key_of`."""
     receiver: str
     """The receiver's name in the settings."""
     at: Micros
-    change: EventChange
+    change: EventChange | None = None
+    """None: the message is a notice."""
     public_id: str
     """The public ID of the change, the same at each delivery: a GUID in upper case.
     Unlike a counter, it reveals nothing about other tenants' changes."""
-    body: str
-    """The event after the change, as JSON."""
+    body: str = ""
+    """The event after the change, as JSON; empty for a notice."""
+    notice: Notice | None = None
     approver: Actor | None = None
     """The approver of the event; a tenant's receiver gets it redacted."""
     revision: int = 0
@@ -249,7 +298,8 @@ class Token:
     """The owner's name, as the history shows it."""
     tenant: str
     """The tenant whose VMs the token can access; empty: an operator, for everything."""
-    read_only: bool
+    roles: tuple[Role, ...]
+    """The rights of the holder, in the order of `Role`."""
     digest: str = field(repr=False)
     """SHA-256 of the secret, in hexadecimal."""
     created_at: Micros
@@ -266,6 +316,11 @@ class Token:
     def key(self) -> str:
         """Return the key of the record."""
         return self.token_id
+
+    @property
+    def read_only(self) -> bool:
+        """Tell whether the token can only read."""
+        return self.roles == READ_ONLY
 
     def is_expired(self, *, now: Micros) -> bool:
         """Tell whether the token has expired."""
@@ -295,6 +350,41 @@ class OrderKey:
         return self.key_id
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The choice of a tenant about its part of one request: later, or now.
+
+    It is about one VM or a whole scope. If both exist, the later one counts for the VM.
+    """
+
+    choice_id: str
+    """`choice_key` of its scope, VM and request."""
+    request: str
+    tenant: str
+    scope: str
+    vm: str = ""
+    """Empty: all VMs of the scope."""
+    until: Micros
+    """Maintenance does not start before; 0: as soon as possible."""
+    by: Actor
+    reason: str
+    at: Micros
+    """Time of the choice."""
+    deferrals: int
+    """Number of times that it was deferred."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the record."""
+        return self.choice_id
+
+
+def choice_key(request: str, scope: str, vm: str = "") -> str:
+    """Return the key of the choice for a scope, or for one VM of it."""
+    return f"{scope}/{vm}/{request}"
+
+
 BRAKE_KEY = "brake"
 """The key of the only record."""
 
@@ -307,11 +397,75 @@ class Brake:
     by: Actor
     reason: str
     since: Micros
+    withdraws: bool = False
+    """Whether announced routine work is withdrawn, instead of held."""
+    losses: Losses | None = None
+    """The losses that exceeded a limit; None: an operator put it on, and none did."""
+    due_at: Micros = 0
+    """When it is taken off by itself, unless more is lost; 0: only an operator takes it
+    off."""
     revision: int = 0
 
     @property
     def key(self) -> str:
         """Return the key of the only record."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A host or VM that was lost, for as long as the brake counts it."""
+
+    name: str
+    """The name with its kind: `host:h1`, `vm:web_0`."""
+    rack: str = ""
+    """The rack of a host; empty: it has none, or it is a VM."""
+    due_at: Micros
+    """The end of the span of the brake, at which it is forgotten."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the record."""
+        return self.name
+
+    @property
+    def tallies(self) -> tuple[str, ...]:
+        """Return the names of the tallies that count it."""
+        if self.name.startswith(LOST_VM):
+            return (LOST_VMS,)
+        return (LOST_HOSTS, lost_in(self.rack)) if self.rack else (LOST_HOSTS,)
+
+
+LOST_HOST = "host:"
+LOST_VM = "vm:"
+"""Beginnings of the names of losses."""
+
+FLEET_HOSTS = "hosts"
+"""Name of the tally of the hosts of the fleet."""
+
+LOST_HOSTS = "lost hosts"
+LOST_VMS = "lost vms"
+"""Names of the tallies of losses."""
+
+
+def lost_in(rack: str) -> str:
+    """Return the name of the tally of the lost hosts of a rack."""
+    return f"lost in {rack}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """A number of records, or a sum over them, so that no decision has to count them."""
+
+    name: str
+    count: int
+    """At least 1: a tally of nothing is not stored."""
+    revision: int = 0
+
+    @property
+    def key(self) -> str:
+        """Return the key of the record."""
         return self.name
 
 

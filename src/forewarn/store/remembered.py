@@ -7,8 +7,8 @@ so the first answer to a question is the answer to all later ones.
 from typing import Any, TypeVar
 
 from forewarn.instants import Micros
-from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, Reader
+from forewarn.store.questions import Query, Range, Ranking, Record
 
 R = TypeVar("R", bound=Record)
 
@@ -24,7 +24,7 @@ class Remembered:
         """Read from `reader`, which must not change."""
         self._reader = reader
         self._records: dict[tuple[type, str], Any] = {}
-        self._pages: dict[tuple[str | int, ...], list[Any]] = {}
+        self._pages: dict[tuple[str | int | None, ...], list[Any]] = {}
         self._rows = 0
 
     def get(self, kind: type[R], key: str) -> R | None:
@@ -59,11 +59,14 @@ class Remembered:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest."""
-        place = ranking.name, value, limit, lowest
+        place = ranking.name, value, limit, lowest, above
         if place not in self._pages:
-            page = self._reader.ranked(ranking, value, limit=limit, lowest=lowest)
+            page = self._reader.ranked(
+                ranking, value, limit=limit, lowest=lowest, above=above
+            )
             return self._kept(place, page)
         return self._pages[place].copy()
 
@@ -79,7 +82,7 @@ class Remembered:
         """Return bounds of the keys of audit entries with an instant in [first, end)."""
         return self._reader.audit_keys(first, end)
 
-    def _kept(self, place: tuple[str | int, ...], page: list[R]) -> list[R]:
+    def _kept(self, place: tuple[str | int | None, ...], page: list[R]) -> list[R]:
         if self._has_room(1 + len(page)):
             self._pages[place] = page.copy()
         return page

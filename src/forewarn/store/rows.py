@@ -12,8 +12,8 @@ from forewarn.instants import Micros
 from forewarn.store import queries
 from forewarn.store.codec import CODECS, Codec, Row
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
+from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
 
 R = TypeVar("R", bound=Record)
@@ -81,6 +81,14 @@ class RowReader:
             query.name, query.kind, {"value": value, "after": after, "limit": limit}
         )
 
+    def count(self, query: Query[Any], value: str = "", *, limit: int) -> int:
+        """Return the number of records found under `value`, at most `limit`."""
+        if query.name not in queries.COUNTED:
+            return len(self.select(query, value, limit=limit))
+        values = {"value": value, "after": "", "limit": limit}
+        [(found,)] = self._rows(f"count_{query.name}", query.kind, values)
+        return found
+
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return records whose instant is not 0 and at or before `until`."""
         assert limit > 0
@@ -105,11 +113,17 @@ class RowReader:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         """Return the records under `value` with the highest numbers, or the lowest."""
         assert limit > 0
-        name = f"lowest_{ranking.name}" if lowest else ranking.name
-        return self._records(name, ranking.kind, {"value": value, "limit": limit})
+        values: dict[str, str | int] = {"value": value, "limit": limit}
+        if above is not None:
+            values["above"] = above
+            name = f"above_{ranking.name}"
+        else:
+            name = f"lowest_{ranking.name}" if lowest else ranking.name
+        return self._records(name, ranking.kind, values)
 
     def _records(self, name: str, kind: type[R], values: Values) -> list[R]:
         return self._decoded(kind, self._rows(name, kind, values))

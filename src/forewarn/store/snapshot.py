@@ -7,33 +7,37 @@ file must have this version's schema, as the service's file has.
 import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forewarn.store import statements
-from forewarn.store.codec import Row
+from forewarn.store import queries
 from forewarn.store.connection import Connection
-from forewarn.store.kinds import Query
-from forewarn.store.port import Reader, StoreError
+from forewarn.store.port import Columns, Reader, StoreError
+from forewarn.store.questions import Query
 from forewarn.store.rows import RowReader, Schema
 
 T = TypeVar("T")
 
-FIELD_ROWS = 1_000
-"""Rows of which fields are decoded together: enough to decode whole columns, without
-much memory."""
+COLUMN_ROWS = 500
+"""Rows whose columns are decoded together: few enough for the processor's caches. Pages of
+4,000 rows take half as long again."""
 
 
 class SnapshotReader(RowReader):
-    """A consistent view that also reads single fields (port.FieldReader)."""
+    """A consistent view that also reads single fields (port.ColumnReader)."""
 
-    def fields(self, query: Query[Any], names: Sequence[str]) -> Iterator[Row]:
-        """Yield fields of all records of a query for everything, in order of the key."""
+    def columns(
+        self,
+        query: Query[Any],
+        names: Sequence[str],
+        *,
+        between: tuple[str, str] | None = None,
+    ) -> Iterator[Columns]:
+        """Yield fields of the records found under all values of a query."""
         codec = self._schema.codecs[query.kind]
-        rows = self._connection.each(statements.fields(codec.table, names, codec.key))
-        while page := list(islice(rows, FIELD_ROWS)):
-            yield from codec.fields(names, page)
+        sql = queries.columns(query, names, codec, is_bounded=between is not None)
+        for page in self._connection.pages(sql, COLUMN_ROWS, between or ()):
+            yield codec.transposed(names, page)
 
 
 @contextlib.contextmanager

@@ -19,9 +19,12 @@ def every(table: str, key: str) -> str:
     return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
 
 
-def fields(table: str, columns: Sequence[str], key: str) -> str:
-    """Return the statement that gets columns of all rows, in the order of the key."""
-    return f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608
+def columns(source: str, columns: Sequence[str], order: Sequence[str]) -> str:
+    """Return the statement that gets columns of rows, in an order.
+
+    `source` is a table, and a condition if not all of its rows are wanted.
+    """
+    return f"SELECT {', '.join(columns)} FROM {source} ORDER BY {', '.join(order)}"  # noqa: S608
 
 
 @functools.cache

@@ -19,9 +19,11 @@ from forewarn.protocol.blockers import (
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
+    HALVES,
     STARTED_STATES,
     WAITING_STATES,
     Action,
+    CallPart,
     CallState,
     Operation,
     OperationState,
@@ -31,8 +33,16 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
+from forewarn.store.campaign_rules import can_retry
 from forewarn.store.contents import Contents, first_of, unknown, violated
-from forewarn.store.records import AuditEntry, AuditKind, OrderKey, OutboxMessage
+from forewarn.store.records import (
+    AuditEntry,
+    AuditKind,
+    Choice,
+    OrderKey,
+    OutboxMessage,
+    choice_key,
+)
 from forewarn.store.sequence import term_of
 
 DIGEST_CHARACTERS = 64
@@ -164,10 +174,16 @@ def _wrong_call(operation: Operation) -> Iterator[str]:
     )
     return violated(
         (is_called and not works, f"its driver call is {operation.call_state.value}"),
-        (works and not is_called, "it has no driver call"),
+        # A visit enters the host before the call, and works between two calls.
+        (works and not is_called and not operation.visit, "it has no driver call"),
         (
             operation.driver_memory and not operation.driver,
             "its driver call names a driver's memory but no driver",
+        ),
+        (
+            operation.part is not CallPart.WHOLE
+            and not (operation.visit and operation.action in HALVES),
+            "its driver call does a half of an action that has no halves",
         ),
         (
             is_called and not operation.generation,
@@ -228,8 +244,17 @@ def timers(contents: Contents) -> Iterator[str]:
             operation.state is not OperationState.PLANNED
             and operation.call_state is not CallState.UNKNOWN
             and not operation.due_at
+            and not _enters(operation)
         ):
             yield f"{me} needs a timer and has none"
+
+
+def _enters(operation: Operation) -> bool:
+    """Return whether a started operation waits for its visit: to enter the host, or to
+    end the work."""
+    is_started = operation.state is OperationState.IMPACTING
+    has_visit = is_started and bool(operation.visit)
+    return has_visit and (not operation.generation or operation.holds_vms)
 
 
 def _wrong_failure(contents: Contents, operation: Operation) -> Iterator[str]:
@@ -274,8 +299,12 @@ def requests(contents: Contents) -> Iterator[str]:
     in_flight = Counter(
         operation.request
         for operation in contents.open_operations
-        if operation.state is not OperationState.PLANNED
+        if operation.state is not OperationState.PLANNED and not operation.visit
     )
+    in_flight.update(
+        visit.request for visit in contents.visits.values() if visit.holds_slot
+    )
+    visited = {each.request for each in contents.visits.values() if not each.ended_at}
     for name, request in contents.requests.items():
         count, at_once = in_flight[name], request.at_once
         under_way = states[name] - ENDED_STATES
@@ -303,7 +332,10 @@ def requests(contents: Contents) -> Iterator[str]:
             ),
             (wrong, f"the actor of request {name} {wrong}"),
             (
-                request.state is RequestState.OPEN and not under_way,
+                request.state is RequestState.OPEN
+                and not under_way
+                and name not in visited
+                and not can_retry(request, contents),
                 f"{me} but has no open operation",
             ),
             (
@@ -373,7 +405,8 @@ def wrong_actor(actor: Actor) -> str:
 
 def wrong_message(message: OutboxMessage, contents: Contents) -> str:
     """Return the problem of an outbox message, or nothing."""
-    body = _parsed(message.body)
+    is_notice = message.notice is not None
+    body = None if is_notice else _parsed(message.body)
     is_event = isinstance(body, dict) and body.keys() >= {"EventId", "EventStatus"}
     place = wrong_key(message.message_id, contents)
     what = first_of(
@@ -382,7 +415,12 @@ def wrong_message(message: OutboxMessage, contents: Contents) -> str:
             not message.receiver or not message.public_id,
             "has no receiver or no public ID",
         ),
-        (not is_event, "contains no event"),
+        (not is_event and not is_notice, "contains no event"),
+        (
+            is_notice and (message.change is not None or message.body),
+            "is both a notice and the change of an event",
+        ),
+        (is_event and message.change is None, "has no change"),
     )
     return what and f"message {message.message_id} of the outbox {what}"
 
@@ -401,6 +439,26 @@ def wrong_order_key(found: OrderKey, _contents: Contents) -> str:
         (_parsed(found.result) is None, "has no valid result"),
     )
     return what and f"order key {found.key_id} {what}"
+
+
+def wrong_choice(found: Choice, contents: Contents) -> str:
+    """Return the problem of a tenant's choice, or nothing."""
+    request = contents.requests.get(found.request)
+    what = first_of(
+        (
+            found.choice_id != choice_key(found.request, found.scope, found.vm),
+            "has the key of another one",
+        ),
+        (
+            request is None or not request.has_choices,
+            f"is about request {found.request}, which does not exist or has none",
+        ),
+        (
+            found.until < 0 or (found.until and not found.deferrals),
+            "has an invalid time or number",
+        ),
+    )
+    return what and f"choice {found.choice_id} {what}"
 
 
 def _parsed(text: str) -> object:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from forewarn.verbs.roles import Role
+
 TARGETS_MAX = 1000
 """Maximum targets of one request: one transaction must be short."""
 
@@ -20,6 +22,8 @@ class Form(enum.Enum):
     """A text for people; can be empty."""
     NAME = "NAME"
     NAMES = "NAMES"
+    LINES = "LINE"
+    """Lines of text that only the service reads."""
     WORD = "WORD"
     """One of the argument's keywords."""
     SWITCH = "SWITCH"
@@ -51,6 +55,8 @@ class Argument:
     is_needed: bool = False
     example: str = ""
     """A value, for the description of the API."""
+    role: Role | None = None
+    """The role that a request with this argument needs in addition to the verb's."""
 
     @property
     def name(self) -> str:
@@ -64,9 +70,12 @@ class Kind(enum.Enum):
     HOST = "host"
     VM = "vm"
     EITHER = "host or vm"
+    SCOPE = "scope"
+    VM_OR_SCOPE = "vm or scope"
     WORK = "operation"
     """An operation, or a request with all of its operations."""
     EVENT = "event"
+    CAMPAIGN = "campaign"
 
     @property
     def noun(self) -> str:
@@ -93,8 +102,8 @@ class Targets:
 
     @property
     def in_fleet(self) -> bool:
-        """Return whether the targets are hosts or VMs."""
-        return self.kind in {Kind.HOST, Kind.VM, Kind.EITHER}
+        """Return whether the targets are hosts, VMs or scopes."""
+        return self.kind not in {Kind.WORK, Kind.EVENT, Kind.CAMPAIGN}
 
 
 class Answer(enum.Enum):
@@ -112,11 +121,18 @@ class Answer(enum.Enum):
     """The ID of the operation with the new outcome."""
     HOSTS = enum.auto()
     """The names of the changed hosts."""
+    CHOICES = enum.auto()
+    """The keys of what the tenant has chosen."""
+    SCOPES = enum.auto()
+    """The names of the changed scopes."""
+    CAMPAIGN = enum.auto()
+    """The ID of the changed campaign."""
 
     @property
     def kind(self) -> type:
         """Return the type of the value that the decision returns."""
-        return str if self in {Answer.REQUEST, Answer.OPERATION} else list
+        one = {Answer.REQUEST, Answer.OPERATION, Answer.CAMPAIGN}
+        return str if self in one else list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +159,11 @@ class Entry:
     targets: Targets
     arguments: tuple[Argument, ...] = ()
     answer: Answer = Answer.REQUEST
+    role: Role = Role.RUN
+    """The role that the requester's token needs."""
+    stops: bool = False
+    """Whether the verb only stops routine work, for which every role but `view` is
+    enough."""
     for_tenants: bool = False
     """Whether tenants can use the verb for their own VMs. If not, it is for operators
     only."""
@@ -196,6 +217,6 @@ class Given:
         return found if isinstance(found, int) else None
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return names; empty if absent."""
+        """Return names or lines; empty if absent."""
         found = self.values.get(key)
         return found if isinstance(found, tuple) else ()

@@ -6,6 +6,7 @@ A new verb is an entry here and its decision in `control.requests.verbs`.
 from collections.abc import Mapping
 
 from forewarn.verbs.arguments import SHARED
+from forewarn.verbs.campaigns import CAMPAIGN_ENTRIES
 from forewarn.verbs.hosts import (
     EXPECTS_VM,
     HOST_DOWN,
@@ -23,6 +24,9 @@ from forewarn.verbs.model import (
     Refusal,
     Targets,
 )
+from forewarn.verbs.roles import Role
+from forewarn.verbs.tenants import TENANT_ENTRIES
+from forewarn.verbs.visits import STEP_REFUSALS, STEPS, VISIT_ENTRIES
 
 # Targets
 
@@ -108,26 +112,36 @@ _ENTRIES = (
         text="Maintain hosts. Several hosts are one rollout: they are announced one after "
         "the other, each with a full notice. Each starts when its tenants have approved, "
         "or at NotBefore, if the guard of fault domains allows it. If one fails, the "
-        "rollout stops and announces no further hosts.",
+        "rollout stops and announces no further hosts. The verbs of campaigns show and "
+        "steer a rollout of several hosts by its ID.",
         targets=HOSTS,
         arguments=(
             Argument(
                 key="impact",
                 form=Form.WORD,
                 is_needed=True,
-                words=("freeze", "live-migrate", "reboot", "redeploy"),
-                about="Effect of the maintenance on the VMs of the hosts.",
+                words=("freeze", "live-migrate", "reboot", "redeploy", "none"),
+                about="Effect of the maintenance on the VMs of the hosts. With none, "
+                "only host steps run, and the VMs get no event.",
             ),
+            *STEPS,
             Argument(
                 key="emergency",
                 form=Form.SWITCH,
-                about="Describe the events as an emergency repair.",
+                about="Describe the events as an emergency repair, and ignore "
+                "maintenance windows.",
+                role=Role.EMERGENCY,
             ),
             Argument(
                 key="at_once",
                 form=Form.COUNT,
                 about="Maximum hosts that are announced or running at once. Default: the "
                 "setting policy.hosts_at_once of the service.",
+            ),
+            Argument(
+                key="in_flight",
+                form=Form.COUNT,
+                about="The same as at_once, by its name in campaigns.",
             ),
             *SHARED,
         ),
@@ -149,8 +163,13 @@ _ENTRIES = (
             HOST_DOWN,
             HOST_IN_USE,
             EXPECTS_VM,
+            *STEP_REFUSALS,
             Refusal(
-                when="the impact is not one of the four",
+                when="at_once and in_flight are given",
+                sentences=("give `at_once` or `in_flight`, not both",),
+            ),
+            Refusal(
+                when="the impact is not one of the five",
                 sentences=("maintenance cannot have the impact …",),
             ),
         ),
@@ -158,6 +177,10 @@ _ENTRIES = (
             "forewarn maintain h1 h2 --impact live-migrate --reason 'firmware 2.4'",
             "forewarn maintain h1 h2 h3 --impact reboot --at-once 2",
             "forewarn maintain h1 --impact freeze --duration 5s --not-before +1h",
+            (
+                "forewarn maintain h1 --impact live-migrate --work flash:version=2.19 "
+                "--verify flashed:version=2.19"
+            ),
         ),
         body={
             "hosts": ["h1", "h2"],
@@ -267,6 +290,7 @@ _ENTRIES = (
         "Scheduled operations there are cancelled.",
         targets=_EITHER,
         arguments=(_KIND,),
+        role=Role.EMERGENCY,
         refusals=(
             Refusal(
                 when="it is already down",
@@ -285,6 +309,7 @@ _ENTRIES = (
         targets=_EITHER,
         arguments=(_KIND,),
         answer=Answer.RESTORED,
+        role=Role.EMERGENCY,
         refusals=(
             Refusal(
                 when="it is not down",
@@ -329,6 +354,9 @@ _ENTRIES = (
         body={"hosts": ["h1"], "in": "3d"},
     ),
     *HOST_ENTRIES,
+    *TENANT_ENTRIES,
+    *CAMPAIGN_ENTRIES,
+    *VISIT_ENTRIES,
     Entry(
         name="cancel",
         summary="cancel operations that have not started",
@@ -354,6 +382,10 @@ _ENTRIES = (
             Refusal(
                 when="no operation of the request can be cancelled",
                 sentences=("no operation of … can be cancelled: …",),
+            ),
+            Refusal(
+                when="it is the rollout of a campaign that has not ended",
+                sentences=("… is the rollout of campaign …, which is …",),
             ),
             Refusal(
                 when="the tenant did not request it",
@@ -384,6 +416,7 @@ _ENTRIES = (
             ),
         ),
         answer=Answer.APPROVED,
+        role=Role.APPROVE,
         for_tenants=True,
         refusals=(
             Refusal(
@@ -421,6 +454,12 @@ _ENTRIES = (
                 metavar="VM",
                 about="With `failed`: its VMs that do not run.",
             ),
+            Argument(
+                key="moved",
+                form=Form.LINES,
+                metavar="VM=HOST",
+                about="With `done`: a VM and its host, if the driver chose the host.",
+            ),
         ),
         answer=Answer.OPERATION,
         refusals=(
@@ -438,8 +477,21 @@ _ENTRIES = (
                     "outcome done cannot be combined with VMs that are down; use failed",
                 ),
             ),
+            Refusal(
+                when="the host of a moved VM is missing or wrong",
+                sentences=(
+                    "the host that VM … is on now is not known",
+                    "… is not a VM and its host",
+                    "the driver does not choose the hosts of this operation's VMs",
+                    "VMs that have moved need the outcome done",
+                    "VM … has not left host …",
+                ),
+            ),
         ),
-        examples=("forewarn resolve op-w2147h2k9m4x3qa8 failed --down web_0",),
+        examples=(
+            "forewarn resolve op-w2147h2k9m4x3qa8 failed --down web_0",
+            "forewarn resolve op-w2147h2k9m4x3qa8 done --moved web_0=h3",
+        ),
         body={"operation": "op-w2147h2k9m4x3qa8", "outcome": "done"},
     ),
 )

@@ -1,9 +1,13 @@
 """Sentences about the plan of a campaign, for operators."""
 
+from collections.abc import Sequence
+
 from forewarn.campaigns.bounds import Bound
 from forewarn.campaigns.clearing import Reason, Refusal
 from forewarn.campaigns.limits import GroupLimit, LimitKind, Limits
 from forewarn.campaigns.planner import CampaignPlan
+from forewarn.problems import listed
+from forewarn.texts import count
 
 _RESOURCES = {"places": "VMs", "vcpu": "vCPUs", "memory": "MiB of memory"}
 
@@ -12,16 +16,18 @@ def bound(found: Bound) -> str:
     """Return what a bound says: `rack r7: 1 host at once`."""
     match found.kind:
         case LimitKind.IN_FLIGHT:
-            return f"in_flight: {_at_once(found)}, for {_hosts(found.count)}"
+            return f"in_flight: {_at_once(found)}, for {count(found.count, 'host')}"
         case LimitKind.UNAVAILABLE:
-            return f"unavailable: {_at_once(found)}, for {_hosts(found.count)}"
+            return f"unavailable: {_at_once(found)}, for {count(found.count, 'host')}"
         case LimitKind.GROUP:
-            return f"{_group(found)}: {_at_once(found)}, for {_hosts(found.count)}"
+            return (
+                f"{_group(found)}: {_at_once(found)}, for {count(found.count, 'host')}"
+            )
         case LimitKind.ROOM:
             where = _pool(found.subject)
             return (
                 f"{where} has capacity to empty {_at_once(found)}, "
-                f"for {_hosts(found.count)}"
+                f"for {count(found.count, 'host')}"
             )
         case LimitKind.TENANT_VMS:
             return (
@@ -29,13 +35,11 @@ def bound(found: Bound) -> str:
                 "at once"
             )
         case LimitKind.FAULT_DOMAINS:
-            return f"scope {found.subject}: {found.count:,} fault domains" + _overlap(
-                found
-            )
+            return f"scope {found.subject}: {found.count:,} fault domains"
         case LimitKind.MIGRATIONS:
             return (
-                f"scope {found.subject}: VMs on {_hosts(found.count)}, and one of them "
-                "migrates at a time" + _overlap(found)
+                f"scope {found.subject}: VMs on {count(found.count, 'host')}, and one of them "
+                "migrates at a time"
             )
 
 
@@ -46,7 +50,7 @@ def refusal(found: Refusal) -> str:
         case Reason.DOWN:
             return "the host is down"
         case Reason.PINNED:
-            return f"{_vms(found.needed)} cannot be moved (movable = false)"
+            return f"{count(found.needed, 'VM')} cannot be moved (movable = false)"
         case Reason.SHARED_SCOPE:
             return (
                 f"scope {found.subject} has several fault domains on the host, so the "
@@ -56,6 +60,11 @@ def refusal(found: Refusal) -> str:
             return (
                 f"the host has {found.needed:,} {noun} to move, and the other hosts of "
                 f"{_pool(found.subject)} have capacity for {found.free:,}"
+                + (
+                    f", of which policy.reserve keeps {found.reserve:,}"
+                    if found.reserve
+                    else ""
+                )
             )
         case Reason.TOO_LARGE:
             return (
@@ -67,8 +76,19 @@ def refusal(found: Refusal) -> str:
         case Reason.SCOPE_EVERYWHERE:
             return (
                 f"VMs of scope {found.subject} in fault domain {found.fault_domain} have "
-                f"no target: {_hosts(found.needed)} with capacity, and each has another "
-                "fault domain of the scope or is in another zone"
+                "no target: each host with capacity has another fault domain of the "
+                "scope or is in another zone"
+            )
+        case Reason.RACKS:
+            return (
+                f"VMs of scope {found.subject} in fault domain {found.fault_domain} have "
+                "no target: hosts with capacity are in racks with more VMs of the scope, "
+                "have another fault domain of it or are in another zone"
+            )
+        case Reason.NO_FIT:
+            return (
+                f"{_pool(found.subject)} has enough free capacity in total, but its hosts "
+                "cannot take the VMs one after the other"
             )
         case Reason.TENANT_VMS:
             return (
@@ -80,22 +100,32 @@ def refusal(found: Refusal) -> str:
 def limit_lines(limits: Limits, hosts: int, fleet_hosts: int) -> list[str]:
     """Return the budgets with their numbers."""
     lines = [
-        f"in_flight {limits.in_flight_written}: {_hosts(limits.in_flight)} of {hosts:,}"
+        f"in_flight {limits.in_flight_written}: {count(limits.in_flight, 'host')} of {hosts:,}"
     ]
     if limits.unavailable is not None:
         away = f", and {limits.away:,} are away" if limits.away else ""
         lines.append(
             f"unavailable {limits.unavailable_written}: "
-            f"{_hosts(limits.unavailable)} of {fleet_hosts:,}{away}"
+            f"{count(limits.unavailable, 'host')} of {fleet_hosts:,}{away}"
         )
     lines += [group_line(limit) for limit in limits.groups]
     if limits.tenant_most:
         low, high = min(limits.tenant_most), max(limits.tenant_most)
         told = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         lines.append(f"tenant_vms {limits.tenant_written}: {told} VMs of each tenant")
+    if limits.reserve.value:
+        lines.append(
+            f"policy.reserve {limits.reserve}: each pool keeps "
+            + (
+                f"{limits.reserve} of its capacity free"
+                if limits.reserve.is_percent
+                else f"as much free as {count(int(limits.reserve.value), 'host')} can have"
+            )
+        )
     if limits.overlap:
         lines.append(
-            f"overlap_notice: {limits.overlap} more fault domains under notice"
+            f"overlap_notice {limits.overlap}: so many further fault domains of a scope "
+            "can be announced, and one of them is in work"
         )
     return lines
 
@@ -106,13 +136,16 @@ def group_line(limit: GroupLimit) -> str:
     if not found:
         return f"{limit.label} {limit.written}: no host has this label"
     low, high = min(found), max(found)
-    told = _hosts(low) if low == high else f"{low:,} to {_hosts(high)}"
+    told = count(low, "host") if low == high else f"{low:,} to {count(high, 'host')}"
     return f"{limit.label} {limit.written}: {told} of each {limit.label}"
 
 
 def warnings(plan: CampaignPlan) -> list[str]:
     """Return what an operator should know before the start."""
     found: list[str] = []
+    if plan.campaign.is_emergency:
+        ignored = [*plan.campaign.ignored, "windows of tenants", "deferrals"]
+        found.append(f"it is an emergency: it does not keep to {listed(ignored)}")
     if not plan.campaign.windows:
         found.append("there is no window: hosts would be announced at once")
     if not plan.campaign.expect.is_given:
@@ -132,25 +165,31 @@ def warnings(plan: CampaignPlan) -> list[str]:
     return found
 
 
+def not_simulated(
+    *, operations: int, campaigns: Sequence[str], is_braked: bool, checks: int
+) -> list[str]:
+    """Return what a simulation leaves out that the service has now."""
+    found: list[str] = []
+    if campaigns:
+        found.append(f"other campaigns are not simulated: {listed(campaigns)}")
+    if operations:
+        found.append(
+            f"{operations:,} open operations are not simulated: they count as ended"
+        )
+    if is_braked:
+        found.append("the brake is on, and the simulation ignores it")
+    if checks:
+        found.append("checks are not simulated: each passes")
+    return found
+
+
 def _group(found: Bound) -> str:
     return f"{found.label} {found.subject}"
 
 
 def _at_once(found: Bound) -> str:
-    return f"{_hosts(found.at_once)} at once"
-
-
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count:,} hosts"
-
-
-def _vms(count: int) -> str:
-    return "1 VM" if count == 1 else f"{count:,} VMs"
+    return f"{count(found.at_once, 'host')} at once"
 
 
 def _pool(name: str) -> str:
     return f"pool {name}" if name else "the fleet"
-
-
-def _overlap(found: Bound) -> str:
-    return "" if found.at_once == 1 else f", {found.at_once:,} at once"

@@ -72,7 +72,8 @@ def vm_standing(vm: Vm) -> str:
         return "it was deleted"
     how = "runs" if vm.state is VmState.RUNNING else "is down"
     where = f" on host {vm.host}" if vm.host else ""
-    move = f" and moves to host {vm.moving_to}" if vm.moving_to else ""
+    how_far = "moves to" if vm.started else "has a reserved place on"
+    move = f" and {how_far} host {vm.moving_to}" if vm.moving_to else ""
     return f"it {how}{where}{move}"
 
 

@@ -6,63 +6,92 @@ Tenants get the same texts of values that were redacted before.
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from forewarn.instants import Micros, describe_duration
+from forewarn.instants import (
+    Micros,
+    describe_duration,
+)
 from forewarn.problems import listed
 from forewarn.protocol.blockers import (
     SAID_CHARACTERS_MAX,
     AnyBlocker,
     BatchWaits,
     BrakeOn,
+    BudgetUsed,
     ByPlatform,
     CallEnd,
+    CampaignStopped,
     Cause,
+    CheckUnknown,
     Contradiction,
+    Deferred,
+    DrainFailed,
     DriverAsked,
     DriverRetry,
     FaultDomainDown,
     HinderedError,
     HostInUse,
+    InBlackout,
     MigrationUnderWay,
     More,
     NoCapacity,
-    NoPlace,
+    NoCommonWindow,
     NotApproved,
     NotDue,
     NoticeRuns,
     NotItsTurn,
     OutcomeUnknown,
+    OutsideWindow,
+    ReserveKept,
     ScopeInUse,
     ScopeReserved,
     SharedHost,
+    StageWaits,
     StillDown,
     Trouble,
-    Unfit,
     VmBusy,
     VmDown,
+    WindowClosed,
 )
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.no_place import NoPlace, Unfit
 from forewarn.protocol.notes import (
     AnnouncedAgain,
     AnyNote,
+    CampaignAborted,
     Cancelled,
     Change,
     DriverGaveUp,
     Hindered,
+    HostSkipped,
     NothingToDo,
     OperatorSaysFailed,
+    Postponed,
     RolloutStopped,
     Said,
+    StepEnded,
     TargetChanged,
+    VmArrived,
+    Withdrawn,
+    WithdrawnByBrake,
 )
 from forewarn.protocol.operations import (
     ASKED_STATES,
-    Action,
     CallState,
     Operation,
     OperationState,
 )
 from forewarn.protocol.verbs import Verb
-from forewarn.store.records import AuditEntry, AuditKind, Facts, Task, VmMove
+from forewarn.store.records import (
+    AuditEntry,
+    AuditKind,
+    Facts,
+    Task,
+    TokenMade,
+    VmMove,
+)
+from forewarn.verbs.roles import READ_ONLY, role_names
+from forewarn.wording import holds, rollouts
+from forewarn.wording.contradictions import contradiction
 from forewarn.wording.tenants import redacted
 
 JOINT = "; "
@@ -99,19 +128,29 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
             return f"VM {blocker.vm} is busy: operation {blocker.operation} is running on it"
         case VmDown():
             return f"vm {blocker.vm} is down, and its host with it"
-        case BrakeOn():
-            return (
-                f"the brake is on until `forewarn brake off`, by {blocker.by}: "
-                f"{blocker.reason}"
-            )
+        case BrakeOn() | WindowClosed() | NoCommonWindow() | Deferred():
+            return holds.hold(blocker)
         case NoCapacity():
             return f"there is no host with capacity for {blocker.vm}: " + JOINT.join(
                 _searched(blocker.why)
             )
         case DriverRetry() | DriverAsked() | OutcomeUnknown() | StillDown():
             return _under_way(blocker)
-        case NotItsTurn() | ScopeInUse() | ScopeReserved() | HostInUse():
-            return _turn(blocker)
+        case (
+            NotItsTurn()
+            | ScopeInUse()
+            | ScopeReserved()
+            | HostInUse()
+            | CampaignStopped()
+            | StageWaits()
+            | OutsideWindow()
+            | InBlackout()
+            | BudgetUsed()
+            | ReserveKept()
+            | CheckUnknown()
+            | DrainFailed()
+        ):
+            return rollouts.turn(blocker)
         case More():
             return f"{blocker.count} more of this kind ({blocker.of})"
         case ByPlatform():
@@ -181,35 +220,6 @@ def _under_way(
             )
 
 
-def _turn(blocker: NotItsTurn | ScopeInUse | ScopeReserved | HostInUse) -> str:
-    match blocker:
-        case NotItsTurn():
-            return (
-                f"it waits for its turn: host {blocker.position} of {blocker.hosts} of "
-                f"rollout {blocker.request}, with {blocker.in_flight} in flight and at "
-                f"most {blocker.at_once} at once"
-            )
-        case ScopeInUse():
-            by = f" by {blocker.operation}" if blocker.operation else ""
-            return (
-                f"fault domain {blocker.fault_domain} of scope {blocker.scope} is "
-                f"announced, in maintenance or down{by}, and only one at a time is "
-                "allowed"
-            )
-        case ScopeReserved():
-            return (
-                f"operation {blocker.operation} has waited longer and comes first in "
-                f"scope {blocker.scope}"
-            )
-        case HostInUse():
-            if blocker.verb is not None:
-                work = f"{blocker.operation} ({blocker.verb.value})"
-                return f"host {blocker.host} has {work} under way"
-            if blocker.arriving:
-                return f"vm {blocker.arriving} is on its way to host {blocker.host}"
-            return f"host {blocker.host} is down"
-
-
 def _cause(cause: Cause) -> str:
     if not cause.operation:
         return "it is down"
@@ -267,7 +277,7 @@ def task(work: Operation | Task | Cause) -> str:
     return f"{text} of {work.target_kind.value} {work.target}".rstrip()
 
 
-def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
+def note(found: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each class
     """Return why an operation ended, or what happened to it; can be empty."""
     match found:
         case None:
@@ -285,10 +295,14 @@ def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
                 f"({JOINT.join(reasons(found.reasons))}); announced again as "
                 f"{found.successor}"
             )
+        case WithdrawnByBrake() | Postponed() | VmArrived():
+            return holds.withdrawn(found)
         case RolloutStopped():
             if not found.failed:
                 return "the rollout has stopped"
             return f"the rollout stopped because {found.failed} failed"
+        case Withdrawn() | CampaignAborted() | HostSkipped():
+            return rollouts.campaign_note(found)
         case TargetChanged():
             told = _CHANGES[found.change].format(found.host)
             return f"{found.target_kind.value} {found.target} {told}"
@@ -299,10 +313,22 @@ def note(found: AnyNote | None) -> str:  # noqa: C901 - one for each class
         case DriverGaveUp():
             often = "once" if found.attempts == 1 else f"{found.attempts} times"
             return f"the driver failed {often}: {call_end(found.end)}"
+        case StepEnded():
+            return _step_ended(found)
         case OperatorSaysFailed():
             return "an operator reported that it failed"
         case _:
             assert_never(found)
+
+
+def _step_ended(found: StepEnded) -> str:
+    step, said = found.step.value, call_end(found.end)
+    if found.is_needless:
+        why = f" ({found.end.said})" if found.end.said else ""
+        return f"step {step} reported that the host does not need the work{why}"
+    if found.is_unknown:
+        return f"the outcome of step {step} is unknown: {said}"
+    return f"step {step} failed: {said}"
 
 
 _CHANGES = {
@@ -313,8 +339,6 @@ _CHANGES = {
     Change.RUNS_AGAIN: "runs again",
     Change.DELETED: "was deleted",
 }
-
-_REFUTED = "the driver reported success, but "
 
 
 def call_end(end: CallEnd) -> str:
@@ -360,14 +384,8 @@ def _trouble(end: CallEnd, trouble: Trouble) -> str:
 
 
 def _refuted(wrong: Iterable[Contradiction]) -> str:
-    told = JOINT.join(map(_contradiction, wrong))
-    return f"{_REFUTED}{told}" if told else ""
-
-
-def _contradiction(wrong: Contradiction) -> str:
-    if wrong.runs is None:
-        return f"vm {wrong.vm} is on {wrong.host}, not on {wrong.wanted_host}"
-    return f"vm {wrong.vm} {'runs' if wrong.runs else 'does not run'}"
+    told = JOINT.join(map(contradiction, wrong))
+    return f"the driver reported success, but {told}" if told else ""
 
 
 def standing(
@@ -382,12 +400,16 @@ def standing(
     if state is OperationState.READY:
         return "it is ready and " + ("is held" if tuple(blockers) else "starts at once")
     if state is OperationState.IMPACTING:
-        if operation.action is Action.NONE:
+        if operation.verb is Verb.FAIL:
             return "the failure lasts"
         if operation.call_state in ASKED_STATES:
             return "its impact had started, and the driver is asked for the outcome"
         if operation.call_state is CallState.UNKNOWN:
             return "its impact has an unknown outcome"
+        if operation.visit and not operation.generation:
+            return "it has started, and its VMs wait until the host is entered"
+        if operation.holds_vms:
+            return "its VMs are paused or stopped until the work on the host has ended"
         attempt = operation.attempts
         return f"its impact is running (attempt {attempt} of the driver's call)"
     if state is OperationState.RECOVERING:
@@ -406,7 +428,7 @@ def detail_of(entry: AuditEntry) -> str:
     """Return the details of an audit entry beyond its kind; can be empty."""
     facts = entry.facts
     if facts.text:
-        return facts.text
+        return rollouts.entry(entry.kind, facts) or facts.text
     if facts.note is not None:
         return note(facts.note)
     if facts.task is not None:
@@ -422,6 +444,17 @@ def detail_of(entry: AuditEntry) -> str:
             return moved(facts.moves[0])
         return JOINT.join(f"vm {move.vm} {moved(move)}" for move in facts.moves)
     return _of_kind(entry.kind, facts)
+
+
+def _rights(made: TokenMade) -> str:
+    if made.roles:
+        return (
+            f"roles {role_names(made.roles)}"
+            if made.roles != READ_ONLY
+            else "read-only"
+        )
+    # An entry of a version without roles.
+    return "read-only" if made.read_only else "read and write"
 
 
 def moved(move: VmMove) -> str:
@@ -444,9 +477,11 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
             return f"{facts.count} {what} not delivered: {facts.cause}"
         case AuditKind.HOSTS_PLANNED if facts.count:
             return f"{facts.count} hosts, at most {facts.at_once} at once"
+        case AuditKind.BRAKE_ON if facts.losses is not None:
+            return holds.losses(facts.losses)
         case AuditKind.TOKEN_CREATED if facts.token is not None:
             made = facts.token
-            rights = "read-only" if made.read_only else "read and write"
+            rights = _rights(made)
             span = (
                 "does not expire"
                 if made.lifetime is None
@@ -454,4 +489,4 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
             )
             return f"{made.name}; {rights}; {span}"
         case _:
-            return ""
+            return rollouts.entry(kind, facts)

@@ -18,6 +18,7 @@ _SENTENCES = {
     Wait.OTHER_SCOPE: "Other VMs of your tenant have not approved their events.",
     Wait.OTHER_TENANT: "Another tenant has not approved.",
     Wait.NOT_BEFORE: "It starts at NotBefore, or earlier if all approve.",
+    Wait.WINDOW: "It can start only when maintenance is allowed.",
     Wait.OWN_GUARD: "It is held while another part of your scope is down or being "
     "moved.",
     Wait.GUARD: "It is held to keep other affected VMs available.",

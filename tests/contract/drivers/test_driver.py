@@ -20,7 +20,7 @@ from forewarn.drivers.port import (
     Verdict,
     VmVerdict,
 )
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import HALVES, Action
 from tests.contract.drivers.worlds import (
     ACTIONS,
     CommandWorld,
@@ -83,8 +83,94 @@ def test_observation_matches_the_completed_action(world: World, action: Action) 
     world.pass_until_reported()
     moved = action in {Action.LIVE_MIGRATE, Action.REDEPLOY}
     seen = world.driver.observe(["web_0"])["web_0"]
-    assert seen.running in {None, action is not Action.DELETE}
+    assert seen.running in {None, action not in {Action.DELETE, Action.STOP}}
     assert seen.host in {None, "h2" if moved else "h1"}
+
+
+@pytest.mark.parametrize("whole", HALVES)
+@pytest.mark.parametrize("half", [0, 1])
+def test_half_can_be_repeated_for_vms_in_the_wanted_state(
+    world: World, whole: Action, half: int
+) -> None:
+    action = HALVES[whole][half]
+    for generation in (1, 2):
+        world.begin(call_of(action, generation=generation))
+        [report] = world.pass_until_reported()
+        assert report.verdict is Verdict.DONE
+    running = world.driver.observe(["web_0"])["web_0"].running
+    assert running in {None, action is not Action.STOP}
+
+
+@pytest.mark.parametrize("whole", HALVES)
+def test_second_half_follows_the_first_and_is_other_work(
+    world: World, whole: Action
+) -> None:
+    down, up = HALVES[whole]
+    world.begin(call_of(down))
+    world.pass_until_reported()
+    with pytest.raises(OutcomeUnknownError, match="other work under call 1"):
+        world.begin(call_of(up))
+    world.begin(call_of(up, generation=2))
+    [report] = world.pass_until_reported()
+    assert (report.generation, report.verdict) == (2, Verdict.DONE)
+    assert world.driver.observe(["web_0"])["web_0"].running in {None, True}
+
+
+@pytest.mark.parametrize("action", [half for pair in HALVES.values() for half in pair])
+def test_half_fails_for_one_vm_only(world: World, action: Action) -> None:
+    both = (CallVm(vm="web_0"), CallVm(vm="web_1"))
+    world.fail("web_1", is_down=True)
+    world.begin(replace(call_of(action), vms=both))
+    [report] = world.pass_until_reported()
+    assert report.verdict is Verdict.FAILED
+    assert report.result_of("web_0").verdict is VmVerdict.DONE
+    failed = report.result_of("web_1")
+    assert (failed.verdict, failed.running) == (VmVerdict.FAILED, False)
+
+
+MOVES = [Action.LIVE_MIGRATE, Action.REDEPLOY]
+
+
+def choosing(action: Action, *, generation: int = 1) -> Call:
+    """Return a call whose driver chooses where the VM moves to."""
+    call = call_of(action, generation=generation)
+    return replace(call, vms=(CallVm(vm="web_0"),))
+
+
+@pytest.mark.parametrize("action", MOVES)
+def test_driver_reports_the_host_that_it_chose(world: World, action: Action) -> None:
+    world.land("web_0", "h3")
+    world.begin(choosing(action))
+    [report] = world.pass_until_reported()
+    result = report.result_of("web_0")
+    assert (result.verdict, result.host) == (VmVerdict.DONE, "h3")
+    assert world.driver.observe(["web_0"])["web_0"].host in {None, "h3"}
+    world.reopen()
+    probe = world.driver.probe("op-1", 1, now=world.now, memory=world.driver.memory)
+    assert probe.report is not None
+    assert probe.report.result_of("web_0").host == "h3"
+
+
+@pytest.mark.parametrize("action", MOVES)
+def test_driver_that_does_not_tell_the_host_invents_none(
+    world: World, action: Action
+) -> None:
+    world.land("web_0", "")
+    world.begin(choosing(action))
+    [report] = world.pass_until_reported()
+    result = report.result_of("web_0")
+    assert (result.verdict, result.host) == (VmVerdict.DONE, "")
+    assert world.driver.observe(["web_0"])["web_0"].host is None
+
+
+def test_move_to_a_chosen_host_is_other_work_than_one_to_a_named_host(
+    world: World,
+) -> None:
+    world.land("web_0", "h3")
+    world.begin(choosing(Action.LIVE_MIGRATE))
+    with pytest.raises(OutcomeUnknownError, match="other work under call 1"):
+        world.begin(call_of(Action.LIVE_MIGRATE))
+    world.pass_until_reported()
 
 
 def test_observing_an_unknown_vm_returns_an_empty_observation(world: World) -> None:

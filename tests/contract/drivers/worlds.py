@@ -27,11 +27,17 @@ from forewarn.drivers.port import (
     Sighting,
 )
 from forewarn.drivers.programs import Programs
-from forewarn.drivers.records import DOWN_STATUS, RUNS_STATUS
+from forewarn.drivers.records import (
+    DONE_STATUS,
+    DOWN_STATUS,
+    NOT_NEEDED_STATUS,
+    RUNS_STATUS,
+)
 from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.drivers.watch import parse_sighting
 from forewarn.instants import HOUR, SECOND, Micros
+from forewarn.protocol.host_steps import StepRule, StepRules
 from forewarn.protocol.operations import Action
 from tests.support.processes import eventually
 
@@ -41,6 +47,14 @@ SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
 
 START: Micros = 1_800_000_000 * SECOND
 
+
+STEPS = StepRules(
+    rules=(
+        ("flash", StepRule(arguments=(("version", "[0-9.]+"),))),
+        ("reset", StepRule()),
+    )
+)
+"""The host steps of each driver."""
 
 ACTIONS = [action for action in Action if action is not Action.NONE]
 
@@ -86,8 +100,16 @@ class World:
         """Let the next call fail for one VM, which is on `host` afterwards."""
         raise NotImplementedError
 
+    def land(self, vm: str, host: str) -> None:
+        """Let the next move of a VM end on `host`; empty: the driver does not tell."""
+        raise NotImplementedError
+
     def lose(self, call: Call, vm: str) -> None:
         """Begin a call whose outcome nobody knows for one VM; the others are done."""
+        raise NotImplementedError
+
+    def end_steps_with(self, status: int, said: str = "") -> None:
+        """Let the next host steps end with an exit status and an output."""
         raise NotImplementedError
 
     def see(self, line: str) -> None:
@@ -133,7 +155,9 @@ class SimulatedWorld(World):
         super().__init__()
 
     def opened(self) -> Driver:
-        return SimulatedDriver(journal=self._journal())
+        return SimulatedDriver(
+            journal=self._journal(), steps=STEPS, targets=("h1", "h4")
+        )
 
     def lose_memory(self) -> None:
         self.driver.close()
@@ -151,10 +175,18 @@ class SimulatedWorld(World):
             )
         )
 
+    def land(self, vm: str, host: str) -> None:
+        kind = FaultKind.LAND if host else FaultKind.UNTOLD
+        self._inject(Fault(kind=kind, vm=vm, elsewhere=host))
+
     def lose(self, call: Call, vm: str) -> None:
         self._inject(Fault(kind=FaultKind.UNKNOWN, vm=vm, spares_others=True))
         self.begin(call)
         self.pass_long()
+
+    def end_steps_with(self, status: int, said: str = "") -> None:
+        kind = FaultKind.NOT_NEEDED if status == NOT_NEEDED_STATUS else FaultKind.FAIL
+        self._inject(Fault(kind=kind, reason=said))
 
     def see(self, line: str) -> None:
         assert isinstance(self.driver, SimulatedDriver)
@@ -196,6 +228,8 @@ class CommandWorld(World):
                 actions=dict.fromkeys(ACTIONS, words),
                 abortable=frozenset(ACTIONS),
                 timeouts={},
+                steps=dict.fromkeys(STEPS.names, self._step_words()),
+                step_rules=STEPS,
                 observe=(*harmless, "observe", "{vm}"),
                 # Like a program that prints the present state when it starts.
                 watch=("/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"),
@@ -203,6 +237,15 @@ class CommandWorld(World):
             records=self._folder / "records",
             clock=SystemClock(),
         )
+
+    def _step_words(self) -> tuple[str, ...]:
+        wait = f"until test -e {self._folder}/go-{{visit}}; do sleep 0.02; done"
+        log = f"echo {{step}} {{host}} {{version}} >> {self._folder}/steps"
+        fault = f"test -e {self._folder}/step-end && . {self._folder}/step-end"
+        return "/bin/sh", "-c", f"{wait}; {log}; {fault}; true"
+
+    def end_steps_with(self, status: int, said: str = "") -> None:
+        (self._folder / "step-end").write_text(f"echo '{said}'; exit {status}\n")
 
     def lose_memory(self) -> None:
         self.driver.close()
@@ -215,6 +258,10 @@ class CommandWorld(World):
         said = f'echo "vm-host: {host}"; ' if host else ""
         status = DOWN_STATUS if is_down else RUNS_STATUS
         (self._folder / f"fail-{vm}").write_text(f"{said}exit {status}\n")
+
+    def land(self, vm: str, host: str) -> None:
+        said = f'echo "vm-host: {host}"; ' if host else ""
+        (self._folder / f"fail-{vm}").write_text(f"{said}exit {DONE_STATUS}\n")
 
     def see(self, line: str) -> None:
         with (self._folder / "sightings").open("a") as file:
@@ -240,7 +287,7 @@ class CommandWorld(World):
         self._waiting.append(call)
 
     def pass_until_reported(self) -> list[Report]:
-        self._waiting.sort(key=lambda call: -IMPACTS[call.action])
+        self._waiting.sort(key=lambda call: -IMPACTS.get(call.action, 0))
         self._go(self._waiting.pop())
         return eventually(
             lambda: list(self.driver.reports(now=self.now)), bool, what="a report"

@@ -1,10 +1,14 @@
 """Single fields of all records, which plans of campaigns read."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from forewarn.fleet.model import Host, HostState, Vm, VmState
-from forewarn.store import kinds
-from forewarn.store.port import FieldReader, Store, every, fields
+from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
+from forewarn.store import kinds, questions
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import ColumnReader, Reader, Store, columns, every
 from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.sqlite import SqliteStore
 
@@ -28,9 +32,17 @@ def vm(number: int) -> Vm:
     )
 
 
+def rows_of(
+    reader: Reader, query: questions.Query[Any], names: Sequence[str]
+) -> list[tuple[Any, ...]]:
+    return [
+        row for page in columns(reader, query, names) for row in zip(*page, strict=True)
+    ]
+
+
 def test_fields_are_those_of_the_records(store: Store) -> None:
     store.transact(lambda tx: [tx.add(vm(number)) for number in range(1_203)])
-    rows = store.read(lambda reader: list(fields(reader, kinds.ALL_VMS, NAMES)))
+    rows = store.read(lambda reader: rows_of(reader, kinds.ALL_VMS, NAMES))
     assert rows == [
         tuple(getattr(each, name) for name in NAMES)
         for each in store.read(lambda reader: list(every(reader, kinds.ALL_VMS)))
@@ -46,11 +58,69 @@ def test_snapshot_of_a_file_reads_only_the_fields(tmp_path: Path) -> None:
         )
     )
     snapshot = SnapshotStore(tmp_path / "store.db")
-    assert snapshot.read(lambda reader: isinstance(reader, FieldReader))
+    assert snapshot.read(lambda reader: isinstance(reader, ColumnReader))
     names = ("name", "state", "labels", "last")
-    assert snapshot.read(lambda r: list(fields(r, kinds.ALL_HOSTS, names))) == [
+    assert snapshot.read(lambda r: rows_of(r, kinds.ALL_HOSTS, names)) == [
         ("h1", HostState.DOWN, (("model", "r7525"),), False)
     ]
-    assert snapshot.read(lambda r: list(fields(r, kinds.ALL_VMS, NAMES))) == []
+    assert snapshot.read(lambda r: rows_of(r, kinds.ALL_VMS, NAMES)) == []
+    snapshot.close()
+    store.close()
+
+
+def test_fields_of_a_query_are_in_the_order_of_its_values(tmp_path: Path) -> None:
+    """A snapshot answers as the memory store does, for each query that plans read."""
+    store = SqliteStore(tmp_path / "store.db")
+    memory = MemoryStore()
+    hosts = ("h2", "h1", "h3")
+    vms = [replace(vm(number), host=hosts[number % 3]) for number in range(20)]
+    vms[4] = replace(vms[4], moving_to="h9")
+    scopes = [
+        Scope(name="web", tenant="shop", kind=ScopeKind.SCALE_SET),
+        Scope(name="vm", tenant="shop", kind=ScopeKind.STANDALONE, implied=True),
+        Scope(name="db", tenant="shop", kind=ScopeKind.AVAILABILITY_SET),
+    ]
+    for each in (store, memory):
+        each.transact(lambda tx: [tx.add(record) for record in [*vms, *scopes]])
+    snapshot = SnapshotStore(tmp_path / "store.db")
+    for query, names in (
+        (kinds.VMS_ON_HOST, ("host", "name", "state", "memory")),
+        (kinds.FIXED_VMS_ON_HOST, ("host", "name")),
+        (kinds.EXPLICIT_SCOPES, ("name", "kind")),
+    ):
+        found = snapshot.read(lambda r: rows_of(r, query, names))  # noqa: B023
+        assert found == memory.read(lambda r: rows_of(r, query, names))  # noqa: B023
+        assert found == sorted(found, key=lambda row: row[:2])
+        assert len(found) > 1
+    found = snapshot.read(lambda r: rows_of(r, kinds.VMS_ON_HOST, NAMES[:2]))
+    assert {state for _, state in found} == {VmState.RUNNING, VmState.DOWN}
+    snapshot.close()
+    store.close()
+
+
+def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+    memory = MemoryStore()
+    vms = [replace(vm(number), host=f"h{number % 5}") for number in range(20)]
+    for each in (store, memory):
+        each.transact(lambda tx: [tx.add(one) for one in vms])
+    snapshot = SnapshotStore(tmp_path / "store.db")
+
+    def rows(reader: Reader, *between: str) -> list[tuple[Any, ...]]:
+        first, last = between
+        pages = columns(
+            reader, kinds.VMS_ON_HOST, ("host", "name"), between=(first, last)
+        )
+        return [row for page in pages for row in zip(*page, strict=True)]
+
+    for between in (("h1", "h3"), ("h2", "h2"), ("h4", "z"), ("x", "z"), ("", "")):
+        found = snapshot.read(lambda reader, span=between: rows(reader, *span))
+        assert found == memory.read(lambda reader, span=between: rows(reader, *span))
+        assert found == sorted(
+            (each.host, each.name)
+            for each in vms
+            if between[0] <= each.host <= between[1]
+            and each.state is not VmState.DELETED
+        )
     snapshot.close()
     store.close()

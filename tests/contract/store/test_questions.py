@@ -20,8 +20,9 @@ from forewarn.fleet.model import Cordon, Host
 from forewarn.instants import Micros
 from forewarn.protocol import actors
 from forewarn.store import kinds
-from forewarn.store.kinds import KINDS, Query, Range, Ranking, Record
+from forewarn.store.kinds import KINDS
 from forewarn.store.port import Reader, Store, Transaction, every
+from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
 from tests.support.hand_transactions import begin
 from tests.support.profiles import amounts
@@ -108,6 +109,9 @@ def check_ranking(reader: Reader, ranking: Ranking[Any], model: Model) -> None:
         assert reader.ranked(ranking, value) == lowest[::-1]
         assert reader.ranked(ranking, value, limit=1) == lowest[::-1][:1]
         assert reader.ranked(ranking, value, limit=2, lowest=True) == lowest[:2]
+        for above in {rank for rank, _ in found} | {0}:
+            beyond = [model[key] for rank, key in sorted(found) if rank > above]
+            assert reader.ranked(ranking, value, lowest=True, above=above) == beyond
 
 
 def check(reader: Reader, kind: type[Record], model: Model) -> None:
@@ -218,10 +222,10 @@ def test_a_store_answers_like_a_dictionary(
 def test_pages_of_any_size_join_without_a_gap(
     store: Store, query: Query[Host], page: int
 ) -> None:
-    # Each query of hosts finds one that is cordoned and in a rack.
+    # Each query of hosts finds one that is cordoned, in a rack, and the drift of a campaign.
     cordon = Cordon(by=actors.operator("alice"), reason="", at=1)
     hosts = [
-        Host(name=f"h{number:04}", rack="r7", cordons=(cordon,))
+        Host(name=f"h{number:04}", rack="r7", cordons=(cordon,), drift_of="ca-1")
         for number in range(1000)
     ]
     [value] = query.values(hosts[0])

@@ -16,7 +16,7 @@ from forewarn.protocol.operations import (
     TargetKind,
     Verb,
 )
-from forewarn.store import kinds
+from forewarn.store import kinds, questions
 from forewarn.store.port import DuplicateError, StaleWriteError, Store, Transaction
 from forewarn.store.records import AuditEntry, AuditKind
 
@@ -210,7 +210,7 @@ def test_an_error_forgets_all_writes(store: Store) -> None:
 
 
 def test_operation_is_indexed_by_its_current_vms_and_scopes(store: Store) -> None:
-    def find(query: kinds.Query[Operation]) -> list[str]:
+    def find(query: questions.Query[Operation]) -> list[str]:
         values = ("db", "web", "web_0", "web_1", "web_2")
         return store.read(
             lambda reader: [value for value in values if reader.select(query, value)]

@@ -12,6 +12,7 @@ from forewarn.drivers.port import (
     Sighting,
 )
 from forewarn.instants import Micros
+from forewarn.protocol.host_steps import StepRules
 from forewarn.protocol.operations import Action
 from tests.support.transcripts.names import Names
 
@@ -40,6 +41,10 @@ class ToldDriver:
     def actions(self) -> frozenset[Action]:
         """Return what the driver can do."""
         return self._driver.actions()
+
+    def host_steps(self) -> StepRules:
+        """Return the host steps of the driver."""
+        return self._driver.host_steps()
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Make the call; raises DriverError."""

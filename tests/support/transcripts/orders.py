@@ -45,7 +45,7 @@ def _option(argument: Argument, story: Story, words: Words) -> Value | None:
     match argument.form:
         case Form.SWITCH:
             return words.flag(argument.name)
-        case Form.NAMES:
+        case Form.NAMES | Form.LINES:
             return words.options(argument.name)
         case Form.SECONDS:
             return words.seconds(argument.name)

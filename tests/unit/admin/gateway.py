@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import VirtualClock
-from forewarn.control.gateway import Health
+from forewarn.control.gateway import Health, start_prepared
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
-from forewarn.control.requests.idempotency import Once
+from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Check, Who, Work
@@ -27,8 +28,12 @@ from forewarn.fleet.merge import MergePlan
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.protocol.actors import operator
+from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 from forewarn.reporting import campaign_plans
+from forewarn.service.simulation.fleet_copy import copy_fleet
+from forewarn.service.simulation.play import SimulationRequest, simulated
+from forewarn.settings.amounts import Amount
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
 
@@ -113,6 +118,9 @@ class ObedientDriver:
 
     def actions(self) -> frozenset[Action]:
         return frozenset(Action)
+
+    def host_steps(self) -> StepRules:
+        return NO_STEPS
 
     def begin(self, call: Call, *, now: Micros) -> None:
         self.calls.append(call)
@@ -205,13 +213,23 @@ class LocalGateway:
         return text.read().count()
 
     async def plan_campaign(self, text: CampaignText, *, hosts_max: int) -> str:
-        request = campaign_plans.PlanRequest(
-            text=text,
-            hosts_max=hosts_max,
-            terms=campaign_plans.terms_of(Policy()),
-            now=self.now(),
+        request = campaign_plans.plan_request(
+            text, Policy(), now=self.now(), hosts_max=hosts_max
         )
         return await self.read(lambda reader: campaign_plans.planned(reader, request))
+
+    async def simulate_campaign(
+        self, text: CampaignText, assumed: Assumptions, *, hosts_max: int
+    ) -> str:
+        request = SimulationRequest(
+            text=text,
+            assumed=assumed,
+            policy=Policy(),
+            now=self.now(),
+            hosts_max=hosts_max,
+        )
+        copied = await self.read(lambda reader: copy_fleet(reader, text))
+        return simulated(copied, request)
 
     async def merge_fleet(
         self,
@@ -230,6 +248,29 @@ class LocalGateway:
                 work, wanted, digest=digest, once=once, check=check
             ),
         )
+
+    async def start_campaign(
+        self,
+        text: CampaignText,
+        *,
+        digest: str,
+        who: Who,
+        once: Once | None = None,
+        check: Check | None = None,
+    ) -> Result:
+        plan = campaign_plans.plan_request(text, self.plane.policy, now=self.now())
+        request = campaign_plans.StartRequest(plan=plan, digest=digest)
+        return await start_prepared(
+            self,
+            lambda: self.read(lambda reader: campaign_plans.prepared(reader, request)),
+            who=who,
+            once=once,
+            check=check,
+        )
+
+    @property
+    def reserve(self) -> Amount:
+        return self.plane.policy.reserve
 
     def now(self) -> Micros:
         return self.clock.now()

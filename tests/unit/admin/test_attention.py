@@ -1,9 +1,8 @@
-"""Problems, missing approvals, capacity and explanations."""
+"""Problems, missing approvals and explanations."""
 
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from forewarn.admin import attention_shapes
@@ -173,6 +172,19 @@ def test_longest_wait_for_an_approval_comes_first(
     assert rest["next"] is None
 
 
+def test_waits_name_the_windows_that_hold_maintenance(client: TestClient) -> None:
+    assert get(client, "waits")["held"] == []
+    post(client, "window-set", scopes=["web"], windows=["10:00 4h"])
+    post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
+    (held,) = get(client, "waits")["held"]
+    assert (held["scope"], held["until"]) == ("web", "2030-01-01T10:00:00Z")
+    assert get(client, "waits", tenant="shop", scope="web")["held"] == [held]
+    assert get(client, "waits", tenant="bank")["held"] == []
+    # A window is of no host.
+    assert get(client, "waits", host="h1")["held"] == []
+    assert get(client, "waits", after="x")["held"] == []
+
+
 def test_forgotten_cordon_is_a_problem_after_a_day(
     client: TestClient, gateway: LocalGateway
 ) -> None:
@@ -188,66 +200,6 @@ def test_forgotten_cordon_is_a_problem_after_a_day(
     assert (problem["since"], problem["target"]) == ("2030-01-01T00:00:00Z", "h1")
     post(client, "host-open", hosts=["h1"])
     assert told(client) == []
-
-
-FLEET = """\
-[[tenant]]
-name = "shop"
-
-[[host]]
-name = "a1"
-zone = "a"
-capacity = 2
-
-[[host]]
-name = "a2"
-zone = "a"
-capacity = 3
-
-[[host]]
-name = "b1"
-zone = "b"
-
-[[vm]]
-name = "v1"
-host = "a1"
-tenant = "shop"
-
-[[vm]]
-name = "v2"
-host = "a1"
-tenant = "shop"
-"""
-
-
-def test_capacity_reports_slots_and_needs_of_the_next_host(
-    served: tuple[FastAPI, TestClient],
-) -> None:
-    app, client = served
-    app.state.gateway = LocalGateway(FLEET)
-    a, b = get(client, "capacity")["zones"]
-    assert (a["zone"], a["hosts"], a["places"], a["used"], a["free"]) == (
-        "a",
-        2,
-        5,
-        2,
-        3,
-    )
-    assert (b["zone"], b["unlimited"], b["places"], b["free"]) == ("b", 1, 0, 0)
-    post(client, "maintain", hosts=["b1", "a1"], impact="live-migrate", at_once=1)
-    (need,) = get(client, "capacity")["next_hosts"]
-    assert (need["host"], need["zone"]) == ("a1", "a")
-    assert (need["vms"], need["needs"], need["fits"]) == (2, 2, True)
-    for host in ("a2", "b1"):
-        post(client, "fail", names=[host])
-    (need,) = get(client, "capacity")["next_hosts"]
-    assert need["fits"] is False
-    assert get(client, "capacity", zone="a")["next_hosts"] == [need]
-    assert get(client, "capacity", zone="b")["next_hosts"] == []
-    assert {each["kind"] for each in need["blockers"]} == {"no capacity"}
-    assert [each["zone"] for each in get(client, "capacity", zone="b")["zones"]] == [
-        "b"
-    ]
 
 
 def test_unknown_names_in_waits_and_capacity_are_refused(client: TestClient) -> None:
@@ -338,7 +290,7 @@ def test_unknown_name_is_reported_with_suggestions(
 ) -> None:
     told = get(client, f"explain/{name}", 404)
     assert told["error"] == (
-        f"there is no operation, rollout, event, host or VM '{name}'"
+        f"there is no operation, rollout, event, campaign, host or VM '{name}'"
     )
     assert hint in told["hint"]
 

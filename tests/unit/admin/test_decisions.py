@@ -1,11 +1,12 @@
 """Requests as values: they survive serialization, and invalid messages are refused."""
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from forewarn.admin.access import DEMANDS, Caller, Demand
+from forewarn.admin.access import DEMANDS, Caller
 from forewarn.admin.decisions import DECISIONS, Decision, read_message
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.control.requests import verbs
@@ -15,6 +16,7 @@ from forewarn.protocol.errors import BadRequestError
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.verbs.model import Given
+from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, TENANT_ROLES
 from tests.unit.admin.tenants import Shared
 
 OPERATOR = Caller(name="alice")
@@ -30,6 +32,21 @@ BODIES: dict[str, dict[str, Any]] = {
     "cancel": {"names": ["op-1"]},
     "approve": {"event_ids": ["x"], "as_vm": "web_0"},
     "resolve": {"operation": "op-1", "outcome": "done"},
+    "defer": {"names": ["hidden"], "until": "+2d", "reason": "month end"},
+    "expedite": {"vms": ["hidden"]},
+    "window-set": {"scopes": ["hidden"], "windows": ["22:00 1h"]},
+    "window-clear": {"scopes": ["hidden"]},
+    "visit-retry": {"hosts": ["hidden-h1"]},
+    "visit-skip": {"hosts": ["hidden-h1"], "reason": "x"},
+    "campaign-pause": {"campaign": "bios", "reason": "x"},
+    "campaign-halt": {"campaign": "bios", "reason": "x"},
+    "campaign-resume": {"campaign": "bios", "all_owners": True},
+    "campaign-abort": {"campaign": "bios"},
+    "campaign-approve": {"campaign": "bios", "stage": 2},
+    "campaign-set": {"campaign": "bios", "in_flight": "8"},
+    "campaign-add": {"campaign": "bios", "hosts": ["hidden-h1"], "reason": "new"},
+    "campaign-retry": {"campaign": "bios", "hosts": ["hidden-h1"]},
+    "campaign-skip": {"campaign": "bios", "hosts": ["hidden-h1"]},
     "brake": {"on": True, "reason": "power is unstable"},
     "tokens": {"name": "ci", "expires_in": "30d"},
     "tokens-revoke": {"id": "tk-1"},
@@ -68,16 +85,23 @@ def test_each_request_has_a_route(name: str) -> None:
 def test_every_route_that_orders_is_in_the_table() -> None:
     paths = {f"POST /v1/{rule.path}" for rule in DECISIONS.values() if rule.path}
     others = {
+        "POST /v1/campaigns",
         "POST /v1/fleet/apply",
         "POST /v1/webhooks/test",
         # The same decisions as those of a list of hosts.
         "POST /v1/hosts/{name}/cordon",
         "POST /v1/hosts/{name}/open",
+        "POST /v1/tenant/deferrals",
     }
-    assert paths | others == {
+    only_read = {
+        "POST /v1/campaigns/plan",
+        "POST /v1/campaigns/simulate",
+        "POST /v1/checks/{name}/run",
+    }
+    assert paths | others | only_read == {
         route
         for route, demand in DEMANDS.items()
-        if demand in (Demand.OPERATOR_ORDERS, Demand.TENANT_ORDERS)
+        if route.startswith("POST") and demand.writes
     }
 
 
@@ -110,8 +134,16 @@ def test_message_that_is_not_a_request_is_refused(message: object) -> None:
 
 def test_a_caller_of_the_wrong_type_is_refused() -> None:
     message = sent(order("reboot"))
-    message["caller"]["may_write"] = "yes"
-    with pytest.raises(BadRequestError, match="may_write"):
+    message["caller"]["is_authenticated"] = "yes"
+    with pytest.raises(BadRequestError, match="is_authenticated"):
+        read_message(message)
+
+
+@pytest.mark.parametrize("roles", ["run", None, ["king"], [["run"]], {"run": 1}])
+def test_roles_of_a_caller_that_are_none_are_refused(roles: object) -> None:
+    message = sent(order("reboot"))
+    message["caller"]["roles"] = roles
+    with pytest.raises(BadRequestError, match="roles"):
         read_message(message)
 
 
@@ -141,13 +173,16 @@ def test_decision_without_a_result_is_not_committed(
 def test_rights_are_checked_again_in_the_transaction() -> None:
     shared = Shared()
     made = shared.order("tokens", tenant="shop", name="ci")
-    caller = Caller(name="shop/ci", tenant="shop", token_id=made["id"])
+    caller = Caller(
+        name="shop/ci", tenant="shop", roles=TENANT_ROLES, token_id=made["id"]
+    )
     judged(shared, caller)
     # With another name, with other rights, and without a token.
     for wrong in (
         Caller(name="alice", token_id=made["id"]),
         Caller(name="shop/ci", tenant="hidden-bank", token_id=made["id"]),
         Caller(name="shop/ci", tenant="shop", token_id="tk-0000000000"),
+        replace(caller, roles=ALL_ROLES),
     ):
         with pytest.raises(UnauthorizedError):
             judged(shared, wrong)
@@ -155,7 +190,7 @@ def test_rights_are_checked_again_in_the_transaction() -> None:
         with pytest.raises(ForbiddenError):
             judged(shared, caller, name)
     with pytest.raises(ForbiddenError):
-        judged(shared, Caller(name="alice", may_write=False))
+        judged(shared, Caller(name="alice", roles=READ_ONLY))
     shared.order("tokens/revoke", id=made["id"])
     with pytest.raises(UnauthorizedError):
         judged(shared, caller)

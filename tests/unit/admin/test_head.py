@@ -244,7 +244,7 @@ def _nested(asked: Asked) -> Asked:
 
 def test_required_permission_is_found_by_method_and_path() -> None:
     assert demand_of("GET", "/v1/explain/op-1") is Demand.TENANT_READS
-    assert demand_of("POST", "/v1/fleet/apply") is Demand.OPERATOR_ORDERS
+    assert demand_of("POST", "/v1/fleet/apply") is Demand.OPERATOR_RUNS
     assert demand_of("GET", "/metrics") is Demand.OPERATOR_READS
     for path in ("/v1/operations/a/b", "/v1/fleet/apply/", "/v1/nothing", "/"):
         assert demand_of("POST", path) is None

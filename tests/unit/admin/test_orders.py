@@ -230,7 +230,7 @@ def test_operation_with_unknown_outcome_is_resolved(
         (
             "maintain",
             {"hosts": ["h1"], "impact": "burn"},
-            "impact: must be freeze, live-migrate, reboot or redeploy",
+            "impact: must be freeze, live-migrate, reboot, redeploy or none",
         ),
         ("reboot", {"vms": "web_0"}, "vms: must be a list"),
         ("reboot", {"vms": [7]}, "vms.0: must be a text"),

@@ -94,6 +94,7 @@ def bodies(example: dict[str, Any], names: dict[str, str]) -> Iterator[dict[str,
     slots = {
         "vms": [[names["vm"]], [names["vm"], f"{names['vm']}x"]],
         "hosts": [[names["host"]]],
+        "scopes": [[names["scope"]]],
         "host": [names["host"]],
         "name": list(names.values()),
         "event_ids": [[names["event"]]],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.agent import Agent, tell
+from forewarn.agent.agent import WAKE, Agent, Entry, tell
 from forewarn.agent.core.model import (
     Answered,
     AskPeers,
@@ -60,7 +60,7 @@ class Loop:
 
     def __init__(self, settings: Policy) -> None:
         self.clock = SetClock(START)
-        self.inbox: queue.SimpleQueue[Input | None] = queue.SimpleQueue()
+        self.inbox: queue.SimpleQueue[Entry] = queue.SimpleQueue()
         self.journal = FullJournal()
         self.runs: list[Run] = []
         self.sent: list[str] = []
@@ -143,6 +143,16 @@ def test_clock_step_back_is_detected_without_input() -> None:
     loop.inbox.put(None)
     assert not loop.agent.turn()
     assert loop.sent == ["E1", "E1"]
+
+
+def test_signal_ends_the_wait_and_is_no_input() -> None:
+    loop = Loop(policy(DRAIN))
+    loop.inbox.put(WAKE)
+    loop.inbox.put(Polled(notices=(notice(),), name="vm1"))
+    loop.inbox.put(WAKE)
+    assert loop.agent.turn()
+    assert [run.handler for run in loop.runs] == [DRAIN.name]
+    assert loop.inbox.empty()
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ def test_hangup_reloads_a_service_and_ends_a_terminal_process(
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(sys, name, stream)
     stopped: list[bool] = []
+    woken: list[bool] = []
     signals = Signals()
     before = signal.signal(
         signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL
@@ -68,12 +69,14 @@ def test_hangup_reloads_a_service_and_ends_a_terminal_process(
             signals.while_running(
                 lambda: signal.raise_signal(signal.SIGHUP),
                 stop=lambda: stopped.append(True),
+                wake=lambda: woken.append(signals.wants_settings),
             )
     finally:
         signal.signal(signal.SIGHUP, before)
     assert stopped == [True] * ends
     assert signals.is_stopping is ends
     assert signals.wants_settings is reloads
+    assert woken == [True] * reloads, "the loop looks after the request"
 
 
 def test_signal_before_the_run_starts_is_not_lost() -> None:
@@ -81,7 +84,9 @@ def test_signal_before_the_run_starts_is_not_lost() -> None:
     signals = Signals()
     with signals.heard():
         signal.raise_signal(signal.SIGTERM)
-        signals.while_running(lambda: None, stop=lambda: stopped.append(True))
+        signals.while_running(
+            lambda: None, stop=lambda: stopped.append(True), wake=lambda: None
+        )
     assert stopped == [True]
 
 

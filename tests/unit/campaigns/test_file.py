@@ -18,8 +18,9 @@ from forewarn.campaigns.model import (
     Stage,
     Step,
     Tolerance,
-    Window,
 )
+from forewarn.fleet.blackouts import Blackout
+from forewarn.fleet.windows import Window
 from forewarn.instants import HOUR, MINUTE
 
 PAGE = Path("docs/reference/campaign-file.md")
@@ -45,6 +46,7 @@ def test_example_of_the_page_is_read() -> None:
         reason="CVE-2026-1234",
         impact=Impact.LIVE_MIGRATE,
         order=Order.AUTO,
+        priority=5,
         select=Selection(
             cluster=("a",), labels=(("model", ("r7525",)),), exclude=("a-r1-h07",)
         ),
@@ -56,6 +58,7 @@ def test_example_of_the_page_is_read() -> None:
             in_flight=Amount(value=5),
             unavailable=Amount(value=3, is_percent=True),
             tenant_vms=Amount(value=10, is_percent=True),
+            overlap_notice=1,
             by=(GroupBudget(label="rack", most=Amount(value=1)),),
         ),
         stages=(
@@ -67,6 +70,14 @@ def test_example_of_the_page_is_read() -> None:
                 days=(0, 1, 2, 3),
                 start=22 * 60,
                 length=7 * HOUR,
+                timezone="Europe/Berlin",
+            ),
+        ),
+        blackouts=(
+            Blackout(
+                name="year-end",
+                begins="2026-12-24T18:00",
+                ends="2027-01-02T06:00",
                 timezone="Europe/Berlin",
             ),
         ),
@@ -98,6 +109,17 @@ def test_smallest_file_has_careful_defaults() -> None:
     assert [str(stage.hosts) for stage in campaign.stages] == ["1", "1%", "10%"]
     assert campaign.windows == ()
     assert campaign.expect == Expectation(typical=30 * MINUTE, slow=45 * MINUTE)
+
+
+def test_blackouts_recur_or_have_two_times() -> None:
+    text = (
+        f'{SMALLEST}[[campaign.blackout]]\nname = "nights"\nstart = "00:00"\n'
+        'length = "6h"\n[[campaign.blackout]]\nname = "easter"\n'
+        "from = 2027-03-26\nuntil = 2027-03-29T06:00:00\n"
+    )
+    nights, easter = read_campaign(text, name="kernel.toml").blackouts
+    assert nights.window == Window(days=tuple(range(7)), start=0, length=6 * HOUR)
+    assert (easter.begins, easter.ends) == ("2027-03-26T00:00", "2027-03-29T06:00")
 
 
 def test_one_duration_sets_the_other() -> None:

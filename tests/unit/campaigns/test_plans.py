@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.campaigns.fleet_map import HostRow, VmRow, fleet_map
+from forewarn.campaigns.fleet_map import HostRow
 from forewarn.campaigns.model import (
     Amount,
     Budget,
@@ -19,17 +19,19 @@ from forewarn.campaigns.model import (
     Order,
     Selection,
     Stage,
-    Window,
 )
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.fleet.model import HostState, ScopeKind, VmState
+from forewarn.fleet.windows import Window
 from forewarn.instants import DAY, HOUR, MINUTE
 from forewarn.protocol.errors import RefusedError
-from tests.support.campaign_checker import Fleet, check, selected, why_refused
+from tests.support.campaign_checker import Fleet, VmRow, check, selected, why_refused
 
 NOW = 20_000 * DAY + 9 * HOUR
 
-TERMS = Terms(notices=dict.fromkeys(Impact, 15 * MINUTE), speed=2.0)
+TERMS = Terms(
+    notices=dict.fromkeys(Impact, 15 * MINUTE), speed=2.0, recovery=10 * MINUTE
+)
 
 AMOUNTS = st.one_of(
     st.builds(Amount, value=st.integers(1, 5)),
@@ -133,10 +135,7 @@ CAMPAIGNS = st.builds(
 
 
 def planned(campaign: Campaign, fleet: Fleet) -> CampaignPlan:
-    mapped = fleet_map(
-        list(fleet.hosts.values()), fleet.vms, fleet.kinds.items(), busy=fleet.busy
-    )
-    return plan_campaign(campaign, mapped, terms=TERMS, now=NOW)
+    return plan_campaign(campaign, fleet.mapped(), terms=TERMS, now=NOW)
 
 
 @given(fleets(), CAMPAIGNS)

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from forewarn import cli
 from forewarn.admin.app import create_app
 from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.test_checks import Asker
 from tests.unit.admin.test_webhooks import Receivers
 
 
@@ -40,7 +41,13 @@ class Served:
 def server() -> Iterator[Served]:
     """Return a server for all tests: it takes long to start."""
     gateway = LocalGateway()
-    app = create_app(gateway, tokens=None, version="1.2.3", receivers=Receivers())
+    app = create_app(
+        gateway,
+        tokens=None,
+        version="1.2.3",
+        receivers=Receivers(),
+        checks=Asker(),
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         running = uvicorn.Server(

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from forewarn.control.rules.policy import BrakeLimits
+from forewarn.instants import HOUR
 from tests.unit.cli.conftest import Ended, Served
 
 Run = Callable[..., Ended]
@@ -18,13 +21,15 @@ def shown(forewarn: Run) -> dict[str, object]:
 
 @pytest.mark.usefixtures("service")
 def test_brake_is_shown_with_who_put_it_on_and_why(forewarn: Run) -> None:
-    off = {"on": False, "by": None, "reason": None, "since": None}
+    nothing = ("by", "reason", "since", "text", "losses", "calm_ends")
+    off = {**dict.fromkeys(nothing), "on": False, "withdraws": False}
     assert shown(forewarn) == off
     assert forewarn("brake", "show").out == "the brake is off\n"
     ended = forewarn("brake", "on", "--reason", REASON)
     assert ended.status == 0
-    assert ended.out.startswith("the brake is on since ")
-    assert ended.out.endswith(f"by operator: {REASON}\n")
+    assert ended.out.startswith(
+        f"the brake is on until `forewarn brake off`, by operator: {REASON}; it came on at "
+    )
     told = shown(forewarn)
     assert (told["on"], told["by"], told["reason"]) == (True, "operator", REASON)
     assert forewarn("brake", "off").out == "the brake is off\n"
@@ -65,3 +70,48 @@ def test_brake_refuses_maintenance_and_lets_users_restart_their_vms(
     assert "forewarn brake off" in told
     history = forewarn("history").out
     assert "brake on" in history
+
+
+def test_lost_vms_put_the_brake_on_and_withdraw_announced_work(
+    service: Served, forewarn: Run
+) -> None:
+    plane = service.gateway.plane
+    plane.policy = replace(plane.policy, brake=BrakeLimits(vms=1, calm=HOUR))
+    service.do(lambda: service.gateway.enable("web_0"))
+    assert forewarn("maintain", "h1", "--impact", "reboot").status == 0
+    assert forewarn("fail", "db_0", "db_1").status == 0
+    told = shown(forewarn)
+    assert told["losses"] == {
+        "what": "vms",
+        "rack": None,
+        "count": 2,
+        "most": 1,
+        "within": "10m",
+        "named": ["db_0", "db_1"],
+    }
+    assert (told["by"], told["reason"], told["withdraws"]) == ("brake", None, True)
+    why = "because 2 VMs were lost within 10 m, more than 1: db_0, db_1"
+    said = forewarn("brake", "show").out
+    assert said.startswith(
+        f"the brake is on until `forewarn brake off`, {why}; it came "
+    )
+    assert (
+        "; announced routine work is withdrawn; unless more is lost, it ends " in said
+    )
+    waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
+    # The other one is the failure of db_0.
+    assert sorted(each["state"] for each in waiting) == ["Impacting", "Planned"]
+    assert why in forewarn("history").out
+    assert why in " ".join(forewarn("problems").out.split())
+
+
+@pytest.mark.usefixtures("service")
+def test_operator_withdraws_announced_work_by_hand(forewarn: Run) -> None:
+    assert forewarn("maintain", "h1", "--impact", "reboot").status == 0
+    ended = forewarn("brake", "on", "--withdraw", "--reason", REASON)
+    assert ended.out.endswith("; announced routine work is withdrawn\n")
+    waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
+    assert [each["state"] for each in waiting] == ["Planned"]
+    assert forewarn("brake", "off").status == 0
+    waiting = json.loads(forewarn("operations", "--host", "h1", "--json").out)
+    assert [each["state"] for each in waiting] == ["Announced"]

@@ -87,3 +87,36 @@ def test_invalid_file_and_unknown_names_have_their_statuses(
     ended = forewarn("campaign", "plan", str(file))
     assert ended.status == 4
     assert "no window is long enough for a host" in ended.err
+
+
+def test_report_of_a_running_campaign_in_all_forms(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file = tmp_path / "kernel.toml"
+    file.write_text(
+        '[campaign]\nname = "kernel"\nreason = "CVE"\nimpact = "freeze"\n'
+        "select = { all = true }\n"
+    )
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    started = forewarn("campaign", "start", str(file), "--plan", plan["digest"])
+    assert started.status == 0, started.err
+    ended = forewarn("campaign", "report", "kernel")
+    assert ended.status == 0, ended.err
+    hosts = plan["host_count"]
+    assert f"{hosts} attempts: " in ended.out
+    told = json.loads(forewarn("campaign", "report", "kernel", "--json").out)
+    assert told["sums"]["attempts"] == len(told["attempts"]) == hosts
+    shown = forewarn("campaign", "show", "kernel", "--racks")
+    assert shown.out.splitlines()[-1].split()[:3] == ["2", "-", str(hosts - 1)]
+    racks = json.loads(forewarn("campaign", "show", "kernel", "--racks", "--json").out)
+    assert sum(each["hosts"] for each in racks["racks"]) == hosts
+    rows, page = tmp_path / "kernel.csv", tmp_path / "kernel.html"
+    forewarn("campaign", "report", "kernel", "--csv", str(rows), "--html", str(page))
+    lines = rows.read_text("utf-8").splitlines()
+    assert lines[0].startswith("host,stage,operation,state,")
+    assert len(lines) == 1 + hosts
+    text = page.read_text("utf-8")
+    assert "<h1>Campaign kernel: Running</h1>" in text
+    assert "<script" not in text
+    explained = forewarn("explain", "kernel")
+    assert f"0 of {hosts} hosts are done" in explained.out

@@ -250,6 +250,21 @@ def test_start_failure_sets_the_exit_status(
     assert error.message in ended.err
 
 
+@pytest.mark.usefixtures("service")
+def test_token_with_roles_does_only_their_work(
+    forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = forewarn("token", "create", "--role", "approve", "--role", "plan")
+    assert "plan, approve" in forewarn("token", "list").out
+    monkeypatch.setenv("FOREWARN_TOKEN", made.out)
+    assert forewarn("operations").status == 0
+    refused = forewarn("maintain", "h1", "--impact", "freeze")
+    assert refused.status == 4
+    assert "needs the role run; this token has only view, plan, approve" in refused.err
+    assert "forewarn token create --role run" in refused.err
+    assert forewarn("token", "create", "--role", "king").status == 2
+
+
 def test_a_token_reaches_the_service(
     service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,11 @@ def test_names_together_with_selectors_are_refused(
 ) -> None:
     file = tmp_path / "names.txt"
     file.write_text("h1\n")
-    needed = ["--impact", "freeze"] if name == "maintain" else []
+    needed = {
+        "maintain": ["--impact", "freeze"],
+        "defer": ["--until", "+2h"],
+        "window-set": ["--window", "22:00 1h"],
+    }.get(name, [])
     command = VERBS[name].command
     for words in (["h1"], ["--file", str(file)]):
         ended = forewarn(*command.split(), *words, *needed, "--zone", "2")

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn import texts
 from forewarn.cli import output, tables
 from forewarn.cli.listings import OPERATIONS
 from tests.unit.admin.gateway import LocalGateway
@@ -228,8 +229,8 @@ def test_blocks_that_fit_in_a_height_are_counted() -> None:
 
 
 def test_counts_are_formatted() -> None:
-    assert tables.count(1, "VM") == "1 VM"
-    assert tables.count(6000, "VM") == "6,000 VMs"
+    assert texts.count(1, "VM") == "1 VM"
+    assert texts.count(6000, "VM") == "6,000 VMs"
     assert tables.counts(["Done", "Failed", "Done"]) == "2 Done, 1 Failed"
 
 
@@ -258,3 +259,9 @@ def test_table_without_extras_has_the_same_layout(
         "    why: a reason of",
         "      several words",
     ]
+
+
+def test_instants_are_shown_without_a_fraction_of_a_second() -> None:
+    assert tables.second("2030-01-01T00:00:59.999999Z") == "2030-01-01T00:00:59Z"
+    assert tables.second("2030-01-01T00:00:59Z") == "2030-01-01T00:00:59Z"
+    assert tables.second("-") == "-"

@@ -18,6 +18,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR
 from forewarn.protocol.actors import VMS, operator
+from forewarn.protocol.host_steps import NO_STEPS
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -86,6 +87,7 @@ def work_in(tx: HandTransaction, who: Who) -> Work:
         who=who,
         policy=Policy(),
         actions=frozenset(Action),
+        host_steps=NO_STEPS,
         driver="simulated",
         memory="simulated",
         ids=IDS,

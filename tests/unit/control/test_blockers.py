@@ -12,10 +12,11 @@ from forewarn.protocol.blockers import (
     AnyBlocker,
     Blocker,
     CallEnd,
-    NoPlace,
     Redacted,
 )
+from forewarn.protocol.no_place import NoPlace
 from forewarn.protocol.operations import Action, TargetKind, Verb
+from forewarn.protocol.turn_blockers import BudgetKind
 from forewarn.wording.operators import reason
 
 SENTENCES = [
@@ -96,6 +97,85 @@ SENTENCES = [
         blockers.BrakeOn(by="alice", reason="unstable"),
         "the brake is on until `forewarn brake off`, by alice: unstable",
     ),
+    (
+        blockers.WindowClosed(scope="web", opens=0),
+        "the maintenance window of scope web opens at 1970-01-01T00:00:00Z",
+    ),
+    (
+        blockers.CampaignStopped(
+            campaign="bios", is_halted=False, by="alice", reason="rack r7 of bank"
+        ),
+        (
+            "campaign bios is paused until `forewarn campaign resume bios`, by alice: "
+            "rack r7 of bank"
+        ),
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, left=3),
+        "stage 2 of campaign bios begins when 3 hosts of the stage before it are done",
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, remaining=60_000_000),
+        "the stage before stage 2 of campaign bios soaks for another 1 m",
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, needs_approval=True),
+        (
+            "stage 2 of campaign bios needs an approval: "
+            "`forewarn campaign approve bios 2`"
+        ),
+    ),
+    (
+        blockers.OutsideWindow(campaign="bios", opens=0),
+        "no window of campaign bios is long enough for a host",
+    ),
+    (
+        blockers.InBlackout(blackout="year-end", ends=1_000_000, campaign="bios"),
+        "blackout year-end of campaign bios forbids it until 1970-01-01T00:00:01Z",
+    ),
+    (
+        blockers.InBlackout(blackout="year-end", ends=0),
+        "blackout year-end never ends for it",
+    ),
+    (
+        blockers.CheckUnknown(campaign="bios", check="errors", said="no answer"),
+        "check errors of campaign bios is unknown: no answer",
+    ),
+    (
+        blockers.DrainFailed(campaign="bios", drains=1, most=3, until=SECOND),
+        (
+            "its VMs could not be moved away in 1 of at most 3 attempts; campaign bios "
+            "tries it again after its other hosts, from 1970-01-01T00:00:01Z on"
+        ),
+    ),
+    (
+        blockers.BudgetUsed(
+            campaign="bios", budget=BudgetKind.GROUP, used=1, most=1, subject="rack=r7"
+        ),
+        "campaign bios: 1 of 1 hosts of rack=r7 are in flight",
+    ),
+    (
+        blockers.ReserveKept(
+            pool="p",
+            resource="memory",
+            needed=1024,
+            free=3072,
+            reserve=2560,
+            setting="1",
+        ),
+        (
+            "its VMs need 1GiB of memory on other hosts of pool p, which have 3GiB free, and "
+            "policy.reserve (1) keeps 2560MiB free"
+        ),
+    ),
+    (
+        blockers.Deferred(tenant="shop", scope="web", vm="a", until=0),
+        "tenant shop has deferred VM a until 1970-01-01T00:00:00Z",
+    ),
+    (
+        blockers.NoCommonWindow(scopes=("db", "web")),
+        "the maintenance windows of scopes db, web are never open together",
+    ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (
         blockers.NoCapacity(vm="a", why=NoPlace()),
@@ -154,7 +234,7 @@ SENTENCES = [
     ),
     (
         blockers.HostInUse(host="h1", arriving="a"),
-        "vm a is on its way to host h1",
+        "host h1 keeps a place for vm a",
     ),
     (blockers.More(of="vm busy", count=2), "2 more of this kind (vm busy)"),
     (

@@ -185,3 +185,16 @@ def test_brake_needs_a_reason_and_is_in_the_history(world: World) -> None:
         (AuditKind.BRAKE_ON, "alice", "power is unstable"),
         (AuditKind.BRAKE_OFF, "bob", ""),
     ]
+
+
+def test_host_without_vms_starts_after_a_long_brake() -> None:
+    store = LastingStore()
+    fleet = '[[host]]\nname = "h0"\n'
+    world = World(store=lambda: store, driver=SimulatedDriver(), fleet=fleet)
+    later = OrderOptions(not_before=world.now + HOUR)
+    world.order(lambda work: verbs.maintain(work, ["h0"], Action.REBOOT, later))
+    put_on(world)
+    world.advance("30h")
+    assert only(world).state is OperationState.READY
+    take_off(world)
+    assert only(world).state is OperationState.RECOVERING

@@ -9,15 +9,21 @@ from forewarn.control.execution import release
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.control.rules import brake, destinations, guard, obstacles
+from forewarn.control.rules import (
+    brake,
+    destinations,
+    guard,
+    holds,
+    obstacles,
+)
 from forewarn.control.transactions.work import Who, Work
 from forewarn.protocol import blockers
 from forewarn.protocol.actors import operator
 from forewarn.protocol.blockers import AnyBlocker, Blocker, FaultDomainDown
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.store import kinds
-from forewarn.store.kinds import Query, Ranking
 from forewarn.store.port import Reader, every
+from forewarn.store.questions import Query, Ranking
 from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.wording.operators import detail_of, reason
 from tests.unit.admin.gateway import FLEET, LocalGateway
@@ -251,7 +257,7 @@ def test_recording_blockers_reads_no_history() -> None:
 def test_start_decision_uses_only_guard_blocker_kinds() -> None:
     made = {
         each
-        for module in (guard, destinations, brake)
+        for module in (guard, destinations, brake, holds)
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, Blocker)
     }
@@ -262,4 +268,5 @@ def test_start_decision_uses_only_guard_blocker_kinds() -> None:
         for each in vars(blockers).values()
         if isinstance(each, type) and issubclass(each, Blocker)
     }
+    made |= {blockers.CampaignStopped, blockers.OutsideWindow, blockers.InBlackout}
     assert {each.kind for each in made} | {"more"} == blockers.GUARD_KINDS

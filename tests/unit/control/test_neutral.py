@@ -19,7 +19,9 @@ from forewarn.protocol.actors import (
     tenant_user,
     vm_actor,
 )
-from forewarn.protocol.blockers import AnyBlocker, CallEnd, NoPlace, Unfit, UnfitHosts
+from forewarn.protocol.blockers import AnyBlocker, CallEnd
+from forewarn.protocol.no_place import NoPlace, Unfit, UnfitHosts
+from forewarn.protocol.turn_blockers import BudgetKind
 from forewarn.wording.operators import reason
 
 FULL = NoPlace(unfit=(UnfitHosts(why=Unfit.FULL, hosts=("h9",)),))
@@ -56,6 +58,72 @@ SAID: list[tuple[AnyBlocker, str]] = [
     (
         # The reason can name anything, and who put it on is an operator.
         blockers.BrakeOn(by="alice", reason="rack r7 of bank is on fire"),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.WindowClosed(scope="web", opens=0),
+        "the maintenance window of scope web opens at 1970-01-01T00:00:00Z",
+    ),
+    (
+        blockers.WindowClosed(scope="db", opens=0),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.CampaignStopped(
+            campaign="bios", is_halted=False, by="alice", reason="rack r7 of bank"
+        ),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, left=3),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, remaining=60_000_000),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, needs_approval=True),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.OutsideWindow(campaign="bios", opens=0),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.InBlackout(blackout="year-end", ends=0, campaign="bios"),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.CheckUnknown(campaign="bios", check="errors", said="no answer"),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.DrainFailed(campaign="bios", drains=1, most=3, until=0),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.BudgetUsed(
+            campaign="bios", budget=BudgetKind.GROUP, used=1, most=1, subject="rack=r7"
+        ),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.ReserveKept(
+            pool="p1", resource="vcpu", needed=8, free=10, reserve=4, setting="1"
+        ),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.Deferred(tenant="shop", scope="web", until=0),
+        "tenant shop has deferred scope web until 1970-01-01T00:00:00Z",
+    ),
+    (
+        blockers.Deferred(tenant="bank", scope="db", until=0),
+        "the platform holds it for now",
+    ),
+    (
+        blockers.NoCommonWindow(scopes=("db", "web")),
         "the platform holds it for now",
     ),
     (

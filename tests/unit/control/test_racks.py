@@ -8,6 +8,7 @@ from forewarn.control.requests import verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules import destinations, obstacles
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet import placement
 from forewarn.fleet.model import Vm
 from forewarn.protocol.operations import Action
 from forewarn.store import kinds
@@ -104,7 +105,7 @@ def test_vms_that_leave_a_host_together_count_in_the_racks_where_they_go() -> No
 
 def test_large_scope_is_not_read_for_its_racks() -> None:
     """Its fault domains keep it apart."""
-    count = destinations.SPREAD_VMS_MAX + 1
+    count = placement.SPREAD_VMS_MAX + 1
     for vms in (count - 1, count):
         it = world(
             host("a1", "a", 1),

@@ -11,6 +11,7 @@ from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules import destinations
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet import placement
 from forewarn.fleet.model import (
     NO_USE,
     Capacity,
@@ -163,12 +164,12 @@ def test_number_of_unsuitable_hosts_read_is_bounded(store: Store) -> None:
     )
     places, read = look(store, 0)
     assert len(places.blockers) == VMS
-    assert f"hosts with less capacity than these {destinations.CANDIDATES_MAX}" in (
+    assert f"hosts with less capacity than these {placement.CANDIDATES_MAX}" in (
         reason(places.blockers[0])
     )
     # Each host that is looked at has its VMs and operations read once; the order of
     # the hosts is read twice for each VM.
-    assert read <= destinations.CANDIDATES_MAX * (3 * VMS + 6) + READ_MAX
+    assert read <= placement.CANDIDATES_MAX * (3 * VMS + 6) + READ_MAX
 
 
 def test_hosts_are_not_filled_in_name_order(store: Store) -> None:

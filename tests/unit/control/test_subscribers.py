@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from forewarn.control.rules.policy import Subscriber
-from forewarn.control.transactions import event_json
 from forewarn.control.transactions.aliases import Aliases
 from forewarn.control.transactions.event_json import (
     change_of,
     event_report,
     told_to_tenant,
 )
+from forewarn.control.transactions.messages import Messages
 from forewarn.ids import RandomIds
 from forewarn.instants import MINUTE
 from forewarn.protocol.actors import NO_NOTICE, vm_actor
@@ -104,22 +104,23 @@ def test_each_step_is_written_for_each_interested_subscriber() -> None:
         Subscriber(name="shop", changes=frozenset({EventChange.STARTED})),
         Subscriber(name="bank", tenant="bank"),
     )
+    messages = Messages(subscribers)
+    for before, after in steps:
+        messages.add_step(before, after)
     store.transact(
-        lambda tx: event_json.write_messages(
+        lambda tx: messages.write(
             tx,
-            steps,
-            subscribers,
             now=7,
             ids=RandomIds(1),
             next_key=lambda: key_of(1, next(numbers)),
         )
     )
     written = store.read(lambda reader: reader.select(kinds.ALL_OUTBOX))
-    assert [(each.receiver, each.change.value) for each in written] == [
-        ("all", "scheduled"),
-        ("all", "approved"),
-        ("all", "started"),
-        ("shop", "started"),
+    assert [(each.receiver, each.change) for each in written] == [
+        ("all", EventChange.SCHEDULED),
+        ("all", EventChange.APPROVED),
+        ("all", EventChange.STARTED),
+        ("shop", EventChange.STARTED),
     ]
     # One change has one public id, whoever is told of it.
     assert written[2].public_id == written[3].public_id

@@ -67,6 +67,8 @@ case "$ask $*" in
 *"-c status"*) is "$file" ;;
 *"-c OS-EXT"*) echo "$at" ;;
 pause*) be "$file" PAUSED ;;
+stop*) be "$file" SHUTOFF ;;
+start*) be "$file" ACTIVE ;;
 unpause*|reboot*|rebuild*) be "$file" ACTIVE ;;
 "migrate --live"*) mv "$STATES/$file" "$STATES/$3.$vm" ;;
 "migrate --host"*) mv "$STATES/$file" "$STATES/$2.$vm"; be "$2.$vm" VERIFY_RESIZE ;;
@@ -154,6 +156,16 @@ def test_each_action_leaves_the_vm_in_the_expected_state(tool: Tool) -> None:
     assert tool.vms() == {"h1.101": up}
     assert tool.run("reboot", "101", "h1") == DONE
     assert tool.vms() == {"h1.101": up}
+    for half, left in (
+        ("pause", "PAUSED" if tool.program == "openstack.sh" else "paused"),
+        ("resume", up),
+        ("stop", tool.stopped),
+        ("start", up),
+    ):
+        # Each half can be repeated, as after a failure of another VM.
+        for _ in range(2):
+            assert tool.run(half, "101", "h1") == DONE
+            assert tool.vms() == {"h1.101": left}
     assert tool.run("live-migrate", "101", "h1", "h2") == DONE
     assert tool.vms() == {"h2.101": up}
     assert tool.run("redeploy", "101", "h2", "h1") == DONE
@@ -175,6 +187,8 @@ def test_ended_call_can_be_probed_again(tool: Tool, action: str) -> None:
         ("freeze", "suspend pause"),
         ("live-migrate", "migrate"),
         ("reboot", "shutdown destroy reboot"),
+        ("pause", "suspend pause"),
+        ("stop", "shutdown destroy stop"),
     ],
 )
 def test_failed_action_reports_that_the_vm_is_still_running(
@@ -185,6 +199,19 @@ def test_failed_action_reports_that_the_vm_is_still_running(
         broken = "shutdown destroy"
     assert tool.run(action, "101", "h1", "h2", broken=broken) == RUNS
     assert tool.vms() == {"h1.101": tool.running}
+
+
+@pytest.mark.parametrize(
+    ("action", "left"), [("resume", "paused"), ("start", "stopped")]
+)
+def test_vm_that_does_not_run_again_is_reported_down(
+    tool: Tool, action: str, left: str
+) -> None:
+    is_nova = tool.program == "openstack.sh"
+    paused = "PAUSED" if is_nova else "paused"
+    tool.put("h1.101", paused if left == "paused" else tool.stopped)
+    broken = "resume start unpause"
+    assert tool.run(action, "101", "h1", broken=broken) == DOWN
 
 
 @pytest.mark.parametrize("action", ["freeze", "reboot"])

@@ -3,6 +3,7 @@
 import pytest
 
 from forewarn.drivers.tasks import Fault, FaultKind, parse_fault
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import Action
 
 
@@ -32,6 +33,21 @@ from forewarn.protocol.operations import Action
             "redeploy fail host=h3",
             Fault(kind=FaultKind.FAIL, action=Action.REDEPLOY, elsewhere="h3"),
         ),
+        ("work stall", Fault(kind=FaultKind.STALL, step=StepKind.WORK)),
+        (
+            "needed not-needed times=2",
+            Fault(kind=FaultKind.NOT_NEEDED, step=StepKind.NEEDED, times=2),
+        ),
+        (
+            "live_migrate land vm=web_0 host=h3",
+            Fault(
+                kind=FaultKind.LAND,
+                action=Action.LIVE_MIGRATE,
+                vm="web_0",
+                elsewhere="h3",
+            ),
+        ),
+        ("any untold", Fault(kind=FaultKind.UNTOLD)),
         ("any lie host=h3", Fault(kind=FaultKind.LIE, elsewhere="h3")),
         (
             "any unknown vm=web_0 others=done",
@@ -54,6 +70,9 @@ def test_fault_is_parsed_from_text(text: str, expected: Fault) -> None:
             "reboot Fail",
             "'Fail' is not one of fail, stall, lie, refuse, forget, unknown",
         ),
+        ("work not-needed", "not-needed is a fault of needed"),
+        ("any not-needed", "not-needed is a fault of needed"),
+        ("verify fail vm=a", "a fault of a host step can only have times"),
         ("reboot fail once", "'once' is not part of a fault"),
         ("reboot fail vm=", "'vm=' is not part of a fault"),
         ("reboot fail vm=a vm=b", "'vm=b' is not part of a fault"),
@@ -64,6 +83,9 @@ def test_fault_is_parsed_from_text(text: str, expected: Fault) -> None:
         ("reboot fail others=done", "others=done needs the vm"),
         ("reboot stall left=down", "a fault 'stall' cannot have left"),
         ("reboot unknown host=h1", "a fault 'unknown' cannot have host"),
+        ("redeploy land", "land needs the host to which the VMs move"),
+        ("redeploy untold host=h1", "a fault 'untold' cannot have host"),
+        ("work untold", "a fault of a host step can only have times"),
     ],
 )
 def test_invalid_fault_is_refused(text: str, complaint: str) -> None:

@@ -6,7 +6,7 @@ from forewarn.drivers import records
 from forewarn.drivers.port import Call, CallVm
 from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
 from forewarn.instants import HOUR, MILLISECOND, SECOND, Micros
-from forewarn.protocol.operations import KEEPING_ACTIONS, Action
+from forewarn.protocol.operations import KEEPING_ACTIONS, MOVING_ACTIONS, Action
 from tests.unit.drivers.test_command import Bench, bench, call_of, report_of
 
 __all__ = ["bench"]
@@ -49,13 +49,14 @@ def test_failed_call_has_no_pause(bench: Bench) -> None:
 @pytest.mark.parametrize("action", list(IMPACTS))
 def test_a_simulated_pause_is_as_long_as_its_call(action: Action) -> None:
     driver = SimulatedDriver()
+    to_host = "h2" if action in MOVING_ACTIONS else ""
     driver.begin(
         Call(
             operation_id="op-1",
             generation=1,
             action=action,
             host="h1",
-            vms=(CallVm(vm="a"), CallVm(vm="b")),
+            vms=(CallVm(vm="a", to_host=to_host), CallVm(vm="b", to_host=to_host)),
             duration_seconds=-1,
         ),
         now=0,

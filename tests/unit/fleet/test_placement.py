@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from forewarn.fleet.model import Cordon, Host, HostState, Scope, ScopeKind, Vm
-from forewarn.fleet.placement import Candidate, choose_host, why_none
+from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
 from forewarn.protocol.actors import operator
-from forewarn.protocol.blockers import NoCapacity, NoPlace, Unfit, UnfitHosts
+from forewarn.protocol.blockers import NoCapacity
+from forewarn.protocol.no_place import NoPlace, Unfit, UnfitHosts
 from forewarn.wording.operators import reason
 
 VM = Vm(
@@ -33,6 +34,7 @@ def candidate(
     domains: frozenset[int] = frozenset(),
     rack_excess: int = 0,
     busy: bool = False,
+    turn: int = 0,
     zone: str = "1",
     pool: str = "amd",
     capacity: int | None = 10,
@@ -61,6 +63,7 @@ def candidate(
         domains=domains,
         rack_excess=rack_excess,
         busy=busy,
+        turn=turn,
     )
 
 
@@ -84,6 +87,12 @@ BOTH = frozenset({0, 1})
         ([candidate("a", load=10), candidate("b", load=9)], "b"),
         ([candidate("a", domains=OTHER), candidate("b", load=9)], "b"),
         ([candidate("a", load=2, domains=BOTH)], None),
+        # Done hosts come first, then those outside of the list, empty ones that wait, and
+        # the one that comes latest.
+        ([candidate("a", load=9, turn=DONE), candidate("b", domains=OWN)], "a"),
+        ([candidate("a", load=9), candidate("b", turn=1, domains=OWN)], "a"),
+        ([candidate("a", turn=9), candidate("b", load=1, turn=1)], "a"),
+        ([candidate("a", load=9, turn=1), candidate("b", load=1, turn=2)], "a"),
         # Its own fault domain is worth more than room, and than emptiness.
         ([candidate("a"), candidate("b", load=9, domains=OWN)], "b"),
         # An empty host is worth more than one with more room.

@@ -91,7 +91,15 @@ def test_each_reason_to_wait_has_a_name_and_a_message() -> None:
     every = replace(LIVE, waiting=tuple(Waiting(what=each) for each in Wait))
     shown = told(every)["Events"][0]["WaitsFor"]
     assert {each["Reason"] for each in shown} == {
-        *("OwnApproval", "OtherVm", "OtherScope", "OtherTenant", "NotBefore", "Guard"),
+        *(
+            "OwnApproval",
+            "OtherVm",
+            "OtherScope",
+            "OtherTenant",
+            "NotBefore",
+            "Guard",
+            "Window",
+        ),
         *("Room", "Driver", "Operator", "Recovery"),
     }
     assert len({each["Message"] for each in shown}) == len(Wait)

@@ -1,12 +1,13 @@
 """A fleet file from the API's process: the sender's token and rights are checked again."""
 
 import asyncio
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from forewarn.admin.access import Caller
+from forewarn.admin.decisions import caller_message
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.clock import VirtualClock
 from forewarn.control import tokens
@@ -20,6 +21,7 @@ from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
 from forewarn.service.settings import Settings
 from forewarn.store.records import Token
+from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, Role
 from tests.unit.admin.gateway import FLEET, START, LocalGateway
 
 WITH_H9 = f'{FLEET}\n[[host]]\nname = "h9"\n'
@@ -28,7 +30,7 @@ ALICE = Who(actor=operator("alice"))
 
 
 def create(
-    gateway: LocalGateway, *, read_only: bool = False, tenant: str = ""
+    gateway: LocalGateway, *, roles: tuple[Role, ...] = (), tenant: str = ""
 ) -> Caller:
     """Return the caller of a new token."""
     token: Token = asyncio.run(
@@ -38,7 +40,7 @@ def create(
                 work,
                 name="ci",
                 tenant=tenant,
-                read_only=read_only,
+                roles=roles,
                 lifetime=DAY,
                 secret_digest="0" * 64,
                 names_in_file=frozenset(),
@@ -57,7 +59,7 @@ def merge(gateway: LocalGateway, caller: Caller) -> Any:
     process._answers = cast("Answers", type("_", (), {"gateway": gateway}))
     message = {
         "ask": "merge",
-        "caller": asdict(caller),
+        "caller": caller_message(caller),
         "file": {"name": "fleet.toml", "may_be_empty": False},
         "reason": "",
         "once": None,
@@ -83,20 +85,20 @@ def test_file_is_refused_without_the_right_before_it_is_planned() -> None:
         planned.append(given)
 
     gateway.merge_fleet = plan  # type: ignore[method-assign]
-    for caller in (create(gateway, read_only=True), create(gateway, tenant="shop")):
+    for caller in (create(gateway, roles=READ_ONLY), create(gateway, tenant="shop")):
         with pytest.raises(ForbiddenError):
             merge(gateway, caller)
     assert planned == []
 
 
 @pytest.mark.parametrize(
-    "claim", [{"may_write": True}, {"name": "boss"}, {"tenant": ""}], ids=str
+    "claim", [{"roles": ALL_ROLES}, {"name": "boss"}, {"tenant": ""}], ids=str
 )
 def test_file_is_refused_if_the_sender_claims_more_than_its_token(
     claim: dict[str, Any],
 ) -> None:
     gateway = LocalGateway()
-    caller = create(gateway, read_only=True, tenant="shop")
+    caller = create(gateway, roles=READ_ONLY, tenant="shop")
     with pytest.raises((UnauthorizedError, ForbiddenError)):
         merge(gateway, replace(caller, **claim))
     assert not has_h9(gateway)

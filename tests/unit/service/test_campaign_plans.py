@@ -13,12 +13,13 @@ import pytest
 
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.planner import Terms
+from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
 from forewarn.control.gateway import BusyError
 from forewarn.instants import MINUTE
 from forewarn.protocol.errors import RefusedError
 from forewarn.reporting.campaign_plans import PlanRequest
-from forewarn.service import limits
+from forewarn.service import limits, planning_process
 from forewarn.service.campaign_planning import serve
 from forewarn.service.campaign_plans import CampaignPlanningError
 from forewarn.store import kinds
@@ -60,6 +61,58 @@ async def test_plan_is_made_by_a_process_and_changes_nothing(tmp_path: Path) -> 
     # The emptiest host comes first.
     assert [each["host"] for each in plan["hosts"]] == ["h2", "h1"]
     assert [each.key for each in after] == before
+
+
+@in_loop
+async def test_simulation_is_made_by_a_process_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, MORE) as service:
+        before = await service.gateway.read(
+            lambda reader: [each.key for each in every(reader, kinds.ALL_AUDIT)]
+        )
+        told = json.loads(
+            await service.gateway.simulate_campaign(
+                of(TEXT), Assumptions(seed=3), hosts_max=2
+            )
+        )
+        after: list[AuditEntry] = await service.gateway.read(
+            lambda reader: list(every(reader, kinds.ALL_AUDIT))
+        )
+    assert [told["state"], told["done"], told["seed"]] == ["Done", 3, 3]
+    assert [len(told["hosts"]), told["hosts_left_out"]] == [2, 1]
+    assert [each.key for each in after] == before
+
+
+@in_loop
+async def test_simulation_does_not_delay_plans_and_ends_with_the_service(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeper = tmp_path / "sleeper"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    python = sys.executable
+    async with running(tmp_path) as service:
+        monkeypatch.setattr(sys, "executable", str(sleeper))
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        begin = planning_process.begin
+
+        def begin_and_tell(module: str, store: Path) -> "subprocess.Popen[bytes]":
+            process = begin(module, store)
+            loop.call_soon_threadsafe(begun.set)
+            return process
+
+        monkeypatch.setattr(planning_process, "begin", begin_and_tell)
+        first = asyncio.create_task(
+            service.gateway.simulate_campaign(of(TEXT), Assumptions(), hosts_max=9)
+        )
+        await begun.wait()
+        monkeypatch.setattr(sys, "executable", python)
+        plan = json.loads(await service.gateway.plan_campaign(of(TEXT), hosts_max=9))
+    assert plan["host_count"] == 2
+    with pytest.raises(BusyError, match="the service is stopping"):
+        await first
 
 
 @in_loop

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from deploy import service_reference
-from forewarn.control.rules.policy import Subscriber
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
@@ -20,9 +19,7 @@ from forewarn.service.settings import (
     policy,
     value_of,
 )
-from forewarn.service.settings_model import WebhookSettings
 from forewarn.settings.forms import from_text
-from forewarn.store.records import EventChange
 from tests.support.pages import check_block
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -373,96 +370,15 @@ def test_page_marks_the_settings_that_speed_divides() -> None:
             "failure_notice",
             "recovery",
             "hold_max",
+            "verify_settle",
         ]
         if getattr(policy(fast), name) * 2 == getattr(policy(plain), name)
     }
     simulated = {
         name for name in option_table.OPTIONS if name.startswith("driver.simu")
     }
-    simulated.remove("driver.simulated.faults")
+    simulated -= {"driver.simulated.faults", "driver.simulated.target_hosts"}
     assert marked == at_once | simulated | {"timing.terminate_notice"}
-
-
-WEBHOOK = '[[webhook]]\nname = "a"\nurl = "https://h.example"\nsecret_file = "k"\n'
-
-
-def test_webhooks_are_read_from_tables_of_the_file(file: Path) -> None:
-    file.write_text(
-        f'[log]\nlevel = "info"\n{WEBHOOK}[[webhook]]\nname = "b"\ntenant = "shop"\n'
-        'url = "http://user:s3cret@[::1]:8300/x?token=s3cret"\nsecret_file = "k"\n'
-        'types = ["Reboot"]\nstatuses = ["started", "failed"]\ntimeout = "3s"\n'
-    )
-    settings = load_settings(file=file, environ={}, flags={})
-    first, second = settings.webhook
-    assert first == WebhookSettings(name="a", url="https://h.example", secret_file="k")
-    assert second.timeout == 3 * SECOND
-    everything, some = policy(settings).subscribers
-    assert everything == Subscriber(name="a")
-    assert some == Subscriber(
-        name="b",
-        tenant="shop",
-        types=frozenset({EventType.REBOOT}),
-        changes=frozenset({EventChange.STARTED, EventChange.FAILED}),
-    )
-    rows = {row.key: row for row in describe(settings)}
-    assert rows["webhook.b.url"].value == "http://***@[::1]:8300/x?***"
-    assert rows["webhook.b.url"].origin == f"{file}:10"
-    assert rows["webhook.a.timeout"].origin == "default"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('[webhook]\nname = "a"\n', [":1: webhook: must be an array of tables"]),
-        ("webhook = [1]\n", [":1: webhook: must be an array of tables"]),
-        (
-            '\n[[webhook]]\nname = "a"\n',
-            [
-                ":2: webhook.url: is missing",
-                ":2: webhook.secret_file: is missing",
-            ],
-        ),
-        (
-            f"{WEBHOOK}{WEBHOOK}",
-            [':6: webhook.name: "a" is not unique: another table has the same name'],
-        ),
-        (
-            f'{WEBHOOK}tpyes = ["Freeze"]\n',
-            [':5: webhook.tpyes: there is no such setting (did you mean "types"?)'],
-        ),
-        (
-            f'{WEBHOOK}types = ["Freez"]\n',
-            [":5: webhook.types: must be one of Freeze, Reboot"],
-        ),
-        (f"{WEBHOOK}insecure = 1\n", [":5: webhook.insecure: must be true or false"]),
-        (
-            WEBHOOK.replace("https", "http"),
-            [":3: webhook.url: must be https, since http is not encrypted"],
-        ),
-        (
-            WEBHOOK.replace("https://h", "ftp://u:s3cret@h"),
-            [":3: webhook.url: must be a URL such as https://"],
-        ),
-        (WEBHOOK.replace('"a"', '"A B"'), [":2: webhook.name: 'A B' is not a name"]),
-        (f"{WEBHOOK}[webhook.more]\n", [":5: webhook.more: there is no such setting"]),
-    ],
-)
-def test_webhook_mistake_is_reported_with_its_line(
-    file: Path, text: str, expected: list[str]
-) -> None:
-    found = problems(file, text)
-    assert len(found) == len(expected), found
-    for line, start in zip(found, expected, strict=True):
-        assert line.startswith(start), found
-        assert "s3cret" not in line
-
-
-def test_http_url_must_be_local_or_marked_insecure(file: Path) -> None:
-    for host in ("localhost", "127.0.0.7:8300", "[::1]"):
-        file.write_text(WEBHOOK.replace("https://h.example", f"http://{host}"))
-        assert load_settings(file=file, environ={}, flags={}).webhook
-    file.write_text(WEBHOOK.replace("https", "http") + "insecure = true\n")
-    assert load_settings(file=file, environ={}, flags={}).webhook[0].insecure
 
 
 def test_switch_accepts_true_and_false(file: Path) -> None:

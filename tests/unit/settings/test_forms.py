@@ -5,6 +5,7 @@ import math
 import pytest
 
 from forewarn.instants import MINUTE, SECOND
+from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import (
     TEXT_MAX,
     Form,
@@ -131,3 +132,14 @@ def test_reference_shows_the_bounds(option: Option, told: str) -> None:
 def test_missing_value_is_shown_as_empty_text() -> None:
     assert shown(Option(form=Forms.DURATION), None) == ""
     assert flag_of("log.level") == "--log-level"
+
+
+@pytest.mark.parametrize("text", ["0", "101", "0%", "101%", "-1", "few", "", "5 %"])
+def test_an_amount_has_the_same_bounds_in_a_flag_as_in_a_file(text: str) -> None:
+    option = Option(form=AMOUNT, least=1, most=100)
+    with pytest.raises(ValueError, match=r"^must be "):
+        from_text(option, text)
+    assert str(from_text(option, "100")) == "100"
+    assert str(from_text(option, "2.5%")) == "2.5%"
+    large = Option(form=AMOUNT, most=1_000_000)
+    assert str(from_text(large, "1000000")) == "1000000"

@@ -8,6 +8,7 @@ from forewarn.settings.forms import Forms, Option, flag_of
 from forewarn.settings.tables import Format, Reader
 
 FORMAT = Format(
+    named={},
     options={
         "name": Option(form=Forms.TEXT),
         "log.level": Option(form=Forms.WORD, words=("info", "debug")),

@@ -125,6 +125,17 @@ async def test_each_document_is_served_at_its_time() -> None:
 
 
 @in_loop
+async def test_late_timer_serves_the_last_moment_before_the_end() -> None:
+    story = Player(recording((0, shown(1)), (60, shown(2))), exact=True)
+    story.clock.advance_to(NOW + 500 * SECOND)
+    assert not story.replay.is_over
+    assert story.replay.next_at is not None
+    story.replay.settle()
+    assert story.replay.is_over
+    assert story.ask().payload == shown(2).response().payload
+
+
+@in_loop
 async def test_rest_of_a_cut_recording_starts_at_once() -> None:
     due = START + 5_000 * SECOND
     left = recording((4_000, shown(1, not_before=due)), (4_010, shown(2)))

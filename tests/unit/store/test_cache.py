@@ -20,8 +20,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.views import View
-from forewarn.store import cache, kinds
-from forewarn.store.kinds import Record
+from forewarn.store import cache, kinds, questions
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import (
     ConflictError,
@@ -31,6 +30,7 @@ from forewarn.store.port import (
     Transaction,
     every,
 )
+from forewarn.store.questions import Record
 from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.sqlite import SqliteStore
 
@@ -312,7 +312,7 @@ class Looked:
 @pytest.mark.parametrize("query", cache.REMEMBERED, ids=lambda query: query.name)
 @pytest.mark.parametrize("is_live", [True, False])
 def test_query_result_depends_only_on_the_declared_fields(
-    query: kinds.Query[Any], is_live: bool
+    query: questions.Query[Any], is_live: bool
 ) -> None:
     records: dict[type, Record] = {
         Event: EVENT if is_live else replace(EVENT, status=EventStatus.REMOVED),

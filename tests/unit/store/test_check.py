@@ -3,7 +3,6 @@
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from forewarn.store import queries
-from forewarn.store.backup import backup
 from forewarn.store.check import check
 from forewarn.store.codec import CODECS
 from forewarn.store.port import StoreError
 from tests.support.machine import LivesInFile
-from tests.support.profiles import amounts
+from tests.support.profiles import amounts, drawing_limit
 from tests.unit.store.written import write_a_life
 
 pytestmark = pytest.mark.amounts
@@ -57,7 +55,7 @@ class CheckedLives(LivesInFile):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@drawing_limit(300)
 def test_check_finds_no_problem_after_random_operations() -> None:
     run_state_machine_as_test(
         CheckedLives,
@@ -69,7 +67,7 @@ def test_check_finds_no_problem_after_random_operations() -> None:
     )
 
 
-MESSAGE = "INSERT INTO outbox VALUES ('{:06}.000000009999', '{}', 2, 'started', 'X', '{}', 0, '')"
+MESSAGE = "INSERT INTO outbox VALUES ('{:06}.000000009999', '{}', 2, 'started', 'X', '{}', 0, '', '')"
 
 BUSY = '{"kind":"vm busy","vm":"idle","operation":"op-x"}'
 
@@ -89,7 +87,22 @@ def _unplanned(*hosts: list[str]) -> str:
 
 
 REDACTED = '{"kind":"platform"}'
+OPERATES = '["view","plan","run","approve","emergency"]'
 MAKER = '{"kind":"operator","name":"alice"}'
+
+
+def _token(
+    token_id: str, name: str, *, created: int = 1, expires: int = 0, **more: str
+) -> str:
+    """Return SQL that stores a token."""
+    tenant, maker = more.get("tenant", ""), more.get("maker", MAKER)
+    return (
+        f"INSERT INTO tokens VALUES ('{token_id}', '{name}', '{tenant}',"
+        f" '{more.get('roles', OPERATES)}',"
+        f" '{'0' * 64}', {created}, '{maker}', {expires}, 0, 0, 0)"
+    )
+
+
 DAMAGES = {
     _unplanned(["op-x", "gone"]): "has host gone to plan, which does not exist",
     _unplanned(["op-x", "h9"]): "has 1 hosts to plan but covers 0",
@@ -112,21 +125,28 @@ DAMAGES = {
         "there is a capacity of host gone, which does not exist"
     ),
     MESSAGE.format(7, "ops", "{}"): "is of term 7, but the store is in term 1",
-    "INSERT INTO outbox VALUES ('5', 'ops', 2, 'started', 'X', '{}', 0, '')": (
+    "INSERT INTO outbox VALUES ('5', 'ops', 2, 'started', 'X', '{}', 0, '', '')": (
         "has no term and number"
     ),
     MESSAGE.format(1, "", "{}"): "has no receiver or no public ID",
     MESSAGE.format(1, "ops", "[]"): "contains no event",
     MESSAGE.format(1, "ops", "{"): "contains no event",
+    "INSERT INTO outbox VALUES ('000001.000000009999', 'ops', 2, NULL, 'X',"
+    """ '{"EventId":"E","EventStatus":"Scheduled"}', 0, '', '')""": "has no change",
+    "INSERT INTO outbox VALUES ('000001.000000009999', 'ops', 2, 'started', 'X', '', 0,"
+    """ '', '{"kind":"brake-off","by":{"kind":"operator","name":"bob"}}')""": (
+        "is both a notice and the change of an event"
+    ),
     MESSAGE.format(1, "ops", "{}"): "contains no event",
-    "INSERT INTO tokens VALUES ('tk-1', 'ci', 'nobody', 0,"
-    f" '{'0' * 64}', 1, '{MAKER}', 0, 0, 0, 0)": (
+    _token("tk-1", "ci", tenant="nobody", roles='["view"]'): (
         "token tk-1 is of tenant nobody, which does not exist"
     ),
-    "INSERT INTO tokens VALUES ('tk-2', 'ci', '', 0,"
-    f" '{'0' * 64}', 1, '{REDACTED}', 0, 0, 0, 0)": (
-        "the creator of token tk-2 is redacted"
-    ),
+    _token("tk-2", "ci", maker=REDACTED): "the creator of token tk-2 is redacted",
+    **{
+        _token("tk-3", "ci", roles=f"[{roles}]"): "token tk-3 has the invalid roles"
+        for roles in ("", '"run","view"', '"run"', '"view","view"')
+    },
+    _token("tk-4", "ci", tenant="shop"): "token tk-4 has the invalid roles",
     "INSERT INTO order_keys VALUES ('k', 'operator',"
     f" '{'0' * 64}', '[]', 1, 2, 0)": "order key k has an invalid digest of the caller and key",
     f"INSERT INTO order_keys VALUES ('{'0' * 64}', 'operator',"
@@ -360,14 +380,6 @@ DAMAGES = {
 }
 
 
-def _token(token_id: str, name: str, *, created: int, expires: int) -> str:
-    """Return SQL that stores an operator's token."""
-    return (
-        f"INSERT INTO tokens VALUES ('{token_id}', '{name}', '', 0,"
-        f" '{'0' * 64}', {created}, '{MAKER}', {expires}, 0, 0, 0)"
-    )
-
-
 MOVES_OF_FAILURE = "(SELECT moves FROM operations WHERE verb = 'fail')"
 
 OVERLAPS = {
@@ -456,37 +468,3 @@ def test_file_that_is_not_a_store_is_refused(tmp_path: Path, file: Path) -> None
 def test_each_link_is_checked() -> None:
     wanted = {links.noun for codec in CODECS for links in codec.links}
     assert set(queries.parse(queries.read_sql("check.sql"))) == wanted
-
-
-# Backups
-
-
-def leftovers(folder: Path) -> Iterator[Path]:
-    return folder.glob(".*")
-
-
-def test_backup_is_one_complete_private_file(file: Path, tmp_path: Path) -> None:
-    target = tmp_path / "copy.db"
-    assert backup(file, target) == target.stat().st_size
-    assert check(target) == []
-    assert target.stat().st_mode & 0o777 == 0o600
-    assert not list(leftovers(tmp_path))
-    assert not list(tmp_path.glob("copy.db-*"))
-
-
-def test_backup_does_not_overwrite_a_file(file: Path, tmp_path: Path) -> None:
-    target = tmp_path / "copy.db"
-    target.write_text("precious")
-    for each in (target, file):
-        with pytest.raises(StoreError, match="exists already"):
-            backup(file, each)
-    assert target.read_text() == "precious"
-    with pytest.raises(StoreError, match="there is no store"):
-        backup(tmp_path / "missing", tmp_path / "new")
-    with pytest.raises(StoreError, match="cannot be written"):
-        backup(file, tmp_path / "no" / "where")
-    (tmp_path / "empty").touch()
-    with pytest.raises(StoreError, match="is empty"):
-        backup(tmp_path / "empty", tmp_path / "new")
-    assert not list(leftovers(tmp_path))
-    assert not (tmp_path / "new").exists()

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from forewarn.store import kinds
 from forewarn.store.check import check
 from forewarn.store.connection import Connection
 from forewarn.store.migrate import Step, count_done, load_steps, migrate, statements
-from forewarn.store.port import StoreError, StoreTooNewError
+from forewarn.store.port import StoreError, StoreTooNewError, every
 from forewarn.store.sqlite import SqliteStore
+from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, TENANT_ROLES
 from tests.unit.store.written import write_a_life
 
 STEPS = load_steps()
@@ -147,6 +149,33 @@ def test_upgrade_marks_the_time_before_records_as_unknown(path: Path) -> None:
     assert found == [("down_0", "failure", 0, 1, 1), ("moved_0", "freeze", 0, 0, 1)]
     assert lives == [(7, 0, 0)]
     assert check(path) == []
+
+
+def test_upgrade_gives_each_token_the_roles_of_its_rights(path: Path) -> None:
+    connection = Connection(path, may_make=True)
+    before_roles = next(step for step in STEPS if step.name == "0031_roles.sql").number
+    migrate(connection, STEPS[: before_roles - 1])
+    connection.run("INSERT INTO tenants VALUES ('shop', '', 0)")
+    maker = '{"kind":"operator","name":"alice"}'
+    for number, (tenant, read_only) in enumerate(product(("", "shop"), (0, 1))):
+        connection.run(
+            "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, 1, ?, 7, 0, 5, 1)",
+            (f"tk-{number}", f"n{number}", tenant, read_only, "0" * 64, maker),
+        )
+    migrate(connection, STEPS[before_roles - 1 :])
+    connection.close()
+    store = SqliteStore(path)
+    found = store.read(lambda reader: list(every(reader, kinds.ALL_TOKENS)))
+    store.close()
+    assert [each.roles for each in found] == [
+        ALL_ROLES,
+        READ_ONLY,
+        TENANT_ROLES,
+        READ_ONLY,
+    ]
+    first = found[0]
+    assert (first.name, first.expires_at, first.created_by.name) == ("n0", 7, "alice")
+    assert (first.last_used_at, first.is_unauthenticated) == (5, True)
 
 
 def test_upgrade_finds_the_hosts_that_have_two_fault_domains(path: Path) -> None:

@@ -76,8 +76,13 @@ VALUES = {
     "timing.failure_event": "Redeploy",
     "driver.sightings": "restore",
     "driver.simulated.faults": "reboot fail",
+    "driver.simulated.target_hosts": "h1",
+    "driver.targets": "driver",
 }
 """Valid values of settings that are neither lengths nor numbers."""
+
+BESIDE = {"driver.targets": {"driver.simulated.target_hosts": "h1"}}
+"""Settings without which others are refused."""
 
 
 @pytest.mark.parametrize("name", EFFECTIVE_SETTINGS)
@@ -86,13 +91,16 @@ def test_each_accepted_setting_has_an_effect(name: str) -> None:
         check_settings(settings)
         loaded = Setup(fleet="", settings=settings).load()
         limit = loaded.metadata.rate_limit
-        return policy(loaded), impacts(loaded), limit, loaded.simulated.faults
+        told = loaded.simulated
+        lists = told.faults, told.target_hosts
+        return policy(loaded), impacts(loaded), limit, lists, told.host_step
 
     for value in (VALUES.get(name), "77", "77s"):
         if value is None:
             continue
         with contextlib.suppress(SettingsError):
-            assert of({name: value}) != of({})
+            beside = BESIDE.get(name, {})
+            assert of({**beside, name: value}) != of(beside)
             return
     raise AssertionError(f"{name} takes none of these values")
 

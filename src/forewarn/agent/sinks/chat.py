@@ -1,8 +1,6 @@
 """Notifications to Slack and Microsoft Teams, through an incoming webhook of the chat.
 
-All text from other sources is in plain-text fields of Slack, and in text runs of an
-Adaptive Card in Teams. Both look for no markup there, so the description of an event
-cannot mention a channel or contain a link. The URL of the webhook is the secret.
+`forewarn.chat` has the shapes of the messages. The URL of the webhook is the secret.
 
 The URL is read from its file for each notification, and appears in no error and no log.
 If the address fails, the notification waits, since the file may be fixed. If the
@@ -17,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from forewarn import chat
 from forewarn.agent.foreign import told as told_of
 from forewarn.agent.handlers.posting import (
     SECRET_PART_MIN,
@@ -31,40 +30,10 @@ from forewarn.agent.options import CA_FILE, Forms
 from forewarn.agent.settings_model import NotifySettings
 from forewarn.agent.sinks.port import Told
 from forewarn.agent.sinks.shared import KindSink, timeout_key
-from forewarn.agent.sinks.wording import (
-    Severity,
-    facts,
-    plain,
-    sentence,
-    severity,
-    title,
-)
+from forewarn.agent.sinks.wording import facts, sentence, severity, title
 from forewarn.agent.wire.urls import Url, parse_url
 from forewarn.clock import Clock
 from forewarn.settings.forms import Option
-
-HEADER_CHARACTERS = 150
-TEXT_CHARACTERS = 3_000
-FIELD_CHARACTERS = 2_000
-FIELDS_MAX = 10
-"""Limits of Slack, which refuses any message that exceeds one."""
-
-_MARKS = {
-    Severity.ERROR: ":red_circle:",
-    Severity.WARNING: ":large_yellow_circle:",
-    Severity.NOTICE: ":large_blue_circle:",
-    Severity.INFO: ":white_circle:",
-}
-
-CARD_VERSION = "1.4"
-"""Every Teams client supports this version; text runs exist since 1.2."""
-
-_COLOURS = {
-    Severity.ERROR: "Attention",
-    Severity.WARNING: "Warning",
-    Severity.NOTICE: "Accent",
-    Severity.INFO: "Default",
-}
 
 _ADDRESS_AT_FAULT = frozenset({401, 403, 404, 405, 410})
 """Statuses that mean that the address accepts no message at all."""
@@ -122,81 +91,23 @@ def _parts(text: str, least: int = _KEY_PART_MIN) -> Sequence[str]:
     return tuple(each for each in parts if len(each) >= least)
 
 
-# Slack
-
-
 def slack_message(told: Told) -> dict[str, Any]:
-    """Return the message; `text` is its preview, such as on a phone."""
-    mark = _MARKS[severity(told)]
-    fields = [
-        _plain(f"{name}\n{value}", FIELD_CHARACTERS) for name, value in facts(told)
-    ]
-    return {
-        "text": f"{mark} {_escaped(title(told))}",
-        "blocks": [
-            {"type": "header", "text": _plain(title(told), HEADER_CHARACTERS)},
-            {"type": "section", "text": _plain(sentence(told), TEXT_CHARACTERS)},
-            {"type": "section", "fields": fields[:FIELDS_MAX]},
-        ],
-    }
-
-
-def _plain(text: str, most: int) -> dict[str, Any]:
-    head, line, rest = text.partition("\n")
-    cut = plain(rest, most - len(head) - len(line)) if line else plain(text, most)
-    return {
-        "type": "plain_text",
-        "text": f"{head}{line}{cut}" if line else cut,
-        "emoji": False,
-    }
-
-
-def _escaped(text: str) -> str:
-    """Return a text without links and mentions for Slack."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-# Teams
+    """Return the message for Slack."""
+    return chat.slack_message(_text(told))
 
 
 def teams_message(told: Told) -> dict[str, Any]:
-    """Return the message with its card: about 3 KB, of the 28 KB that Teams accepts."""
-    colour = _COLOURS[severity(told)]
-    heading = _run(title(told), weight="Bolder", size="Medium", color=colour)
-    card = {
-        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
-        "type": "AdaptiveCard",
-        "version": CARD_VERSION,
-        "msteams": {"width": "Full"},
-        "fallbackText": title(told),
-        "body": [
-            _block(heading),
-            _block(_run(sentence(told))),
-            *(
-                _block(_run(f"{name}: ", weight="Bolder"), _run(value))
-                for name, value in facts(told)
-            ),
-        ],
-    }
-    return {
-        "type": "message",
-        "summary": title(told),
-        "attachments": [
-            {
-                "contentType": "application/vnd.microsoft.card.adaptive",
-                "contentUrl": None,
-                "content": card,
-            }
-        ],
-    }
+    """Return the message for Teams."""
+    return chat.teams_message(_text(told))
 
 
-def _block(*runs: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "RichTextBlock", "spacing": "Small", "inlines": list(runs)}
-
-
-def _run(text: str, **style: str) -> dict[str, Any]:
-    return {"type": "TextRun", "text": text, **style}
+def _text(told: Told) -> chat.ChatText:
+    return chat.ChatText(
+        title=title(told),
+        sentence=sentence(told),
+        facts=facts(told),
+        severity=severity(told),
+    )
 
 
 KINDS = {

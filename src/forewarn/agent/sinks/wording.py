@@ -7,13 +7,13 @@ for its format. Pure.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from forewarn.agent.core.model import NoteKind, StepState
 from forewarn.agent.core.names import is_named
 from forewarn.agent.sinks.port import Told
+from forewarn.chat import Severity, plain
 from forewarn.instants import SECOND, Micros, describe_duration, format_instant
 from forewarn.problems import listed
 from forewarn.protocol.notices import Notice
@@ -23,17 +23,6 @@ DETAIL_CHARACTERS = 500
 
 NAMES_SHOWN = 10
 """Maximum number of VM names in a text; an availability set may have hundreds."""
-
-
-class Severity(enum.IntEnum):
-    """The severity, with the numbers of syslog (RFC 5424, 6.2.1)."""
-
-    ERROR = 3
-    """Something failed that should have worked, and needs attention."""
-    WARNING = 4
-    NOTICE = 5
-    """A normal event that matters to this VM."""
-    INFO = 6
 
 
 @dataclass(frozen=True)
@@ -134,13 +123,6 @@ def facts(told: Told) -> list[tuple[str, str]]:
 def names(notice: Notice) -> str:
     """Return the VMs that an event names, or the first of them if there are many."""
     return listed(notice.resources, NAMES_SHOWN)
-
-
-def plain(text: str, most: int = 200) -> str:
-    """Return a text on one line, without unprintable characters, cut if it is too
-    long."""
-    line = "".join(c if c.isprintable() else " " for c in text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def cut_bytes(text: str, most: int) -> bytes:

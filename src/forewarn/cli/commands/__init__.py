@@ -9,18 +9,36 @@ from forewarn.cli.commands.orders import ORDERS
 from forewarn.cli.commands.service import SERVICE
 from forewarn.cli.commands.simulator import SIMULATOR
 from forewarn.cli.commands.testkit import TESTKIT
-from forewarn.cli.commands.upkeep import BRAKE, TOKENS, UPKEEP, WEBHOOKS
+from forewarn.cli.commands.upkeep import (
+    BRAKE,
+    CHECKS,
+    DEFERRALS,
+    TOKENS,
+    UPKEEP,
+    WEBHOOKS,
+    WINDOWS,
+)
+
+_STEERING = next(
+    place for place, each in enumerate(ORDERS) if each.name.startswith("campaign ")
+)
+"""Place of the first request that steers a campaign: what comes before it in the life of a
+campaign, such as its plan, is listed before it."""
 
 COMMANDS = (
     *SERVICE,
     *LISTS,
     *HISTORY,
-    *ORDERS,
-    *BRAKE,
+    *ORDERS[:_STEERING],
     *CAMPAIGNS,
+    *ORDERS[_STEERING:],
+    *BRAKE,
+    *WINDOWS,
+    *DEFERRALS,
     *TOKENS,
     *ADDRESSES,
     *WEBHOOKS,
+    *CHECKS,
     *UPKEEP,
     *AGENT,
     *SIMULATOR,
@@ -30,9 +48,12 @@ GROUPS = {
     "fleet": "check, apply, show and export the fleet",
     "config": "show and check the settings",
     "brake": "stop routine work, and let it go on",
+    "window": "set, show and clear the maintenance windows of scopes",
     "host": "cordon, open and drain hosts",
+    "visit": "retry and skip failed visits of hosts",
     "rollout": "list and show rollouts",
-    "campaign": "plan the maintenance of many hosts",
+    "check": "list checks, and ask one",
+    "campaign": "plan, start and steer the maintenance of many hosts",
     "token": "create, list and revoke tokens of the operator API",
     "addresses": "let the guests of this host reach 169.254.169.254",
     "webhook": "list and test receivers of webhooks",

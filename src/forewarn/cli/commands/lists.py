@@ -102,19 +102,20 @@ LISTS = (
     Command(
         path=("explain",),
         summary="show why an object waits, and who can continue it",
-        text="Show the state of an operation, rollout, event, host or VM, and every "
-        "reason why it waits. Reasons with a remedy come first.",
+        text="Show the state of an operation, rollout, event, campaign, host or VM, and "
+        "every reason why it waits. Reasons with a remedy come first.",
         run="forewarn.cli.attention:explain",
         options=(
             Option(
                 name="id",
                 metavar="ID",
-                help="ID of an operation, rollout or event, or name of a host or VM.",
+                help="ID of an operation, rollout or event, or name of a campaign, host or "
+                "VM.",
             ),
             Option(
                 name="--kind",
-                choices=("host", "vm"),
-                help="Which to explain if a host and a VM have the same name.",
+                choices=("host", "vm", "campaign"),
+                help="Which to explain if several have the same name.",
             ),
             *CLIENT,
         ),
@@ -126,7 +127,8 @@ LISTS = (
         text="List problems that need attention, the worst first: VMs that are down, "
         "many VMs that stopped at once, calls with an unknown outcome, a driver that "
         "fails, hosts with two fault domains of a scope, late approvals, held "
-        "operations, late webhooks, hosts that were cordoned more than a day ago, and a "
+        "operations, late webhooks, hosts that were cordoned more than a day ago, "
+        "campaigns that are halted, wait for an approval or make no progress, and a "
         "service that is not ready. The exit status is 1 if there is a problem.",
         run="forewarn.cli.attention:problems",
         options=(
@@ -140,10 +142,17 @@ LISTS = (
                     "vm-down",
                     "outcome-unknown",
                     "driver-failing",
+                    "visit-failed",
+                    "visit-late",
+                    "campaign-halted",
                     "shared-host",
                     "approval-late",
                     "held",
                     "webhook-late",
+                    "campaign-failed-hosts",
+                    "campaign-waits",
+                    "campaign-stalled",
+                    "no-common-window",
                     "host-cordoned",
                 ),
                 help="Only problems of this kind.",
@@ -156,7 +165,9 @@ LISTS = (
     Command(
         path=("waits",),
         summary="list the tenants whose approval is missing",
-        text="List the tenants whose approval is missing, the longest wait first.",
+        text="List the tenants whose approval is missing, the longest wait first. A second "
+        "table has the windows and blackouts that hold maintenance, with the number of "
+        "hosts and the next opening.",
         run="forewarn.cli.attention:waits",
         options=(
             _VM,
@@ -168,13 +179,15 @@ LISTS = (
     Command(
         path=("capacity",),
         summary="list free capacity by zone, and the needs of the next hosts",
-        text="List the free capacity of each zone, and the capacity that the next "
-        "host of each rollout needs.",
+        text="List the free capacity of the hosts in each zone, how many of them are down, "
+        "in work or cordoned, and the capacity that the next host of each rollout needs. "
+        "A selector of VMs selects the hosts on which they are.",
         run="forewarn.cli.attention:capacity",
         options=(
-            Option(name="--zone", metavar="ZONE", help="Only this zone."),
+            _VM,
+            *SELECTORS,
             *CLIENT,
         ),
-        examples=("forewarn capacity", "forewarn capacity --zone 1 --json"),
+        examples=("forewarn capacity", "forewarn capacity --rack r7 --json"),
     ),
 )

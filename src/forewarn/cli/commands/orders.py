@@ -14,14 +14,18 @@ from forewarn.verbs.table import VERBS
 
 def _option(argument: Argument) -> Option:
     has_words = argument.form is Form.WORD
+    is_place = not argument.name.startswith("--")
+    is_list = argument.form in {Form.NAMES, Form.LINES}
     return Option(
         name=argument.name,
         metavar="" if has_words else argument.metavar or argument.form.value,
         help=" ".join(filter(None, (argument.about, argument.typed))),
         choices=argument.words,
         is_flag=argument.form is Form.SWITCH,
-        is_needed=argument.is_needed and argument.name.startswith("--"),
-        repeated=argument.form is Form.NAMES,
+        is_needed=argument.is_needed and not is_place,
+        is_optional=is_place and not argument.is_needed,
+        many=is_list and is_place,
+        repeated=is_list and not is_place,
         may_be_empty=argument.form is Form.TEXT,
     )
 

@@ -1,6 +1,7 @@
 """The commands for tokens, receivers of webhooks, the file of the store, and completion."""
 
 from forewarn.cli.command_table import CLIENT, JSON, REASON, Command, Option
+from forewarn.verbs.roles import TENANT_ROLES, Role, role_names
 
 WEBHOOKS = (
     Command(
@@ -34,10 +35,24 @@ BRAKE = (
         summary="stop routine work",
         text="Stop routine work: while the brake is on, no maintenance, OS upgrade or "
         "reimage is announced or started. Work that has started continues, and so do "
-        "failures, predicted failures and requests of users.",
+        "failures, predicted failures and requests of users. The brake comes on by itself "
+        "if more hosts or VMs are lost than [brake] in forewarn.toml allows; then announced "
+        "work is withdrawn.",
         run="forewarn.cli.brake:put_on",
-        options=(REASON, *CLIENT),
-        examples=("forewarn brake on --reason 'power is unstable'",),
+        options=(
+            REASON,
+            Option(
+                name="--withdraw",
+                is_flag=True,
+                help="Withdraw announced routine work, too, instead of holding it. Hosts "
+                "of a rollout are announced again after the brake.",
+            ),
+            *CLIENT,
+        ),
+        examples=(
+            "forewarn brake on --reason 'power is unstable'",
+            "forewarn brake on --withdraw --reason 'the new firmware is bad'",
+        ),
     ),
     Command(
         path=("brake", "off"),
@@ -54,6 +69,88 @@ BRAKE = (
         run="forewarn.cli.brake:show",
         options=CLIENT,
         examples=("forewarn brake show", "forewarn brake show --json"),
+    ),
+)
+
+
+DEFERRALS = (
+    Command(
+        path=("deferrals",),
+        summary="show what tenants have deferred or expedited",
+        text="Show what tenants have deferred or expedited in open rollouts. With a "
+        "tenant's token, show only its own.",
+        run="forewarn.cli.choices:show",
+        options=(
+            Option(name="--tenant", metavar="TENANT", help="Only this tenant."),
+            *CLIENT,
+        ),
+        examples=("forewarn deferrals", "forewarn deferrals --tenant shop --json"),
+    ),
+    Command(
+        path=("upcoming",),
+        summary="show the coming work on a tenant's VMs",
+        text="Show the announced and planned work on the VMs of a tenant: the impact, before "
+        "which time it does not begin unless it is approved, and by which day it is "
+        "expected to begin. LATEST is an estimate, and unknown if there is none. With a "
+        "tenant's token, show that of its VMs.",
+        run="forewarn.cli.upcoming:show",
+        options=(
+            Option(
+                name="--tenant",
+                metavar="TENANT",
+                help="The tenant; required without a tenant's token.",
+            ),
+            Option(name="--scope", metavar="SCOPE", help="Only VMs of this scope."),
+            Option(name="--vm", metavar="VM", help="Only this VM."),
+            *CLIENT,
+        ),
+        examples=("forewarn upcoming", "forewarn upcoming --tenant shop --json"),
+    ),
+)
+
+
+WINDOWS = (
+    Command(
+        path=("window", "show"),
+        summary="show the maintenance windows of scopes",
+        text="Show the maintenance windows of scopes, and when they open next. With a "
+        "tenant's token, show those of its scopes.",
+        run="forewarn.cli.windows:show",
+        options=(
+            Option(
+                name="scope",
+                metavar="SCOPE",
+                is_optional=True,
+                help="Only this scope.",
+            ),
+            *CLIENT,
+        ),
+        examples=("forewarn window show", "forewarn window show web --json"),
+    ),
+)
+
+
+CHECKS = (
+    Command(
+        path=("check", "list"),
+        summary="list checks and their last results",
+        text="List the checks of [check.NAME] with their last results. A result that is too "
+        "old is unknown. NEEDED has the checks that are asked regularly now.",
+        run="forewarn.cli.checks:list_",
+        options=CLIENT,
+        examples=("forewarn check list", "forewarn check list --json"),
+    ),
+    Command(
+        path=("check", "run"),
+        summary="ask a check now",
+        text="Ask a check now, and print its outcome and the reason. The exit status is 1 "
+        "unless it passes.",
+        run="forewarn.cli.checks:run",
+        options=(
+            Option(name="name", metavar="NAME", help="The check's name."),
+            *CLIENT,
+        ),
+        examples=("forewarn check run error-rate",),
     ),
 )
 
@@ -83,7 +180,16 @@ TOKENS = (
             Option(
                 name="--read-only",
                 is_flag=True,
-                help="The token can only read.",
+                help="The token can only read: short for --role view.",
+            ),
+            Option(
+                name="--role",
+                repeated=True,
+                choices=tuple(role.value for role in Role),
+                help="Rights of the holder: "
+                + "; ".join(f"`{role.value}` {role.about}" for role in Role)
+                + ". Each includes `view`. Can be given several times. Default: all, "
+                f"which are {role_names(TENANT_ROLES)} for a tenant.",
             ),
             Option(
                 name="--expires-in",
@@ -96,6 +202,7 @@ TOKENS = (
         examples=(
             "forewarn token create --tenant shop --name ci --expires-in 30d",
             "forewarn token create --name dashboard --read-only",
+            "forewarn token create --name alice --role plan --role run",
         ),
     ),
     Command(

@@ -5,7 +5,10 @@ operation of a request closes the request. Waiting operations in the scopes are 
 again.
 """
 
-from forewarn.control.execution import downtime
+from collections.abc import Collection
+
+from forewarn.control.execution import campaign_ends, downtime
+from forewarn.control.rules import waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.protocol.actors import Actor
@@ -35,6 +38,7 @@ def impact_over(
     work.save_operation(
         recovering, changed(recovering, due_at=work.now + work.policy.recovery)
     )
+    work.take_visit(recovering.visit)
     # The driver no longer works on its VMs; other operations can wait for that.
     work.free(operation.scopes, operation.vms)
 
@@ -52,26 +56,44 @@ def finish(work: Work, operation: Operation, *, note: AnyNote | None = None) -> 
     _end(work, operation, OperationInput.FINISH, Outcome.COMPLETED, note)
 
 
-def fail(work: Work, operation: Operation, *, note: AnyNote) -> None:
+def fail(
+    work: Work, operation: Operation, *, note: AnyNote, down: Collection[str] = ()
+) -> None:
     """End a started operation as Failed; its rollout stops.
 
-    The caller must record failures of VMs that are left down: they need their own events,
-    because the events of this operation are removed (clause 4.3).
+    `down` are the VMs that it, or a failure meanwhile, left down. The caller must record
+    failures of them: they need their own events, because the events of this operation are
+    removed (clause 4.3).
     """
     request = work.request(operation.request)
-    work.step_request(request, RequestInput.OPERATION_FAILED)
+    if not request.campaign:
+        # The tolerance of a campaign decides whether it continues.
+        work.step_request(request, RequestInput.OPERATION_FAILED)
+    moves = tuple(
+        changed(move, is_down=move.is_down or move.vm in down)
+        for move in operation.moves
+    )
+    if moves != operation.moves:
+        operation = work.save_operation(operation, changed(operation, moves=moves))
     _end(work, operation, OperationInput.FAIL, Outcome.FAILED, note)
-    if request.is_rollout:
-        for sibling in list(
-            every(work.tx, kinds.ANNOUNCED_OF_REQUEST, operation.request)
-        ):
-            cancel(
-                work,
-                sibling,
-                note=RolloutStopped(failed=operation.operation_id),
-            )
-        # Planned hosts are cancelled in steps, because there can be many.
-        work.take_turn(operation.request)
+    if request.is_rollout and not request.campaign:
+        _stop_rollout(work, operation)
+
+
+def stop_for_visit(work: Work, operation: Operation) -> None:
+    """Stop a rollout because the visit of an operation failed after its end."""
+    request = work.request(operation.request)
+    if not request.campaign:
+        work.step_request(request, RequestInput.OPERATION_FAILED)
+        _stop_rollout(work, operation)
+
+
+def _stop_rollout(work: Work, failed: Operation) -> None:
+    """Cancel the operations of a rollout that have not started."""
+    for sibling in list(every(work.tx, kinds.ANNOUNCED_OF_REQUEST, failed.request)):
+        cancel(work, sibling, note=RolloutStopped(failed=failed.operation_id))
+    # Planned hosts are cancelled in steps, because there can be many.
+    work.take_turn(failed.request)
 
 
 def cancel(
@@ -90,7 +112,8 @@ def _end(
     outcome: Outcome,
     note: AnyNote | None,
 ) -> None:
-    for event in work.events_of(operation):
+    events = work.events_of(operation)
+    for event in events:
         if event.status is EventStatus.SCHEDULED:
             work.step_event(event, EventInput.CANCEL, outcome=outcome)
         elif event.status is EventStatus.STARTED:
@@ -100,29 +123,52 @@ def _end(
     was_planned = operation.state is OperationState.PLANNED
     ended = work.step(replace_call(work, operation, CallState.NONE), given, note=note)
     work.free(ended.scopes, ended.vms)
-    if not was_planned:
+    if was_planned:
+        _leave_turn(work, operation)
+    else:
         if ended.is_host_bound:
             work.free_room(ended.host)
-        work.count_in_flight(ended.request, -1)
-    _close_request(work, ended)
+            work.free_budgets(ended.host, (event.tenant for event in events))
+        if not ended.visit:
+            work.count_in_flight(ended.request, -1)
+    # The host stays in flight until its visit has ended.
+    work.take_visit(ended.visit)
+    campaign_ends.host_ended(work, ended, outcome, note)
+    close_request(work, ended.request)
+
+
+def _leave_turn(work: Work, operation: Operation) -> None:
+    """Check the hosts that wait behind a Planned host, which has ended.
+
+    It can be the one host of its rollout that waits for the end of the brake, or have
+    reserved scopes.
+    """
+    if waits.TURN_BRAKE in operation.waits_for:
+        work.take_turn(operation.request)
+    work.free_turns(filter(None, map(waits.reserved_by, operation.waits_for)))
 
 
 def take_off(work: Work, operation: Operation, name: str) -> None:
-    """Remove a started operation from one of its VMs, with the reserved capacity."""
+    """Remove an operation from one of its VMs, with the reserved capacity."""
     vm = work.tx.get(Vm, name)
-    if vm is not None and operation.operation_id in vm.started:
-        started = tuple(
-            other for other in vm.started if other != operation.operation_id
-        )
-        kept = any(
-            move.vm == name and move.to_host == vm.moving_to for move in operation.moves
-        )
-        work.save_vm(
-            vm,
-            changed(vm, started=started, moving_to="" if kept else vm.moving_to),
-        )
-        if kept:
-            work.free_host(vm.moving_to)
+    if vm is None:
+        return
+    is_started = operation.operation_id in vm.started
+    kept = vm.moving_to != "" and any(
+        move.vm == name
+        and move.to_host == vm.moving_to
+        and (is_started or not move.done)
+        for move in operation.moves
+    )
+    if not is_started and not kept:
+        return
+    started = tuple(other for other in vm.started if other != operation.operation_id)
+    work.save_vm(
+        vm, changed(vm, started=started, moving_to="" if kept else vm.moving_to)
+    )
+    if kept:
+        work.free_room(vm.moving_to)
+    if is_started:
         downtime.taken_off(work, operation, vm)
 
 
@@ -133,12 +179,19 @@ def replace_call(work: Work, operation: Operation, state: CallState) -> Operatio
     return work.save_operation(operation, changed(operation, call_state=state))
 
 
-def _close_request(work: Work, operation: Operation) -> None:
-    request = work.request(operation.request)
+def close_request(work: Work, request_id: str) -> None:
+    """Close a request if its last operation or visit has ended."""
+    request = work.request(request_id)
     # One sibling is enough: reading all would be slow in a large request.
-    left = work.tx.select(kinds.OPEN_OPERATIONS_OF_REQUEST, operation.request, limit=1)
-    if not left and not request.unplanned:
-        work.step_request(request, RequestInput.ALL_ENDED)
+    left = work.tx.select(kinds.OPEN_OPERATIONS_OF_REQUEST, request_id, limit=1)
+    has_visit = bool(
+        request.steps
+        and work.tx.select(kinds.OPEN_VISITS_OF_REQUEST, request_id, limit=1)
+    )
+    if not left and not request.unplanned and not has_visit:
+        if campaign_ends.may_close(work, request):
+            work.step_request(request, RequestInput.ALL_ENDED)
+            campaign_ends.closed(work, request)
     elif request.together:
         # The other operations may have waited only for its approval (3.6). They all
         # start with the first of them.

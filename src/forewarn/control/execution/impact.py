@@ -15,30 +15,31 @@ Order of effects, and the state after a crash:
 from collections.abc import Iterable, Mapping
 
 from forewarn.control.execution import calls, downtime, ending, leaving
-from forewarn.control.rules import destinations
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput
-from forewarn.protocol.notes import NothingToDo
+from forewarn.protocol.notes import DriverGaveUp, NothingToDo, OperatorSaysFailed
 from forewarn.protocol.operations import (
     KEEPING_ACTIONS,
     MOVING_ACTIONS,
     Action,
+    CallPart,
     CallState,
     Move,
     Operation,
 )
+from forewarn.store import kinds
+from forewarn.store.port import every
 
 
 def start(work: Work, operation: Operation) -> None:
     """Start a Ready operation, with its events and its driver call."""
     if operation.action in MOVING_ACTIONS:
-        places = destinations.find_places(work.tx, operation)
-        assert not places.blockers, "the caller must check for blockers first"
-        operation = calls.keep_places(work, operation, places)
+        operation, blockers = calls.renew_places(work, operation, operation.vms)
+        assert not blockers, "the caller must check for blockers first"
     for name in operation.vms:
         vm = work.vm(name)
         work.save_vm(vm, changed(vm, started=(*vm.started, operation.operation_id)))
@@ -47,7 +48,11 @@ def start(work: Work, operation: Operation) -> None:
         # An event whose VMs all left was removed before and stays removed (4.3).
         if event.status is not EventStatus.REMOVED:
             work.step_event(event, EventInput.START)
-    if started.action is Action.NONE:
+    if started.visit:
+        # The visit enters the host first, in a step of its own.
+        work.save_operation(started, changed(started, due_at=0))
+        work.take_visit(started.visit)
+    elif started.action is Action.NONE:
         work.save_operation(started, changed(started, due_at=0))
     elif not started.moves:
         ending.impact_over(work, started, note=NothingToDo())
@@ -66,9 +71,22 @@ def call_done(
     operation = take_done(
         work, operation, calls.current_moves(operation), paused=paused
     )
+    if operation.part is CallPart.DOWN:
+        # The VMs stay as they are until the work of the visit has ended.
+        work.save_operation(
+            operation,
+            changed(
+                operation, call_state=CallState.NONE, attempts=0, due_at=0, note=None
+            ),
+        )
+        work.take_visit(operation.visit)
+        return
+    # The second half keeps the reason why there was no work.
+    gave_up = isinstance(operation.note, (DriverGaveUp, OperatorSaysFailed))
+    note = operation.note if gave_up else None
     operation = work.save_operation(
         operation,
-        changed(operation, call_state=CallState.NONE, attempts=0, note=None),
+        changed(operation, call_state=CallState.NONE, attempts=0, note=note),
     )
     if calls.current_moves(operation):
         calls.issue(work, operation, attempts=1)
@@ -95,8 +113,14 @@ def take_done(
             besides=operation.operation_id,
         )
     for vm, host in arrived:
-        leaving.put_on(work, work.vm(vm.name), host, besides=operation.operation_id)
-    for move in moves:
+        leaving.put_on(
+            work,
+            work.vm(vm.name),
+            host,
+            besides=operation.operation_id,
+            is_observed=operation.driver_chooses and _is_odd(work, vm, host),
+        )
+    for move in moves if operation.part is not CallPart.DOWN else ():
         _vm_done(work, operation, move)
         if (vm := work.tx.get(Vm, move.vm)) is not None:
             downtime.impact_over(work, vm, paused=(paused or {}).get(move.vm))
@@ -127,6 +151,18 @@ def _arrivals(
         if vm is not None and vm.state is not VmState.DELETED and host is not None:
             found.append((vm, host))
     return found
+
+
+def _is_odd(work: Work, vm: Vm, host: Host) -> bool:
+    """Return whether the driver chose a host in another pool, or one with another fault
+    domain of the scope."""
+    old = work.tx.get(Host, vm.host)
+    if old is None or old.pool != host.pool:
+        return True
+    return any(
+        other.scope == vm.scope and other.fault_domain != vm.fault_domain
+        for other in every(work.tx, kinds.VMS_ON_HOST, host.name)
+    )
 
 
 def _vm_done(work: Work, operation: Operation, move: Move) -> None:

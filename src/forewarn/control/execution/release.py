@@ -7,9 +7,9 @@ other work in a scope. The caller holds the safety rows of the scopes of the ope
 from collections import defaultdict
 from collections.abc import Sequence
 
-from forewarn.control.execution import impact
+from forewarn.control.execution import calls, impact
 from forewarn.control.redaction import redact
-from forewarn.control.rules import consent, obstacles, waits
+from forewarn.control.rules import consent, holds, obstacles, waits
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work, subjects_of
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
@@ -97,13 +97,13 @@ def _companions(work: Work, operation: Operation) -> list[Operation]:
 
 def start_if_allowed(work: Work, operation_id: str) -> None:
     """Start a Ready operation, or set the time of its next check."""
-    operation = work.operation(operation_id)
-    if blockers := bounded(obstacles.why_not_start(work.tx, operation)):
+    operation = calls.renew_chooser(work, work.operation(operation_id))
+    if blockers := bounded(obstacles.why_not_start(work.tx, operation, now=work.now)):
         names = waits.names_for(blockers, obstacles.own_domains(work.tx, operation))
         is_news = signature(blockers) != signature(operation.held_by)
         if is_news:
             _note_held(work, operation, blockers)
-        wake_at = next_look(work, operation)
+        wake_at = next_look(work, operation, opens=holds.opening(blockers))
         is_due_in_time = work.now < operation.due_at <= wake_at
         if is_news or names != operation.waits_for or not is_due_in_time:
             held = changed(
@@ -117,12 +117,15 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
         impact.start(work, operation)
 
 
-def next_look(work: Work, operation: Operation) -> Micros:
-    """Return the time of the next check of a held operation that nothing wakes."""
+def next_look(work: Work, operation: Operation, *, opens: Micros = 0) -> Micros:
+    """Return the time of the next check of a held operation that nothing wakes.
+
+    `opens` is the opening of its maintenance windows, if it waits for one.
+    """
     sped_up = work.policy.sped_up
     held = (work.now - operation.not_before) // LOOK_AGAIN_PART
     asleep = min(max(sped_up(LOOK_AGAIN_AFTER), held), sped_up(LOOK_AGAIN_AT_MOST))
-    wake_at = work.now + max(asleep, LOOK_AGAIN_AT_LEAST)
+    wake_at = opens or work.now + max(asleep, LOOK_AGAIN_AT_LEAST)
     ends = hold_ends(operation, work.policy)
     return min(wake_at, ends) if operation.routine and work.now < ends else wake_at
 

@@ -17,11 +17,13 @@ from forewarn.protocol.blockers import (
     AnyBlocker,
     BatchWaits,
     ByPlatform,
+    Deferred,
     DriverAsked,
     DriverRetry,
     FaultDomainDown,
     MigrationUnderWay,
     NoCapacity,
+    NoCommonWindow,
     NotApproved,
     NotDue,
     NoticeRuns,
@@ -30,6 +32,7 @@ from forewarn.protocol.blockers import (
     StillDown,
     VmBusy,
     VmDown,
+    WindowClosed,
 )
 
 
@@ -78,7 +81,11 @@ def _one(
     match blocker:
         case NotDue() | NoticeRuns() | ByPlatform():
             return blocker
-        case NotApproved() | MigrationUnderWay() if blocker.scope in scopes:
+        case NotApproved() | MigrationUnderWay() | WindowClosed() | Deferred() if (
+            blocker.scope in scopes
+        ):
+            return blocker
+        case NoCommonWindow() if {*blocker.scopes} <= {*scopes}:
             return blocker
         case BatchWaits() if blocker.scope in scopes and blocker.target in vms:
             return blocker

@@ -15,32 +15,40 @@ from typing import Any, TypeVar
 from forewarn.control.redaction import ownership_history, redact
 from forewarn.control.transactions.aliases import Aliases
 from forewarn.fleet.model import Scope, Span, Tenant, Vm
-from forewarn.instants import SECOND, Micros, cut_to_second
+from forewarn.instants import (
+    SECOND,
+    SORTABLE_DIGITS,
+    Micros,
+    cut_to_second,
+    sortable,
+)
 from forewarn.protocol.actors import PLATFORM, Actor
 from forewarn.protocol.blockers import AnyBlocker, MigrationUnderWay, VmBusy
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     ENDED_STATES,
+    CallPart,
     Move,
     Operation,
     Request,
     RequestState,
 )
 from forewarn.protocol.views import View
-from forewarn.store import kinds
+from forewarn.store import kinds, questions
 from forewarn.store.port import Reader, every
 from forewarn.store.records import (
     LEADER_KEY,
     NOTHING,
     AuditEntry,
     AuditKind,
+    Choice,
     Facts,
     Leader,
 )
 
-R = TypeVar("R", bound=kinds.Record)
+R = TypeVar("R", bound=questions.Record)
 
-_SHARED: Mapping[str, type[kinds.Record]] = {
+_SHARED: Mapping[str, type[questions.Record]] = {
     "event": Event,
     "operation": Operation,
     "request": Request,
@@ -50,9 +58,6 @@ _SHARED: Mapping[str, type[kinds.Record]] = {
 _DECIDING = ("tenant:", "scope:", "vm:", "event:")
 """Kinds of subjects that show an entry to their tenant, those first that need the
 fewest reads."""
-
-INSTANT_DIGITS = 17
-"""Digits at the start of the ID of a history entry: its time, for sorting."""
 
 
 class TenantFilter:
@@ -79,6 +84,7 @@ class TenantFilter:
             Operation: lambda each: self._once(each, self._cut),
             Request: lambda each: self._once(each, self._cut_request),
             AuditEntry: self._line,
+            Choice: self._choice,
         }
         """The filter of each kind. Other kinds do not exist for a tenant."""
 
@@ -189,6 +195,16 @@ class TenantFilter:
             ended=cut_to_second(span.ended),
         )
 
+    def _choice(self, choice: Choice) -> Choice | None:
+        """Return a choice of the tenant while its request is open."""
+        request = self._reader.get(Request, choice.request)
+        is_open = request is not None and request.state is RequestState.OPEN
+        if choice.tenant != self.tenant or not is_open:
+            return None
+        return replace(
+            choice, request="", by=self._actor(choice.by), at=cut_to_second(choice.at)
+        )
+
     def _event(self, event: Event) -> Event | None:
         if event.tenant != self.tenant:
             return None
@@ -270,6 +286,8 @@ class TenantFilter:
             ),
             attempts=1,
             generation=0,
+            visit="",
+            part=CallPart.WHOLE,
         )
 
     def _is_own_part(self, told: str | None, scope: str, at: Micros) -> bool:
@@ -305,6 +323,7 @@ class TenantFilter:
             in_flight=0,
             hosts=0,
             unplanned=(),
+            steps=(),
             **changes,
         )
 
@@ -329,7 +348,7 @@ class TenantFilter:
         digest = self.aliases.of_entry(entry.entry_id)
         return replace(
             entry,
-            entry_id=f"{at:0{INSTANT_DIGITS}d}.{digest}",
+            entry_id=f"{sortable(at)}.{digest}",
             at=at,
             actor=self._actor(entry.actor),
             why=entry.why if is_ours else "",
@@ -356,6 +375,8 @@ class TenantFilter:
                 scopes, vms = _names(subjects, "scope"), _names(subjects, "vm")
                 told = redact.for_tenant(facts.blockers, scopes=scopes, vms=vms)
                 return Facts(blockers=self.blockers(told))
+            case "text":
+                return Facts(text=facts.text)
             case "given up":
                 return Facts(count=facts.count, cause=facts.cause)
             case _:
@@ -375,12 +396,12 @@ def span_cursor(key: str) -> str:
     It sorts after the keys of all spans of the VM that began in this second.
     """
     vm, _, rest = key.partition("/")
-    digits = rest[:INSTANT_DIGITS]
-    if not (len(digits) == INSTANT_DIGITS and digits.isascii() and digits.isdecimal()):
+    digits = rest[:SORTABLE_DIGITS]
+    if not (len(digits) == SORTABLE_DIGITS and digits.isascii() and digits.isdecimal()):
         return f"{vm}/" if vm else ""
     last = cut_to_second(int(digits)) + SECOND - 1
     # A slash sorts after the dot that follows the time in the key.
-    return f"{vm}/{last:0{INSTANT_DIGITS}d}/"
+    return f"{vm}/{sortable(last)}/"
 
 
 _SHOWN: Mapping[AuditKind, str] = {
@@ -388,6 +409,8 @@ _SHOWN: Mapping[AuditKind, str] = {
     AuditKind.EVENT_REMOVED: "outcome",
     AuditKind.OPERATION_HELD: "blockers",
     AuditKind.WEBHOOK_GAVE_UP: "given up",
+    AuditKind.WINDOW_SET: "text",
+    AuditKind.MAINTENANCE_DEFERRED: "text",
 }
 """Facts of an entry that a tenant sees, redacted. Other kinds show none."""
 

@@ -8,26 +8,33 @@ not listed shows nothing, so new ones are closed until they are opened here.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from forewarn.control.redaction import redact
 from forewarn.control.redaction.tenant_filter import (
-    INSTANT_DIGITS,
     TenantFilter,
     aliases_of,
     span_cursor,
 )
+from forewarn.control.redaction.tenant_queries import BY_SCOPE, MAY_ASK, OF_ALIASES
+from forewarn.control.redaction.upcoming import Page, UpcomingWork
 from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
 from forewarn.fleet.model import Scope, Span, Tenant, Vm
-from forewarn.instants import SECOND, Micros, cut_to_second
+from forewarn.instants import (
+    SECOND,
+    SORTABLE_DIGITS,
+    Micros,
+    cut_to_second,
+    sortable,
+)
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
-from forewarn.store.kinds import Query, Range, Ranking, Record
 from forewarn.store.port import PAGE_ROWS, Reader, every
+from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
 from forewarn.store.remembered import Remembered
 
@@ -100,7 +107,7 @@ def rows_read(reader: Reader) -> int:
 
 def cursor_at(at: Micros) -> str:
     """Return the cursor of a tenant after which the entries since a time follow."""
-    return f"{at:0{INSTANT_DIGITS}d}"
+    return sortable(at)
 
 
 class _Metered:
@@ -133,8 +140,11 @@ class _Metered:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
-        found = self._reader.ranked(ranking, value, limit=limit, lowest=lowest)
+        found = self._reader.ranked(
+            ranking, value, limit=limit, lowest=lowest, above=above
+        )
         self.rows += 1 + len(found)
         return found
 
@@ -184,7 +194,7 @@ class TenantReader:
 
         Keys of spans are cut to the second, so spans that began together stay together.
         """
-        if query.name in _OF_ALIASES:
+        if query.name in OF_ALIASES:
             value = self.real(value)
         found: list[R] = []
         for record in self._found(query, value, after):
@@ -234,9 +244,10 @@ class TenantReader:
         *,
         limit: int = PAGE_ROWS,
         lowest: bool = False,
+        above: int | None = None,
     ) -> list[R]:
         """Return no records: rankings are only for decisions."""
-        del ranking, value, limit, lowest
+        del ranking, value, limit, lowest, above
         return []
 
     def why_waiting(self, operation_id: str, *, now: Micros) -> tuple[AnyBlocker, ...]:
@@ -254,6 +265,13 @@ class TenantReader:
                 vms=vms,
             )
         )
+
+    def upcoming(
+        self, *, scope: str, vm: str, after: str, limit: int, now: Micros
+    ) -> Page:
+        """Return a page of the coming work on the VMs of the tenant."""
+        work = UpcomingWork(self._remembered, self._share, now=now)
+        return work.page(scope=scope, vm=vm, after=after, limit=limit)
 
     def _part_of_request(self, alias: str) -> tuple[frozenset[str], frozenset[str]]:
         """Return the VMs of the tenant in a request, and their scopes.
@@ -339,7 +357,7 @@ class TenantReader:
 
     def _sources(self, query: Query[Any], value: str) -> list[tuple[Query[Any], str]]:
         """Return queries that find the requested records of the tenant, and few others."""
-        narrower = _BY_SCOPE.get(query.name)
+        narrower = BY_SCOPE.get(query.name)
         if narrower is not None:
             # Open operations and current objects are only in current scopes.
             has_past = narrower is kinds.OPERATIONS_OF_SCOPE
@@ -347,9 +365,11 @@ class TenantReader:
             return [(narrower, scope) for scope in scopes]
         if query is kinds.ALL_SCOPES:
             return [(kinds.SCOPES_OF_TENANT, self.tenant)]
+        if query is kinds.ALL_CHOICES:
+            return [(kinds.CHOICES_OF_TENANT, self.tenant)]
         if query is kinds.ALL_SPANS:
             return [(kinds.SPANS_OF_TENANT, self.tenant)]
-        is_open = _MAY_ASK.get(query.name)
+        is_open = MAY_ASK.get(query.name)
         if is_open is None or not is_open(self._share, value):
             return []
         return [(query, value)]
@@ -421,7 +441,7 @@ class TenantReader:
         # The time from a tenant is cut to a second, so that it reveals nothing more.
         at = cut_to_second(_instant_of(after))
         exact = self._reader.audit_keys(at, at + SECOND)
-        if exact is not None and len(after) > INSTANT_DIGITS:
+        if exact is not None and len(after) > SORTABLE_DIGITS:
             return exact
         # The entry was deleted meanwhile, or only a time is given.
         later = self._reader.audit_keys(at, END_OF_TIME)
@@ -430,7 +450,7 @@ class TenantReader:
 
 def _instant_of(shown: str) -> Micros:
     """Return the time in an ID from a tenant; 0: it has none."""
-    digits = shown[:INSTANT_DIGITS]
+    digits = shown[:SORTABLE_DIGITS]
     return int(digits) if digits.isascii() and digits.isdecimal() else 0
 
 
@@ -439,48 +459,3 @@ END_OF_TIME: Micros = 2**62
 
 END_OF_KEYS = "~"
 """A text that sorts after every key."""
-
-
-def _whenever(_share: TenantFilter, _value: str) -> bool:
-    return True
-
-
-_OF_ALIASES = frozenset(
-    {
-        kinds.OPERATIONS_OF_REQUEST.name,
-        kinds.OPEN_OPERATIONS_OF_REQUEST.name,
-        kinds.EVENTS_OF_OPERATION.name,
-        kinds.SPANS_OF_OPERATION.name,
-    }
-)
-"""Queries whose value is the ID of an operation or a request."""
-
-_BY_SCOPE: dict[str, Query[Any]] = {
-    "all_vms": kinds.VMS_OF_SCOPE,
-    "all_operations": kinds.OPERATIONS_OF_SCOPE,
-    "operations_in_state": kinds.OPERATIONS_OF_SCOPE,
-    "open_operations": kinds.OPEN_OPERATIONS_OF_SCOPE,
-    "live_events": kinds.LIVE_EVENTS_OF_SCOPE,
-}
-"""Queries for all records, and the query for one scope that replaces each."""
-
-_MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
-    "scopes_of_tenant": _whenever,
-    "vms_of_scope": TenantFilter.had_scope,
-    "views_of_scope": TenantFilter.had_scope,
-    "open_operations_of_scope": TenantFilter.had_scope,
-    "operations_of_scope": TenantFilter.had_scope,
-    "open_operations_of_vm": TenantFilter.had_vm,
-    "operations_of_vm": TenantFilter.had_vm,
-    "operations_of_request": _whenever,
-    "open_operations_of_request": _whenever,
-    "events_of_operation": _whenever,
-    "live_events_of_scope": TenantFilter.had_scope,
-    "spans_of_vm": _whenever,
-    "spans_of_scope": _whenever,
-    "spans_of_tenant": _whenever,
-    "spans_of_operation": _whenever,
-    "open_spans_of_vm": _whenever,
-}
-"""Queries that are used unchanged if their value belongs to the tenant. Their results
-are filtered one by one."""

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from forewarn.control.execution import ending, release
-from forewarn.control.rules import obstacles, waits
+from forewarn.control.execution import calls, release
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.transactions.work import Work, task_of
 from forewarn.fleet.model import Scope, Vm, VmState
@@ -24,7 +23,7 @@ from forewarn.protocol.actors import (
     POLICY,
     Actor,
 )
-from forewarn.protocol.blockers import HinderedError, bounded
+from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import (
     DURATION_UNKNOWN,
@@ -34,9 +33,10 @@ from forewarn.protocol.events import (
     EventType,
     Resource,
 )
+from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.lifecycle import EventInput, OperationInput
-from forewarn.protocol.notes import AnnouncedAgain
 from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
     Action,
     Move,
     Operation,
@@ -45,6 +45,7 @@ from forewarn.protocol.operations import (
     RequestState,
     TargetKind,
     Verb,
+    is_in_halves,
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.protocol.views import View
@@ -66,6 +67,8 @@ class Change:
     duration_seconds: int = DURATION_UNKNOWN
     routine: bool = False
     """Whether the guard applies, and one request is one rollout (6.3)."""
+    is_emergency: bool = False
+    """Whether it is an emergency repair, which keeps to no maintenance window."""
 
 
 _FREEZE = Change(
@@ -98,8 +101,30 @@ MAINTENANCE: Mapping[Action, Change] = {
         event_type=EventType.REDEPLOY,
         duration_seconds=DURATION_UNKNOWN,
     ),
+    # Host steps only: the VMs feel nothing, and there is no event.
+    Action.NONE: replace(_FREEZE, action=Action.NONE, duration_seconds=0),
 }
 """Maintenance of a host, by impact."""
+
+
+REPAIRING = "Host server is undergoing an emergency repair."
+"""Description of the events of emergency work."""
+
+
+def in_emergency(change: Change) -> Change:
+    """Return the change as emergency work, which windows and deferrals do not stop."""
+    return replace(change, description=REPAIRING, is_emergency=True)
+
+
+def maintenance(action: Action, steps: Sequence[HostStep]) -> Change | None:
+    """Return the effect of the maintenance of a host; None: no impact of maintenance.
+
+    VMs that wait for a step `work` are paused for an unknown time.
+    """
+    usual = MAINTENANCE.get(action)
+    if usual is None or not is_in_halves(action, steps):
+        return usual
+    return replace(usual, duration_seconds=DURATION_UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +168,7 @@ def draft(
         description=change.description,
         created=0,
         is_timed=is_timed,
+        is_emergency=change.is_emergency,
     )
     return Draft(
         operation=operation,
@@ -168,6 +194,7 @@ def draft_like(
         description=operation.description,
         duration_seconds=operation.duration_seconds,
         routine=operation.routine,
+        is_emergency=operation.is_emergency,
     )
     return draft(
         operation.verb,
@@ -189,6 +216,7 @@ def open_request(
     is_rollout: bool = False,
     at_once: int = 0,
     hosts: int = 0,
+    steps: tuple[HostStep, ...] = (),
 ) -> Request:
     """Store a new request."""
     if braked := why_braked(work.tx, verb):
@@ -211,6 +239,7 @@ def open_request(
         created=work.now,
         at_once=at_once,
         hosts=hosts,
+        steps=steps,
     )
     work.note(AuditKind[f"{verb.name}_ORDERED"], (f"request:{request.request_id}",))
     return work.tx.add(request)
@@ -311,12 +340,21 @@ def _notice(
     draft: Draft,
     event_ids: Mapping[str, Iterator[str]],
 ) -> Operation:
-    """Take a Planned operation to Announced, with one event per scope."""
-    work.count_in_flight(planned.request, 1)
+    """Take a Planned operation to Announced, with one event per scope.
+
+    The destinations of all VMs of a host are reserved first.
+    """
+    if not planned.visit:
+        # A visit counts its host itself.
+        work.count_in_flight(planned.request, 1)
     noticed = work.step(planned, OperationInput.NOTICE)
     operation = work.save_operation(
         noticed, replace(noticed, due_at=noticed.not_before)
     )
+    calls.give_up_places(work, operation)
+    if operation.action in MOVING_ACTIONS and operation.target_kind is TargetKind.HOST:
+        # Two hosts that are emptied must not count on the same capacity.
+        operation = calls.reserve_places(work, operation)
     by_scope: dict[str, list[Vm]] = {}
     for vm in draft.vms:
         by_scope.setdefault(vm.scope, []).append(vm)
@@ -401,72 +439,3 @@ def _publish(work: Work, operation: Operation) -> None:
     for event in work.events_of(operation):
         if event.status is EventStatus.NEW:
             work.step_event(event, EventInput.PUBLISH)
-
-
-def announce_again(work: Work, operation: Operation) -> Operation | None:
-    """Replace a held operation by a new one; None: it has no live event.
-
-    A NotBefore long in the past is no longer a notice, so the tenants get a new event with
-    the minimum notice from now. The new operation is created before the old one ends, so
-    that the request stays open.
-    """
-    events = [event for event in work.events_of(operation) if event.is_live]
-    if not events:
-        return None
-    work.lock_scopes(operation.scopes)
-    reasons = obstacles.why_waiting(work.tx, operation, now=work.now)
-    pattern = events[0]
-    request = work.request(operation.request)
-    vms = [vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None]
-    draft = draft_like(
-        operation,
-        vms,
-        event_type=pattern.event_type,
-        source=pattern.source,
-        not_before=work.now + _notice_again(work, operation, events),
-    )
-    made = admit(work, request, [draft])[0]
-    ending.cancel(
-        work,
-        work.operation(operation.operation_id),
-        note=AnnouncedAgain(
-            held=work.now - operation.not_before,
-            reasons=bounded(reasons),
-            successor=made.operation_id,
-        ),
-    )
-    return made
-
-
-def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micros:
-    if operation.verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
-        return max(
-            work.policy.notice_of(work.scope(event.scope).os_image_notice or 0)
-            for event in events
-        )
-    return work.policy.notice_for(events[0].event_type)
-
-
-def after_brake(work: Work, operation_id: str) -> None:
-    """Check an operation that the brake held."""
-    operation = work.operation(operation_id)
-    if work.now >= release.hold_ends(operation, work.policy):
-        ready_or_again(work, operation_id)
-    else:
-        release.recheck(work, operation_id)
-
-
-def ready_or_again(work: Work, operation_id: str) -> None:
-    """Start a held operation if possible, or announce it again."""
-    operation = work.operation(operation_id)
-    is_braked = bool(why_braked(work.tx, operation.verb))
-    # The notice of an operation that the brake has held for so long is out of date.
-    if is_braked or waits.BRAKE not in operation.waits_for:
-        release.recheck(work, operation_id)
-    operation = work.operation(operation_id)
-    if operation.state is OperationState.READY and (
-        is_braked or announce_again(work, operation) is None
-    ):
-        work.save_operation(
-            operation, replace(operation, due_at=release.next_look(work, operation))
-        )

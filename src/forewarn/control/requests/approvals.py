@@ -1,6 +1,6 @@
 """Approvals: all or nothing from VMs, one event at a time from operators (section 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -59,6 +59,19 @@ def approve_for(work: Work, event_id: str, *, as_vm: str = "") -> Event:
     if event.awaits_approval:
         _apply(work, [(_approver(work.who.actor, as_vm), event)])
     return need(work.tx, Event, event.event_id)
+
+
+def approve_scopes(
+    work: Work, operation_id: str, by_scope: Mapping[str, Actor]
+) -> None:
+    """Approve the events of an operation in these scopes, each by an actor."""
+    waiting = [
+        (by_scope[event.scope], event)
+        for event in work.events_of(work.operation(operation_id))
+        if event.scope in by_scope and event.awaits_approval
+    ]
+    if waiting:
+        _apply(work, waiting)
 
 
 def _approver(actor: Actor, as_vm: str) -> Actor:

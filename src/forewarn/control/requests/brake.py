@@ -1,37 +1,221 @@
 """Put the brake on and take it off: while it is on, no routine work begins.
 
-The brake is one record, so that it survives a crash at any place. Work that has started
-continues. Announced work stays announced and does not start. When the brake is taken off,
-the operations that it held are checked one after the other.
+The brake is one record, so that it survives a crash at any place. An operator puts it on;
+then announced work stays announced and does not start, unless the operator also withdraws
+it. If more hosts or VMs are lost than `[brake]` allows, it comes on by itself in the
+transaction of the loss that exceeds the limit, and announced work is withdrawn. Work that
+has started continues.
+
+Announced operations are withdrawn in pages after that transaction. Until then the brake
+holds them, and the next start of the service withdraws the rest. When the brake is taken
+off, the operations that it held are checked one after the other.
 """
 
-from forewarn.control.transactions.work import Work
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from forewarn.campaigns.record import Halt, HaltCause
+from forewarn.control.execution import campaign_ends, ending, losses, replanning
+from forewarn.control.transactions.work import Who, Work
+from forewarn.fleet.model import Host
+from forewarn.ids import place_in
+from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.protocol.errors import RefusedError
-from forewarn.store.records import BRAKE_KEY, AuditKind, Brake
+from forewarn.protocol.losses import Losses
+from forewarn.protocol.notes import WithdrawnByBrake
+from forewarn.protocol.operations import (
+    Operation,
+    OperationState,
+    RequestState,
+)
+from forewarn.protocol.verbs import PLANNED_VERBS
+from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.store.records import BRAKE_KEY, AuditKind, Brake, Facts
 
 SUBJECTS = ("brake:service",)
 
+ITSELF = Actor(kind=ActorKind.SERVICE, name="brake")
+"""The actor of a brake that came on by itself."""
 
-def put_on(work: Work) -> Brake:
-    """Put the brake on; raises RefusedError without a reason, or if it is on."""
+WITHDRAWN_STATES = (OperationState.ANNOUNCED, OperationState.READY)
+"""States of announced operations, in the order in which an operation passes them: none is
+missed between two pages."""
+
+WITHDRAWN_MAX = 25
+"""Maximum operations that one transaction withdraws, so that approvals and requests do not
+wait for long."""
+
+
+def put_on(work: Work, *, withdraw: bool = False) -> Brake:
+    """Put the brake on; with `withdraw`, withdraw announced routine work, too.
+
+    An operator can take over a brake that came on by itself: then only an operator takes
+    it off. Raises RefusedError without a reason, or if an operator has put it on already.
+    """
     reason = work.who.reason
     if not reason:
         raise RefusedError("the brake needs a reason", hint="Add --reason TEXT.")
     found = work.tx.get(Brake, BRAKE_KEY)
-    if found is not None:
+    is_taken = found is not None and found.by != ITSELF
+    if found is not None and is_taken and (found.withdraws or not withdraw):
         raise RefusedError(
             f"{found.by.text} has already put the brake on ({found.reason})",
             hint="Run `forewarn brake off` first to change the reason.",
         )
     work.note(AuditKind.BRAKE_ON, SUBJECTS)
-    return work.tx.add(Brake(by=work.who.actor, reason=reason, since=work.now))
+    return _come_on(
+        work,
+        found,
+        Brake(
+            by=work.who.actor,
+            reason=reason,
+            since=found.since if found else work.now,
+            withdraws=withdraw or (found is not None and found.withdraws),
+            losses=found.losses if found else None,
+        ),
+    )
 
 
 def take_off(work: Work) -> None:
-    """Take the brake off, and check the work that it held; raises RefusedError."""
+    """Take the brake off, and check the work that it held; raises RefusedError.
+
+    The count of losses starts again at 0.
+    """
     found = work.tx.get(Brake, BRAKE_KEY)
     if found is None:
         raise RefusedError("the brake is not on")
     work.note(AuditKind.BRAKE_OFF, SUBJECTS)
     work.tx.remove(found)
+    losses.forget_all(work)
+    work.change_brake()
     work.free_brake()
+
+
+def after_loss(work: Work, host: Host | None, vms: Sequence[str]) -> None:
+    """Count a lost host, or none, and lost VMs; put the brake on if they are too many.
+
+    While a brake withdraws work, nothing is counted, and each loss restarts its calm.
+    """
+    if host is None and not vms:
+        return
+    found = work.tx.get(Brake, BRAKE_KEY)
+    if found is not None and found.withdraws:
+        if found.due_at:
+            calm = work.policy.brake.calm
+            work.tx.replace(found, replace(found, due_at=work.now + calm))
+            work.change_brake()
+        return
+    too_many = losses.add(work, host, vms)
+    if too_many is not None:
+        _come_on_by_itself(work, found, too_many)
+
+
+def _come_on_by_itself(work: Work, found: Brake | None, too_many: Losses) -> None:
+    """Put the brake on because of losses; an operator who has put it on keeps it."""
+    work.note(
+        AuditKind.BRAKE_ON,
+        SUBJECTS,
+        Facts(losses=too_many),
+        who=Who(actor=ITSELF),
+    )
+    calm = work.policy.brake.calm
+    ends = work.now + calm if calm else 0
+    by_itself = Brake(by=ITSELF, reason="", since=work.now, due_at=ends)
+    new = replace(found or by_itself, withdraws=True, losses=too_many)
+    _come_on(work, found, new)
+
+
+def _come_on(work: Work, found: Brake | None, new: Brake) -> Brake:
+    """Store the brake, and let the announced work be withdrawn after the commit."""
+    is_news = new.withdraws and not (found is not None and found.withdraws)
+    stored = (
+        work.tx.add(new)
+        if found is None
+        else work.tx.replace(found, replace(new, revision=found.revision))
+    )
+    work.change_brake()
+    if is_news:
+        _withdraw_all(work, new.by, new.reason)
+    return stored
+
+
+def _withdraw_all(work: Work, by: Actor, reason: str) -> None:
+    """Begin to withdraw all announced routine work, and halt all campaigns.
+
+    A halted campaign withdraws its own hosts, and an operator resumes it.
+    """
+    work.withdraw()
+    for campaign in list(every(work.tx, kinds.CAMPAIGNS_OPEN)):
+        if campaign.halt is None:
+            why = Halt(cause=HaltCause.BRAKE, by=by, at=work.now, reason=reason)
+            halted = campaign_ends.halt(work, campaign, why)
+            campaign_ends.save(work, campaign, halted)
+
+
+def end_calm(work: Work) -> None:
+    """Take off a brake that came on by itself, if nothing was lost for long enough."""
+    found = work.tx.get(Brake, BRAKE_KEY)
+    if found is not None and found.due_at and found.due_at <= work.now:
+        take_off(work)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of announced operations."""
+
+    state: int = 0
+    """Place in `WITHDRAWN_STATES`."""
+    after: str = ""
+    """The last operation of the previous page."""
+
+
+def withdraw_page(work: Work, page: Page) -> Page | None:
+    """Withdraw a page of announced routine work; return the next page, or None.
+
+    Nothing is withdrawn after the brake was taken off.
+    """
+    found = work.tx.get(Brake, BRAKE_KEY)
+    if found is None or not found.withdraws:
+        return None
+    operations = work.tx.select(
+        kinds.OPERATIONS_IN_STATE,
+        WITHDRAWN_STATES[page.state].value,
+        after=page.after,
+        limit=WITHDRAWN_MAX,
+    )
+    routine = [each for each in operations if _is_withdrawn(work, each)]
+    work.lock_scopes(scope for each in routine for scope in each.scopes)
+    for each in routine:
+        _withdraw(work, work.operation(each.operation_id))
+    if len(operations) == WITHDRAWN_MAX:
+        return replace(page, after=operations[-1].operation_id)
+    following = page.state + 1
+    return Page(state=following) if following < len(WITHDRAWN_STATES) else None
+
+
+def _is_withdrawn(work: Work, operation: Operation) -> bool:
+    is_routine = operation.verb in PLANNED_VERBS
+    return is_routine and not work.request(operation.request).campaign
+
+
+def _withdraw(work: Work, operation: Operation) -> None:
+    """Cancel an announced operation without impact.
+
+    The rollout of a host gets a planned operation instead, which it announces after the
+    brake with a full notice. The user of a scale set requests an image again.
+    """
+    request = work.request(operation.request)
+    successor = ""
+    if request.at_once and request.state is RequestState.OPEN:
+        # It is created before the other ends, so that the request stays open.
+        pattern = replace(
+            replanning.host_pattern(operation, operation.not_before),
+            position=operation.position,
+        )
+        place = place_in(request.request_id)
+        successor = replanning.plan_again(
+            work, request.request_id, pattern, place=place
+        ).operation_id
+    note = WithdrawnByBrake(successor=successor)
+    ending.cancel(work, operation, note=note)

@@ -7,18 +7,25 @@ monotonic clock. A restart cannot know how much of a duration has passed; it onl
 the rest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from forewarn.control.execution import release
 from forewarn.control.requests import rollouts
+from forewarn.control.rules import waits
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER
+from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
 from forewarn.instants import MILLISECOND, SECOND, Micros
 from forewarn.protocol.operations import CallState, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
+from forewarn.store.records import BRAKE_KEY, Brake, Loss
+
+Timed: TypeAlias = Operation | Brake | Loss
+"""A record whose timer is the end of a duration."""
 
 STEP_MIN: Micros = 250 * MILLISECOND
 """Minimum change of the difference between the clocks that counts as a step. A thread can
@@ -86,7 +93,9 @@ def noticed(reader: Reader) -> dict[str, Micros]:
 
 
 def move_timers(work: Work, step: Micros) -> None:
-    """Move the timers of all open operations by a step of the wall clock.
+    """Move the timers of all open operations, and of the brake, by a step of the wall clock.
+
+    Windows open by the wall clock: operations that wait for one are checked at once.
 
     A recovery, a timeout, the pause before another attempt and the time to the next check
     are durations, which a step must not change. The timer of a notice stays at NotBefore,
@@ -98,31 +107,77 @@ def move_timers(work: Work, step: Micros) -> None:
         earliest = operation.not_before if is_noticed else 0
         if operation.due_at > earliest:
             moved = max(1, earliest, operation.due_at + step)
+            if any(map(waits.is_for_window, operation.waits_for)):
+                moved = work.now
             work.save_operation(operation, replace(operation, due_at=moved))
+    for timed in list(_of_brake(work.tx)):
+        _save(work, timed, max(1, timed.due_at + step))
+    for campaign in list(every(work.tx, kinds.CAMPAIGNS_OPEN)):
+        # Windows are wall-clock times, so its gate is asked again at once.
+        soaks_until = max(1, campaign.soaks_until + step) if campaign.soaks_until else 0
+        since = max(1, campaign.unknown_since + step) if campaign.unknown_since else 0
+        work.tx.replace(
+            campaign,
+            replace(
+                campaign,
+                soaks_until=soaks_until,
+                unknown_since=since,
+                due_at=work.now,
+            ),
+        )
+    for visit in list(every(work.tx, kinds.OPEN_VISITS)):
+        if visit.due_at:
+            give_up_at = visit.give_up_at and max(1, visit.give_up_at + step)
+            since = visit.since and max(1, visit.since + step)
+            moved = max(1, visit.due_at + step)
+            work.save_visit(
+                visit,
+                replace(visit, due_at=moved, give_up_at=give_up_at, since=since),
+            )
 
 
-def too_far(reader: Reader, policy: Policy, *, now: Micros) -> list[str]:
-    """Return the operations whose timers are further away than their maximum.
+def _of_brake(reader: Reader) -> Iterator[Brake | Loss]:
+    """Yield the records of the brake that have a timer."""
+    brake = reader.get(Brake, BRAKE_KEY)
+    if brake is not None and brake.due_at:
+        yield brake
+    yield from every(reader, kinds.ALL_LOSSES)
+
+
+def too_far(reader: Reader, policy: Policy, *, now: Micros) -> list[Timed]:
+    """Return the records whose timers are further away than their maximum.
 
     This happens if the clock was set back while the service was down.
     """
-    return [
-        operation.operation_id
-        for operation in every(reader, kinds.OPEN_OPERATIONS)
-        if operation.due_at > _latest(operation, policy, now=now)
-    ]
+    timed = (*every(reader, kinds.OPEN_OPERATIONS), *_of_brake(reader))
+    return [each for each in timed if each.due_at > _latest(each, policy, now=now)]
 
 
-def bound(work: Work, operation_ids: Sequence[str]) -> None:
-    """Set the timers of these operations back to their latest possible time."""
-    for operation_id in operation_ids:
-        operation = work.operation(operation_id)
-        due_at = min(operation.due_at, _latest(operation, work.policy, now=work.now))
-        work.save_operation(operation, replace(operation, due_at=due_at))
+def bound(work: Work, far: Sequence[Timed]) -> None:
+    """Set the timers of these records back to their latest possible time."""
+    for each in far:
+        timed = need(work.tx, type(each), each.key)
+        _save(work, timed, min(timed.due_at, _latest(timed, work.policy, now=work.now)))
 
 
-def _latest(operation: Operation, policy: Policy, *, now: Micros) -> Micros:
-    """Return the latest possible time of the timer of the operation."""
+def _save(work: Work, timed: Timed, due_at: Micros) -> None:
+    if isinstance(timed, Operation):
+        work.save_operation(timed, replace(timed, due_at=due_at))
+    else:
+        work.tx.replace(timed, replace(timed, due_at=due_at))
+        work.change_brake()
+
+
+def _latest(timed: Timed, policy: Policy, *, now: Micros) -> Micros:
+    """Return the latest possible time of the timer of the record."""
+    if isinstance(timed, Loss):
+        return now + policy.brake.within
+    if isinstance(timed, Brake):
+        return now + policy.brake.calm
+    return _latest_of(timed, policy, now=now)
+
+
+def _latest_of(operation: Operation, policy: Policy, *, now: Micros) -> Micros:
     match operation.state:
         case OperationState.READY:
             return now + release.look_again_at_most(policy)

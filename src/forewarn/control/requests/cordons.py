@@ -5,34 +5,32 @@ when none is left, so that one operator does not open a host that another still 
 closed. VMs that are on the host stay there. A fleet file does not change cordons.
 """
 
-from dataclasses import replace
-
+from forewarn.control.execution import cordoning
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Cordon, Host
 from forewarn.problems import listed
-from forewarn.protocol.actors import Actor
+from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.errors import RefusedError
-from forewarn.store.records import AuditKind
+from forewarn.protocol.visits import VISIT_PREFIX
 
 
 def cordon(work: Work, name: str) -> Host:
     """Cordon a host for the actor; raises RefusedError if it has cordoned it already."""
     host = work.host(name)
-    mine = _cordon_of(host, work.who.actor)
+    mine = cordoning.cordon_of(host, work.who.actor)
     if mine is not None:
         owner = mine.by.text + (f" ({mine.reason})" if mine.reason else "")
         raise RefusedError(
             f"host {name} is already cordoned by {owner}",
             hint=f"Run `forewarn host open {name}` first to change the reason.",
         )
-    new = Cordon(by=work.who.actor, reason=work.who.reason, at=work.now)
-    return _save(work, host, (*host.cordons, new), AuditKind.HOST_CORDONED)
+    return cordoning.add(work, host, owner=work.who.actor, reason=work.who.reason)
 
 
 def cordon_for_work(work: Work, name: str) -> Host:
     """Cordon a host for the actor, unless it has cordoned it already."""
     host = work.host(name)
-    return host if _cordon_of(host, work.who.actor) else cordon(work, name)
+    return host if cordoning.cordon_of(host, work.who.actor) else cordon(work, name)
 
 
 def open_host(work: Work, name: str, *, by_all: bool) -> Host:
@@ -42,10 +40,11 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
     if there is no such cordon.
     """
     host = work.host(name)
-    left = (
-        ()
-        if by_all
-        else tuple(each for each in host.cordons if not each.is_of(work.who.actor))
+    left = tuple(
+        each
+        for each in host.cordons
+        # The cordon of a visit ends with the visit.
+        if _is_of_visit(each) or not (by_all or each.is_of(work.who.actor))
     )
     if not host.cordons:
         raise RefusedError(
@@ -54,21 +53,18 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
         )
     if left == host.cordons:
         owners = listed([each.by.text for each in left])
+        if all(map(_is_of_visit, left)):
+            raise RefusedError(
+                f"host {name} is cordoned by {owners}, not by {work.who.actor.text}",
+                hint=f"Run `forewarn visit skip {name}` if the visit has failed.",
+            )
         raise RefusedError(
             f"host {name} is cordoned by {owners}, not by {work.who.actor.text}",
             hint=f"Run `forewarn host open {name} --all-owners` to remove their cordons.",
         )
-    opened = _save(work, host, left, AuditKind.HOST_OPENED)
-    if not left:
-        work.free_room()
-    return opened
+    return cordoning.keep(work, host, left)
 
 
-def _cordon_of(host: Host, actor: Actor) -> Cordon | None:
-    return next((each for each in host.cordons if each.is_of(actor)), None)
-
-
-def _save(work: Work, host: Host, cordons: tuple[Cordon, ...], kind: AuditKind) -> Host:
-    work.note(kind, (f"host:{host.name}",))
-    work.rooms.change_host(host.name)
-    return work.tx.replace(host, replace(host, cordons=cordons))
+def _is_of_visit(cordon: Cordon) -> bool:
+    is_service = cordon.by.kind is ActorKind.SERVICE
+    return is_service and cordon.by.name.startswith(VISIT_PREFIX)

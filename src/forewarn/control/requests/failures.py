@@ -7,8 +7,13 @@ that reports it, is never held, holds other operations, and lasts until its VMs 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.control.execution import downtime, ending, leaving
-from forewarn.control.requests import admission, rollouts
+from forewarn.control.execution import (
+    campaign_losses,
+    downtime,
+    ending,
+    leaving,
+)
+from forewarn.control.requests import admission, brake, rollouts
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.protocol.errors import RefusedError
@@ -122,6 +127,9 @@ def restore_host(work: Work, name: str) -> Host:
             leaving.vm_runs_again(
                 work, current, note=host_changed(Change.RESTORED, name)
             )
+        elif current.state is VmState.DOWN:
+            # A reboot can run it again, now that its host is up.
+            work.free((), [vm.name])
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)):
         if ending.is_failure(operation) and operation.target_kind is TargetKind.HOST:
             ending.finish(work, operation, note=host_changed(Change.RESTORED, name))
@@ -165,7 +173,7 @@ def _overtake(work: Work, operation_id: str, vms: set[str], note: AnyNote) -> No
         move.vm in vms and not (move.done and move.to_host) for move in operation.moves
     ):
         work.abort(operation)
-        ending.fail(work, operation, note=note)
+        ending.fail(work, operation, note=note, down=vms)
 
 
 def _begin(
@@ -178,6 +186,7 @@ def _begin(
 ) -> Operation:
     request = request or admission.open_request(work, Verb.FAIL)
     current = [work.vm(vm.name) for vm in vms]
+    lost = [vm.name for vm in current if vm.state is VmState.RUNNING]
     down = tuple(
         work.save_vm(vm, replace(vm, state=VmState.DOWN))
         if vm.state is VmState.RUNNING
@@ -203,4 +212,7 @@ def _begin(
     downtime.failed(work, failure)
     # Held operations in these scopes have a new reason, which the history must show.
     work.free(failure.scopes)
+    is_host = kind is TargetKind.HOST
+    campaign_losses.after_loss(work, host, lost)
+    brake.after_loss(work, work.host(target) if is_host else None, lost)
     return failure

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from forewarn.control import tokens
 from forewarn.control.execution import downtime, ending, leaving, view_assignment
 from forewarn.control.redaction import ownership_history
-from forewarn.control.requests import fleet_conflicts, rollouts
+from forewarn.control.requests import campaign_drift, fleet_conflicts, rollouts
 from forewarn.control.requests.idempotency import Once, first_time
 from forewarn.control.transactions.work import Check, Work
 from forewarn.fleet import merge
@@ -200,7 +200,7 @@ def concerns_plans(before: Record | None, after: Record | None) -> bool:
 def _as_planned_on(record: Record) -> Record:
     """Return the record without the fields that no plan depends on."""
     if isinstance(record, Host):
-        return replace(record, revision=0, state=HostState.UP, cordons=())
+        return replace(record, revision=0, state=HostState.UP, cordons=(), drift_of="")
     if isinstance(record, Vm):
         is_deleted = record.state is VmState.DELETED
         return replace(
@@ -208,6 +208,7 @@ def _as_planned_on(record: Record) -> Record:
             revision=0,
             started=(),
             left_views=(),
+            down_for="",
             state=VmState.DELETED if is_deleted else VmState.RUNNING,
         )
     return record
@@ -223,7 +224,11 @@ def _brought_up_to_date(work: Work, change: Change) -> Change:
         return change
     if isinstance(now, Host) and isinstance(after, Host):
         after = replace(
-            after, revision=now.revision, state=now.state, cordons=now.cordons
+            after,
+            revision=now.revision,
+            state=now.state,
+            cordons=now.cordons,
+            drift_of=now.drift_of,
         )
     elif isinstance(now, Vm) and isinstance(after, Vm):
         after = replace(
@@ -248,10 +253,14 @@ def _write(work: Work, change: Change) -> None:
     before, after = change.before, change.after
     assert after is not None, change
     if before is None:
+        if isinstance(after, Host):
+            after = campaign_drift.marked(work, after)
         work.tx.add(after)
     else:
         if isinstance(before, Scope) and isinstance(after, Scope):
             fleet_conflicts.check_scope(work.tx, before, after)
+            if after.maintenance_window != before.maintenance_window:
+                work.free_window(after.name)
         work.tx.replace(before, after)
     if isinstance(after, Host):
         work.rooms.change_host(after.name)

@@ -14,6 +14,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
+from forewarn.protocol.visits import ENTERED_VISITS, STUCK_VISITS
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -71,10 +72,11 @@ def check_destination(reader: Reader, vm: Vm, host: Host) -> None:
 
 
 def check_not_in_hand(reader: Reader, vm: Vm) -> None:
-    """Raise RefusedError if a driver call works on the VM."""
+    """Raise RefusedError if a driver call works on the VM, or a visit on its host."""
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
         is_impacting = operation.state is OperationState.IMPACTING
-        if is_impacting and operation.call_state is not CallState.NONE:
+        is_called = operation.call_state is not CallState.NONE
+        if is_impacting and (is_called or operation.visit):
             raise RefusedError(
                 f"cannot move VM {vm.name}: operation {operation.operation_id} is running "
                 "on it",
@@ -107,7 +109,18 @@ def check_scope(reader: Reader, before: Scope, after: Scope) -> None:
 
 
 def check_removal(reader: Reader, host: Host) -> None:
-    """Raise RefusedError if a driver call works on VMs of a removed host."""
+    """Raise RefusedError if a visit, or a driver call, works on a removed host."""
+    for visit in reader.select(kinds.OPEN_VISITS_OF_HOST, host.name, limit=1):
+        if visit.state not in ENTERED_VISITS:
+            continue
+        is_stuck = visit.state in STUCK_VISITS
+        raise RefusedError(
+            f"cannot remove host {host.name}: visit {visit.visit_id} works on it "
+            f"({visit.state.value})",
+            hint=f"Run `forewarn visit skip {host.name}`, then apply the file again."
+            if is_stuck
+            else "Apply the file again after the visit ends.",
+        )
     for operation in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, host.name):
         if operation.state is OperationState.IMPACTING and (
             operation.verb is not Verb.FAIL

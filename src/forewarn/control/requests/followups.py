@@ -11,8 +11,9 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from forewarn.control.execution import release
-from forewarn.control.requests import admission, rollouts
+from forewarn.control.execution import release, visits
+from forewarn.control.requests import again, campaign_turns, rollouts
+from forewarn.control.requests.brake_steps import BrakeSteps
 from forewarn.control.rules import consent, obstacles, waits
 from forewarn.control.rules.waking import Freed, after_call, after_look, next_waiter
 from forewarn.control.transactions.work import Effects, Work
@@ -43,10 +44,13 @@ class FollowUps:
         self._freed: dict[str, Freed] = {}
         self._turns: dict[str, None] = {}
         self._pages: dict[str, None] = {}
+        self._brake = BrakeSteps(store, run)
+        self._visits: dict[str, None] = {}
 
     def __bool__(self) -> bool:
         """Return whether steps are pending."""
-        return bool(self._revisits or self._freed or self._turns or self._pages)
+        pending = self._revisits, self._freed, self._turns, self._pages, self._visits
+        return any(pending) or self._brake.has_page
 
     @property
     def unplanned(self) -> frozenset[str]:
@@ -58,16 +62,38 @@ class FollowUps:
         self._revisits.extend(effects.revisits)
         self._turns.update(effects.turns)
         self._pages.update(effects.pages)
+        self._brake.take(effects)
+        self._visits.update(effects.visits)
         self._free(effects.freed)
+
+    def next_due(self) -> Micros | None:
+        """Return the time of the next timer of the brake, or None."""
+        return self._brake.next_due()
+
+    def run_timers(self, now: Micros) -> None:
+        """Run the timers of the brake that are due."""
+        self._brake.run_timers(now)
 
     def _free(self, names: Iterable[str]) -> None:
         # A pending name keeps its place, so that the names after it do not starve.
         self._freed.update({name: Freed(name=name) for name in names})
 
-    def take_unplanned(self) -> None:
-        """Add the lists of hosts that the last process left unfinished."""
+    def take_unfinished(self) -> None:
+        """Add what the last process left unfinished: lists of hosts, visits, and
+        announced work that the brake withdraws."""
+        self._brake.take_left_over()
         left = self._store.read(lambda r: list(every(r, kinds.REQUESTS_UNPLANNED)))
         self._pages.update(dict.fromkeys(request.request_id for request in left))
+        self._turns.update(
+            dict.fromkeys(self._store.read(campaign_turns.open_rollouts))
+        )
+        open_visits = self._store.read(lambda r: list(every(r, kinds.OPEN_VISITS)))
+        self._visits.update(dict.fromkeys(visit.visit_id for visit in open_visits))
+
+    def take_due(self, now: Micros) -> None:
+        """Add the turns of campaigns whose timer is due."""
+        due = self._store.read(lambda reader: [*campaign_turns.due(reader, now)])
+        self._turns.update(dict.fromkeys(due))
 
     def take_left_over(self, left: Sequence[Operation], now: Micros) -> None:
         """Add the steps for these operations that the last process may have left."""
@@ -96,10 +122,19 @@ class FollowUps:
             with _on_failure(lambda: self._pages.setdefault(request_id)):
                 self._run(lambda work: rollouts.plan_page(work, request_id), now)
             return True
+        if self._brake.has_page:
+            self._brake.withdraw_page(now)
+            return True
         if self._revisits:
             operation_id = self._revisits.popleft()
             with _on_failure(lambda: self._revisits.appendleft(operation_id)):
                 self.recheck(operation_id, now)
+            return True
+        if self._visits:
+            visit_id = next(iter(self._visits))
+            del self._visits[visit_id]
+            with _on_failure(lambda: self._visits.setdefault(visit_id)):
+                self._run(lambda work: visits.go_on(work, visit_id), now)
             return True
         if self._freed:
             freed = self._freed.pop(next(iter(self._freed)))
@@ -136,7 +171,7 @@ class FollowUps:
                 lambda work: rollouts.call_up(work, operation_id), now
             )
         elif freed.name == waits.BRAKE:
-            self._run(lambda work: admission.after_brake(work, operation_id), now)
+            self._run(lambda work: again.after_brake(work, operation_id), now)
         else:
             self.recheck(operation_id, now)
         follow = after_call if is_turn else after_look

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from forewarn.control.transactions.work import Work
-from forewarn.instants import DAY
+from forewarn.instants import DAY, Micros
 from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.store.port import Reader
 from forewarn.store.records import OrderKey
 
 T = TypeVar("T")
@@ -73,16 +74,11 @@ def carry_out(work: Work, once: Once | None, decide: Callable[[Work], Any]) -> R
     """
     if once is None:
         return Result(value=decide(work))
-    kept = work.tx.get(OrderKey, once.key_id)
-    if kept is not None and kept.expires_at > work.now:
-        if kept.digest != once.digest:
-            raise KeyReusedError(
-                "this Idempotency-Key was used for another request in the last "
-                "24 hours",
-                hint="Send a new key with a new request. Repeat a request unchanged.",
-            )
-        return Result(value=json.loads(kept.result), is_repeated=True)
+    earlier = earlier_result(work.tx, once, now=work.now)
+    if earlier is not None:
+        return earlier
     value = decide(work)
+    kept = work.tx.get(OrderKey, once.key_id)
     if kept is not None:
         work.tx.remove(kept)
     work.tx.add(
@@ -96,6 +92,22 @@ def carry_out(work: Work, once: Once | None, decide: Callable[[Work], Any]) -> R
         )
     )
     return Result(value=value)
+
+
+def earlier_result(reader: Reader, once: Once | None, *, now: Micros) -> Result | None:
+    """Return the result of an earlier request with this key; None: there is none.
+
+    Raises KeyReusedError if the key belongs to another request.
+    """
+    kept = None if once is None else reader.get(OrderKey, once.key_id)
+    if once is None or kept is None or kept.expires_at <= now:
+        return None
+    if kept.digest != once.digest:
+        raise KeyReusedError(
+            "this Idempotency-Key was used for another request in the last 24 hours",
+            hint="Send a new key with a new request. Repeat a request unchanged.",
+        )
+    return Result(value=json.loads(kept.result), is_repeated=True)
 
 
 def first_time(

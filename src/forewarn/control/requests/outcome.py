@@ -9,8 +9,15 @@ repeated automatically.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from forewarn.control.execution import calls, downtime, ending, impact, leaving
-from forewarn.control.requests import failures
+from forewarn.control.execution import (
+    calls,
+    downtime,
+    ending,
+    impact,
+    leaving,
+    visits,
+)
+from forewarn.control.requests import failures, landings
 from forewarn.control.rules import destinations
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER, ProbeQuestion
 from forewarn.control.transactions.work import Work
@@ -36,6 +43,7 @@ from forewarn.protocol.operations import (
     ASKED_STATES,
     KEEPING_ACTIONS,
     Action,
+    CallPart,
     CallState,
     Move,
     Operation,
@@ -70,6 +78,10 @@ def take_report(
         for move in moves
     ]
     left = {end.vm: end for end in ends if end is not None}
+    if operation.driver_chooses:
+        hosts = {vm: seen.host for vm, seen in observed.items() if vm not in left}
+        operation = landings.record(work, operation, hosts)
+        moves = calls.current_moves(operation)
     done = tuple(move for move in moves if move.vm not in left)
     failed = [end for end in left.values() if not end.is_unknown]
     unknown = len(left) > len(failed)
@@ -78,12 +90,12 @@ def take_report(
         said = report.reason[:SAID_CHARACTERS_MAX]
         work.note_operation(AuditKind.DRIVER_DONE, operation, Facts(text=said))
         impact.call_done(work, operation, paused=paused)
-        failures.fail_after_call(work, _on_down_hosts(work, done))
+        _after_moves(work, operation, done)
         return
     if done:
         # Completed VMs stay completed, whatever happens to the others.
         operation = impact.take_done(work, operation, done, paused=paused)
-        failures.fail_after_call(work, _on_down_hosts(work, done))
+        _after_moves(work, operation, done)
         operation = work.operation(operation.operation_id)
     end = _call_end(report, left, of=len(moves), is_partial=bool(done) or unknown)
     down = _down(operation, report, observed)
@@ -92,6 +104,13 @@ def take_report(
         mark_unknown(work, report.operation_id, report.generation, end)
         return
     _call_failed(work, operation, end, down, observed)
+
+
+def _after_moves(work: Work, operation: Operation, done: Sequence[Move]) -> None:
+    """Record what the new hosts of moved VMs mean for them and for other work."""
+    failures.fail_after_call(work, _on_down_hosts(work, done))
+    if operation.driver_chooses:
+        landings.renew_notices(work, done)
 
 
 def _keep_failed(
@@ -125,6 +144,8 @@ def _end_of(
             said=result.note[:SAID_CHARACTERS_MAX],
         )
     wrong = _contradictions(work, operation, move, seen)
+    if operation.driver_chooses and not wrong:
+        return landings.why_not_recorded(work.tx, operation.host, move.vm, seen)
     return VmEnd(vm=move.vm, wrong=wrong) if wrong else None
 
 
@@ -249,11 +270,17 @@ def call_again(work: Work, operation_id: str) -> None:
 
 
 def resolve(
-    work: Work, operation_id: str, *, done: bool, down: tuple[str, ...] = ()
+    work: Work,
+    operation_id: str,
+    *,
+    done: bool,
+    down: tuple[str, ...] = (),
+    moved: tuple[str, ...] = (),
 ) -> Operation:
     """Set the unknown outcome of an operation for an operator.
 
-    `down` names the VMs that do not run. Known results of single VMs are kept: a VM for
+    `down` names the VMs that do not run. `moved` has the hosts that VMs are on now, as
+    VM=HOST, if the driver chose them. Known results of single VMs are kept: a VM for
     which the call failed gets another attempt, as after any failed call. Raises
     RefusedError if the outcome is not unknown or a VM is not part of the operation.
     """
@@ -274,10 +301,12 @@ def resolve(
         raise RefusedError(
             "outcome done cannot be combined with VMs that are down; use failed"
         )
+    hosts = landings.hosts_told(work, operation, moved, done=done)
     work.lock_scopes(operation.scopes)
     work.note_operation(AuditKind.OPERATION_RESOLVED, operation, Facts(is_done=done))
     known_down = tuple(move.vm for move in operation.moves if move.is_down)
     if done:
+        operation = landings.record(work, operation, hosts)
         _resolved_as_done(work, operation, known_down)
     else:
         down = tuple(dict.fromkeys((*down, *known_down)))
@@ -297,7 +326,7 @@ def _resolved_as_done(
     else:
         impact.call_done(work, operation)
     # A destination host can have failed meanwhile, together with its VMs.
-    failures.fail_after_call(work, _on_down_hosts(work, done))
+    _after_moves(work, operation, done)
     if failed:
         current = work.operation(operation.operation_id)
         _call_failed(work, current, CallEnd(failed_vms=failed), known_down, {})
@@ -328,11 +357,13 @@ def _contradictions(
     # If the destination failed meanwhile, the VM is there but does not run.
     is_stranded = move.to_host != "" and _is_down(work, move.to_host)
     if (
-        seen.running is gone
+        seen.running is (gone or operation.call_action is Action.STOP)
+        # A paused VM can be seen either way.
+        and operation.call_action is not Action.PAUSE
         and not is_stranded
         and not _was_down(work, operation, move)
     ):
-        wrong.append(Contradiction(vm=move.vm, runs=gone))
+        wrong.append(Contradiction(vm=move.vm, runs=seen.running))
     if move.to_host and seen.host not in {None, move.to_host}:
         wrong.append(
             Contradiction(vm=move.vm, host=seen.host or "", wanted_host=move.to_host)
@@ -446,5 +477,8 @@ def _settle_where_seen(
 def _give_up(
     work: Work, operation: Operation, note: AnyNote, down: tuple[str, ...]
 ) -> None:
-    ending.fail(work, operation, note=note)
+    if operation.part is CallPart.DOWN:
+        visits.not_taken_down(work, operation, note)
+        return
+    ending.fail(work, operation, note=note, down=down)
     failures.fail_after_call(work, down)

@@ -18,22 +18,34 @@ commit, the host is announced, and the next start checks all rollouts again.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from forewarn.control.execution import ending
-from forewarn.control.requests import admission
-from forewarn.control.rules import brake, rolling, waits
+from forewarn.control.execution import calls, ending, replanning, visits
+from forewarn.control.requests import admission, approvals, campaign_turns
+from forewarn.control.rules import (
+    brake,
+    campaign_gate,
+    choices,
+    holds,
+    rolling,
+    shared_limit,
+    waits,
+)
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.ids import place_in
-from forewarn.instants import HOUR, Micros
+from forewarn.instants import HOUR, Micros, round_up_to_second
 from forewarn.protocol.actors import Actor
+from forewarn.protocol.blockers import AnyBlocker, bounded
 from forewarn.protocol.events import EventSource
 from forewarn.protocol.frozen import changed
+from forewarn.protocol.lifecycle import RequestInput
 from forewarn.protocol.notes import AnyNote, RolloutStopped
 from forewarn.protocol.operations import (
+    HALVES,
     Operation,
     OperationState,
     Request,
     RequestState,
+    is_in_halves,
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -47,7 +59,7 @@ CANCELLED_MAX = 50
 """Maximum Planned operations that one transaction cancels, so that it stays short."""
 
 PATIENCE: Micros = HOUR
-"""Time for which the first host of a rollout is skipped before it reserves its scopes."""
+"""Time for which a host is skipped before it reserves its scopes."""
 
 
 def is_due(reader: Reader, request_id: str) -> bool:
@@ -55,9 +67,12 @@ def is_due(reader: Reader, request_id: str) -> bool:
     request = reader.get(Request, request_id)
     if request is None or not request.at_once:
         return False
+    if request.campaign:
+        # The campaign decides, in a transaction: it may have to note its own progress.
+        return True
     if request.state is not RequestState.OPEN:
         return bool(reader.select(kinds.PLANNED_OF_REQUEST, request_id, limit=1))
-    if request.unplanned or request.in_flight >= request.at_once:
+    if request.unplanned or not campaign_turns.is_open(reader, request):
         return False
     return bool(
         reader.select(kinds.OPERATIONS_THAT_WAIT, waits.turn(request_id), limit=1)
@@ -67,6 +82,20 @@ def is_due(reader: Reader, request_id: str) -> bool:
 def go_on(work: Work, request_id: str) -> bool:
     """Announce the next host of a rollout; return whether one was announced.
 
+    If none was, another campaign may use the place that is free under the shared limit.
+    """
+    is_announced = _go_on(work, request_id)
+    if not is_announced and work.request(request_id).campaign:
+        most = work.policy.campaigns_in_flight
+        following = shared_limit.next_in_line(work.tx, most, now=work.now)
+        if following and following != request_id:
+            work.take_turn(following)
+    return is_announced
+
+
+def _go_on(work: Work, request_id: str) -> bool:
+    """Announce the next host of a rollout, if it is its turn.
+
     Hosts that cannot be announced are skipped. If the rollout has stopped, its remaining
     hosts are cancelled.
     """
@@ -75,47 +104,86 @@ def go_on(work: Work, request_id: str) -> bool:
         if cancel_planned(work, request, note=RolloutStopped()):
             work.take_turn(request_id)
         return False
-    if not request.at_once or request.in_flight >= request.at_once:
-        return False
-    if request.unplanned:
+    if not request.at_once or request.unplanned:
         # The rollout continues when its list of hosts is complete.
         return False
-    found = work.tx.select(
-        kinds.OPERATIONS_THAT_WAIT, waits.turn(request_id), limit=LOOKED_AT_MAX
-    )
+    turn = campaign_turns.prepare(work, request)
+    if not turn:
+        return False
+    found = _next_in_turn(work, request, turn)
     if not found:
         return False
     if brake.why_braked(work.tx, request.verb):
         _wait_for_brake(work, found[0])
         return False
+    found = [calls.renew_chooser(work, each) for each in found]
     vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
     waiting = {
-        each.operation_id: rolling.waiting_host(work.tx, each, vms[each.operation_id])
+        each.operation_id: _waiting(work, each, vms[each.operation_id])
         for each in found
     }
     scopes = {scope for each in waiting.values() for scope in each.domains}
+    overlap = campaign_gate.overlap_of(work.tx, request_id)
     work.lock_scopes(scopes)
     decided = rolling.admit(
         list(waiting.values()),
         slots=1,
-        scopes={scope: rolling.standing_of(work.tx, scope) for scope in scopes},
+        scopes={
+            scope: rolling.standing_of(work.tx, scope, overlap) for scope in scopes
+        },
     )
     for operation_id, blocker in decided.passed_over:
-        operation = work.operation(operation_id)
-        work.save_operation(
-            operation,
-            replace(
-                operation,
-                waits_for=rolling.names_for(operation, waiting[operation_id], blocker),
-                held_by=(blocker,),
-                # The time counts from the first time that the host was skipped.
-                due_at=operation.due_at or work.now + work.policy.sped_up(PATIENCE),
-            ),
-        )
+        _pass_over(work, waiting[operation_id], blocker)
     for operation_id in decided.announced:
         _announce(work, work.operation(operation_id), vms[operation_id])
     work.take_turn(request_id)
     return bool(decided.announced)
+
+
+def _next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
+    """Return the hosts to check next: those that tenants have expedited come first."""
+    in_turn = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=LOOKED_AT_MAX)
+    if not request.has_choices:
+        return in_turn
+    expedited = work.tx.select(
+        kinds.OPERATIONS_THAT_WAIT,
+        waits.first_turn(request.request_id),
+        limit=LOOKED_AT_MAX,
+    )
+    first = [each for each in expedited if turn in each.waits_for]
+    others = [each for each in in_turn if each not in first]
+    return [*first, *others][:LOOKED_AT_MAX]
+
+
+def _waiting(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> rolling.Waiting:
+    found = rolling.waiting_host(work.tx, operation, vms, reserve=work.policy.reserve)
+    start = round_up_to_second(_earliest(work, operation, vms))
+    kept = holds.holds_of(work.tx, operation, vms)
+    return replace(found, holds=bounded(holds.why_held(kept, start)))
+
+
+def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
+    """Store why a host must wait, and when it is checked again."""
+    operation = work.operation(waiting.operation)
+    changed_to = replace(
+        operation,
+        waits_for=rolling.names_for(operation, waiting, blocker),
+        held_by=waiting.holds or (blocker,),
+    )
+    if waiting.holds:
+        # A full notice ends at the opening.
+        opens = holds.opening(waiting.holds)
+        due_at = opens - _notice(work, operation, is_empty=False)
+        due_at = (
+            max(work.now + 1, due_at) if opens else work.now + holds.LOOK_AGAIN_AFTER
+        )
+        # Other hosts must not wait for this one meanwhile.
+        reservations = map(waits.reserved_by, operation.waits_for)
+        work.free_turns(filter(None, reservations))
+    else:
+        # The time counts from the first time that the host was skipped.
+        due_at = operation.due_at or work.now + work.policy.sped_up(PATIENCE)
+    work.save_operation(operation, replace(changed_to, due_at=due_at))
 
 
 def _wait_for_brake(work: Work, operation: Operation) -> None:
@@ -129,20 +197,58 @@ def _wait_for_brake(work: Work, operation: Operation) -> None:
 
 
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
-    """Announce a host to the VMs that are on it now, with a full notice."""
-    event_type = admission.MAINTENANCE[operation.action].event_type
-    # A host without VMs needs no notice; only a time from the caller applies.
-    notice = work.policy.notice_for(event_type) if vms else 0
+    """Announce a host to the VMs that are on it now, with a full notice.
+
+    If the request has host steps, `needed` runs first: the host gets its turn again.
+    """
+    if (admitted := visits.admit(work, operation)) is None:
+        return
+    operation = admitted
+    start = _earliest(work, operation, vms)
+    notice = _notice(work, operation, is_empty=not vms)
     draft = admission.draft_like(
         operation,
         vms,
-        event_type=event_type,
+        event_type=admission.MAINTENANCE[operation.action].event_type,
         source=EventSource.PLATFORM,
-        not_before=max(operation.not_before, work.now + notice),
+        not_before=start,
     )
+    if work.request(operation.request).campaign and start > work.now + notice:
+        # A host without VMs waits for the opening of a window, too.
+        draft = replace(draft, operation=replace(draft.operation, is_timed=True))
     admission.announce(work, operation, draft)
+    campaign_turns.announced(work, work.request(operation.request))
+    campaign_turns.note_ignored(work, operation, vms, start)
+    _approve_expedited(work, operation, vms)
     # Other hosts of the same fault domains can be announced in parallel.
     work.free_turns({vm.scope for vm in vms})
+
+
+def _approve_expedited(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
+    """Approve the events of the scopes in which a tenant has expedited a VM."""
+    by_scope = {
+        choice.scope: choice.by
+        for choice in choices.of_request(work.tx, operation.request, vms)
+        if not choice.until
+    }
+    if by_scope:
+        approvals.approve_scopes(work, operation.operation_id, by_scope)
+
+
+def _earliest(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> Micros:
+    """Return the end of the notice of a host that is announced now."""
+    notice = _notice(work, operation, is_empty=not vms)
+    opening = campaign_turns.opening(work, work.request(operation.request), notice)
+    return max(operation.not_before, work.now + notice, opening)
+
+
+def _notice(work: Work, operation: Operation, *, is_empty: bool) -> Micros:
+    """Return the notice of a host.
+
+    A host without VMs needs none; only a time from the caller applies.
+    """
+    event_type = admission.MAINTENANCE[operation.action].event_type
+    return 0 if is_empty else work.policy.notice_for(event_type)
 
 
 def call_up(work: Work, operation_id: str) -> bool:
@@ -154,13 +260,13 @@ def call_up(work: Work, operation_id: str) -> bool:
     if operation.state is not OperationState.PLANNED:
         return False
     request = work.request(operation.request)
-    has_slot = request.in_flight < request.at_once
-    kept = tuple(name for name in operation.waits_for if waits.is_reservation(name))
+    has_slot = bool(request.campaign) or campaign_turns.is_open(work.tx, request)
+    kept = filter(waits.is_kept, operation.waits_for)
     work.save_operation(
         operation,
         replace(
             operation,
-            waits_for=(waits.turn(operation.request), *kept),
+            waits_for=(replanning.turn_of(work, operation), *kept),
             held_by=(),
             # If the rollout has no free slot, the host is not skipped and needs no
             # timer.
@@ -173,13 +279,15 @@ def call_up(work: Work, operation_id: str) -> bool:
 def waited_long(work: Work, operation_id: str) -> None:
     """Check again a host that its rollout has skipped for a long time.
 
-    The first host of a rollout reserves its scopes: no later host is announced there
-    before it, in this or another rollout.
+    It reserves its scopes if it is the first host of its rollout, or the first one that
+    waits for the scope that it waits for: no later host is announced there before it, in
+    this or another rollout. Reservations yield to those of earlier hosts, so hosts never
+    wait for each other.
     """
     operation = work.operation(operation_id)
     names = operation.waits_for
-    first = work.tx.select(kinds.PLANNED_OF_REQUEST, operation.request, limit=1)
-    if [each.operation_id for each in first] == [operation_id]:
+    is_held = any(map(waits.is_turn_for_window, names))
+    if not is_held and _may_reserve(work, operation):
         scopes = sorted({vm.scope for vm in rolling.vms_of(work.tx, operation)})
         names = (
             *(name for name in names if not waits.is_reservation(name)),
@@ -188,6 +296,62 @@ def waited_long(work: Work, operation_id: str) -> None:
     # If the rollout skips the host now, the host waits for the same time again.
     work.save_operation(operation, replace(operation, waits_for=names, due_at=0))
     call_up(work, operation_id)
+
+
+def _may_reserve(work: Work, operation: Operation) -> bool:
+    """Return whether a host is the first of its rollout, or of a scope without reservation.
+
+    The first host of a rollout can wait for something else for days, such as a window. The
+    hosts behind a reservation keep none: otherwise each would wait for the one before it,
+    and those of one fault domain could not be announced together.
+    """
+    me = {operation.operation_id}
+    first = work.tx.select(kinds.PLANNED_OF_REQUEST, operation.request, limit=1)
+    if me == {each.operation_id for each in first}:
+        return True
+    for family in (waits.TURNS, waits.OVERLAPPING_TURNS):
+        # The first name is that of the whole scope.
+        name = next(filter(family.is_one, operation.waits_for), "")
+        if name:
+            reserved = waits.reserved(family.scope_of(name))
+            if work.tx.select(kinds.OPERATIONS_THAT_WAIT, reserved, limit=1):
+                return False
+            waiting = work.tx.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1)
+            return me == {each.operation_id for each in waiting}
+    return False
+
+
+def end_pause(work: Work, request: Request, host: str) -> bool:
+    """Give a host its turn whose VMs could not be moved away; return whether it had none."""
+    name = waits.for_pause(host)
+    for each in work.tx.select(kinds.OPERATIONS_THAT_WAIT, name):
+        if each.request == request.request_id:
+            names = (replanning.turn_of(work, each),)
+            work.save_operation(
+                each, replace(each, waits_for=names, held_by=(), due_at=0)
+            )
+            return True
+    return False
+
+
+def cancel_unstarted(work: Work, request: Request, *, note: AnyNote) -> list[Operation]:
+    """Cancel the announced hosts of a request, and the first Planned ones.
+
+    There can be many Planned hosts: the rest follows in later steps, because the request
+    is not open any more. The actor of the transaction has cancelled them.
+    """
+    by = work.who.actor
+    waiting = list(every(work.tx, kinds.ANNOUNCED_OF_REQUEST, request.request_id))
+    work.lock_scopes(scope for operation in waiting for scope in operation.scopes)
+    if request.state is RequestState.OPEN:
+        request = work.step_request(request, RequestInput.CANCEL)
+    for operation in waiting:
+        ending.cancel(work, work.operation(operation.operation_id), note=note, by=by)
+    unannounced = cancel_planned(work, request, note=note, by=by)
+    return [
+        *(work.operation(operation.operation_id) for operation in waiting),
+        *unannounced,
+    ]
 
 
 def cancel_planned(
@@ -216,7 +380,9 @@ def plan(
 
     None is announced. `pattern` has the common fields of the operations.
     """
-    admission.check_actions(work, [pattern.action])
+    halved = is_in_halves(pattern.action, request.steps)
+    actions = HALVES[pattern.action] if halved else (pattern.action,)
+    admission.check_actions(work, actions)
     ids = work.ids.shorts("op", len(hosts), place=place_in(request.request_id))
     # One history entry for all: a thousand hosts must not write a thousand entries.
     work.note(
@@ -240,7 +406,7 @@ def plan_page(work: Work, request_id: str) -> None:
     """
     request = work.request(request_id)
     if request.unplanned:
-        _make(work, request, _like_the_first(work, request), count=PAGE)
+        _make(work, request, like_the_first(work, request), count=PAGE)
 
 
 def complete(work: Work, hosts: Iterable[str]) -> None:
@@ -259,44 +425,36 @@ def complete(work: Work, hosts: Iterable[str]) -> None:
             default=0,
         )
         if count:
-            _make(work, request, _like_the_first(work, request), count=count)
+            _make(work, request, like_the_first(work, request), count=count)
 
 
-def _like_the_first(work: Work, request: Request) -> Operation:
+def like_the_first(work: Work, request: Request) -> Operation:
     """Return the common fields of the operations of a list, from its first one.
 
     The first one was not announced, because the list is not complete. It can have ended.
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
-    like = admission.draft_like(
-        first,
-        (),
-        event_type=admission.MAINTENANCE[first.action].event_type,
-        source=EventSource.PLATFORM,
-        not_before=first.not_before,
-    )
-    return replace(like.operation, created=first.created)
+    like = replanning.host_pattern(first, first.not_before)
+    return replace(like, created=first.created)
 
 
 def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:
     page, rest = request.unplanned[:count], request.unplanned[count:]
     work.tx.replace(request, replace(request, unplanned=rest))
     position = request.hosts - len(request.unplanned)
-    waits_for = (waits.turn(request.request_id),)
     for operation_id, host in page:
         position += 1
-        work.add_operation(
-            changed(
-                pattern,
-                operation_id=operation_id,
-                request=request.request_id,
-                target=host,
-                host=host,
-                not_before=work.not_before(operation_id, pattern.not_before),
-                position=position,
-                waits_for=waits_for,
-            )
+        planned = changed(
+            pattern,
+            operation_id=operation_id,
+            request=request.request_id,
+            target=host,
+            host=host,
+            not_before=work.not_before(operation_id, pattern.not_before),
+            position=position,
         )
+        turn = replanning.turn_of(work, planned)
+        work.add_operation(changed(planned, waits_for=(turn,)))
     if rest:
         work.take_page(request.request_id)
     else:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from forewarn.control.rules import tallies
 from forewarn.fleet.model import (
     NO_USE,
     Capacity,
@@ -11,9 +12,12 @@ from forewarn.fleet.model import (
     taken_by,
     use_of,
 )
+from forewarn.fleet.reserve import tallied
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.operations import Operation, OperationState, TargetKind
+from forewarn.protocol.visits import Visit
 from forewarn.store.port import Transaction
+from forewarn.store.records import FLEET_HOSTS
 
 
 class Capacities:
@@ -26,6 +30,8 @@ class Capacities:
         self._works: Counter[str] = Counter()
         self._done_in: dict[str, str] = {}
         self._hosts: dict[str, None] = {}
+        self._sums = Counter[str]()
+        """Changes of the tallies: the hosts of the fleet, and the sums of pools."""
 
     def change_host(self, name: str) -> None:
         """Note that a host was added, changed or removed."""
@@ -57,17 +63,25 @@ class Capacities:
         ):
             self._done_in[new.host] = new.request
 
+    def change_visit(self, old: Visit, new: Visit) -> None:
+        """Note that a visit was changed."""
+        self._works[new.host] += new.occupies_host - old.occupies_host
+
     def write(self, tx: Transaction) -> None:
         """Store the changes."""
         names = {**self._uses[0], **self._works, **self._done_in, **self._hosts}
         for name in sorted(names.keys() - {""}):
             self._write(tx, name)
+        for name, by in sorted(self._sums.items()):
+            tallies.count(tx, name, by)
 
     def _write(self, tx: Transaction, name: str) -> None:
         host, kept = tx.get(Host, name), tx.get(Capacity, name)
         if host is None:
             if kept is not None:
                 tx.remove(kept)
+                self._sums[FLEET_HOSTS] -= 1
+                self._sums.subtract(dict(tallied(kept)))
             return
         before = (kept.used, kept.vcpu_used, kept.memory_used) if kept else NO_USE
         places, vcpu, memory = (
@@ -82,5 +96,9 @@ class Capacities:
         )
         if kept is None:
             tx.add(room)
+            self._sums[FLEET_HOSTS] += 1
+            self._sums.update(dict(tallied(room)))
         elif changed(room, revision=kept.revision) != kept:
             tx.replace(kept, room)
+            self._sums.update(dict(tallied(room)))
+            self._sums.subtract(dict(tallied(kept)))

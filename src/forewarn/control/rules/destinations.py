@@ -1,7 +1,9 @@
 """Find destinations for the VMs of a moving operation.
 
-This module reads the fleet and lets `placement` choose. A destination is reserved
-(`Vm.moving_to`) from Started until the move ends, and counts as used capacity. For each
+This module reads the fleet and lets `placement` choose. The destinations of a host are
+reserved together (`Vm.moving_to`) when its maintenance is announced, and until each move
+ends, and count as used capacity. Those of other operations are reserved at Started. For
+each
 VM, a bounded number of hosts of its pool is checked: hosts with VMs of the same fault
 domain, and the hosts with the most free places, memory and vCPUs. The VMs of a host are
 read once per operation.
@@ -12,30 +14,31 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from forewarn.fleet.model import Capacity, Host, Scope, Vm, taken_by, total_use
-from forewarn.fleet.placement import DONE, Candidate, choose_host, why_none
-from forewarn.protocol.blockers import AnyBlocker, NoCapacity, NoPlace
-from forewarn.protocol.operations import Operation, OperationState
-from forewarn.store import kinds
+from forewarn.fleet.placement import (
+    CANDIDATES_MAX,
+    DONE,
+    NEAR_MAX,
+    SPREAD_VMS_MAX,
+    Candidate,
+    choose_host,
+    why_none,
+)
+from forewarn.protocol.blockers import AnyBlocker, NoCapacity
+from forewarn.protocol.no_place import NoPlace
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    Operation,
+    OperationState,
+)
+from forewarn.store import kinds, questions
 from forewarn.store.port import Reader, every
 
 SMALL_FLEET = 32
 """Maximum size of a fleet in which all hosts are checked, so that reasons name each."""
 
-CANDIDATES_MAX = 64
-"""Maximum hosts that are checked for a VM by their free places, by their memory and by
-their vCPUs. Each check reads the VMs of a host, and an iteration of the control thread
-must stay short."""
-
 CANDIDATES_FIRST = 8
 """Number of hosts with the most free capacity that are checked first. One of them is
 nearly always suitable, so the others are not read."""
-
-NEAR_MAX = 16
-"""Maximum VMs of the same fault domain whose hosts are checked first."""
-
-SPREAD_VMS_MAX = 50
-"""Maximum VMs of a scope whose racks are compared. The racks of a larger scope would take
-too many reads, and its fault domains keep it apart."""
 
 LAST_POSITION = 1_000_000_000
 """A position after all positions of a rollout."""
@@ -49,13 +52,25 @@ class Destinations:
     blockers: tuple[AnyBlocker, ...] = ()
 
 
-def find_places(reader: Reader, operation: Operation) -> Destinations:
+def find_places(
+    reader: Reader,
+    operation: Operation,
+    *,
+    lost: Collection[str] = (),
+    closed: str = "",
+) -> Destinations:
     """Find a host for each VM of the operation that has none yet.
 
-    The VMs are placed one after the other; each counts as load for the next ones.
+    The VMs are placed one after the other; each counts as load for the next ones. The
+    reserved hosts of the VMs in `lost` do not count as load. Host `closed` takes none.
+    If the driver chooses, no host is looked for, and only a VM that cannot be moved has a
+    blocker.
     """
+    if operation.driver_chooses:
+        left = (move.vm for move in operation.moves if not move.done)
+        return Destinations(blockers=tuple(_fixed(reader, left)))
     return _place_all(
-        _search_for(reader, operation),
+        _search_for(reader, operation, lost=lost, closed=closed),
         (
             vm
             for move in operation.moves
@@ -63,6 +78,68 @@ def find_places(reader: Reader, operation: Operation) -> Destinations:
             and (vm := reader.get(Vm, move.vm)) is not None
         ),
     )
+
+
+def _fixed(reader: Reader, vms: Iterable[str]) -> Iterator[NoCapacity]:
+    for name in vms:
+        vm = reader.get(Vm, name)
+        if vm is not None and not vm.movable:
+            yield _cannot_move(vm)
+
+
+def _cannot_move(vm: Vm) -> NoCapacity:
+    return NoCapacity(vm=vm.name, why=NoPlace(on_host=vm.host, is_fixed=True))
+
+
+def find_at_start(reader: Reader, operation: Operation) -> Destinations:
+    """Find a host for each VM whose reserved one is missing or no longer suitable."""
+    lost = frozenset(unfit(reader, operation, operation.vms))
+    return find_places(reader, _without(operation, lost), lost=lost)
+
+
+def _without(operation: Operation, lost: Collection[str]) -> Operation:
+    """Return an operation without the reserved hosts of some VMs."""
+    if not lost:
+        return operation
+    moves = tuple(
+        replace(move, to_host="") if move.vm in lost else move
+        for move in operation.moves
+    )
+    return replace(operation, moves=moves)
+
+
+def reservations(reader: Reader, host: str) -> dict[str, set[str]]:
+    """Return the VMs for which a host keeps places before their moves start.
+
+    They are the values, by the operation that moves them.
+    """
+    found: dict[str, set[str]] = {}
+    for vm in every(reader, kinds.VMS_MOVING_TO, host):
+        for other in every(reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+            if other.state in WAITING_STATES and any(
+                move.vm == vm.name and move.to_host == host for move in other.moves
+            ):
+                found.setdefault(other.operation_id, set()).add(vm.name)
+    return found
+
+
+def arrivals(reader: Reader, host: str) -> Iterator[Vm]:
+    """Yield the VMs whose moves to a host have started."""
+    waiting = set[str]().union(*reservations(reader, host).values())
+    for vm in every(reader, kinds.VMS_MOVING_TO, host):
+        if vm.name not in waiting:
+            yield vm
+
+
+def can_give_up_places(reader: Reader, host: str) -> bool:
+    """Return whether other hosts can take the VMs for which a host keeps places."""
+    for operation_id, vms in reservations(reader, host).items():
+        operation = reader.get(Operation, operation_id)
+        assert operation is not None, "an open operation is stored"
+        without = _without(operation, vms)
+        if find_places(reader, without, lost=vms, closed=host).blockers:
+            return False
+    return True
 
 
 def find_in_time(
@@ -76,12 +153,20 @@ def find_in_time(
     return _place_all(search, leaving).blockers
 
 
-def _search_for(reader: Reader, operation: Operation) -> "_Search":
+def _search_for(
+    reader: Reader,
+    operation: Operation,
+    *,
+    lost: Collection[str] = (),
+    closed: str = "",
+) -> "_Search":
     return _Search(
         reader,
         operation.request,
         besides=operation.operation_id,
         leaving=operation.vms,
+        lost=lost,
+        closed=closed,
     )
 
 
@@ -103,7 +188,7 @@ def unfit(
     """Return the VMs whose destination can no longer take them.
 
     Since the reservation, the host can have failed, been removed, or got other VMs, less
-    capacity or an operation.
+    capacity or an operation. Another operation can have replaced the reservation.
     """
     search = _search_for(reader, operation)
     return tuple(
@@ -129,12 +214,16 @@ class _Search:
         *,
         besides: str = "",
         leaving: Collection[str] = (),
+        lost: Collection[str] = (),
+        closed: str = "",
         in_time: bool = False,
     ) -> None:
         self._reader = reader
         self._request = request
         self._besides = besides
         self._leaving = leaving
+        self._lost = lost
+        self._closed = closed
         self._in_time = in_time
         self._there: dict[str, dict[str, Vm]] = {}
         self._works: dict[str, tuple[bool, int]] = {}
@@ -154,6 +243,8 @@ class _Search:
         vm, host = self._reader.get(Vm, name), self._reader.get(Host, to_host)
         if vm is None or host is None:
             return False
+        if not vm.movable or vm.moving_to != to_host:
+            return False
         scope, origin = self._home_of(vm)
         there = self.candidate(vm, host)
         return choose_host(vm, scope, origin=origin, candidates=[there]) is not None
@@ -168,36 +259,36 @@ class _Search:
     def find(self, vm: Vm) -> str | NoCapacity:
         """Return a host for a VM and count the VM there, or return why there is none."""
         if not vm.movable:
-            return NoCapacity(vm=vm.name, why=NoPlace(on_host=vm.host, is_fixed=True))
+            return _cannot_move(vm)
         scope, origin = self._home_of(vm)
         seen: dict[str, Candidate] = {}
-        for names in self._batches(vm, origin):
+        found: str | None = None
+        for is_short, names in self._batches(vm, origin):
+            if found is not None and not is_short:
+                break
             hosts = [
                 host
                 for name in dict.fromkeys(names)
                 if name not in seen
                 and (host := self._reader.get(Host, name)) is not None
             ]
-            candidates = {host.name: self.candidate(vm, host) for host in hosts}
-            chosen = choose_host(
-                vm, scope, origin=origin, candidates=list(candidates.values())
+            seen |= {host.name: self.candidate(vm, host) for host in hosts}
+            found = choose_host(
+                vm, scope, origin=origin, candidates=list(seen.values())
             )
-            if chosen is not None:
-                self._on(chosen)[vm.name] = vm
-                self._placed[vm.name] = chosen
-                return chosen
-            seen |= candidates
-        why = why_none(
-            vm,
-            scope,
-            origin=origin,
-            candidates=list(seen.values()),
-        )
+            # From a host that waits for its turn, the VM would be moved again.
+            if found is not None and seen[found].turn <= 0:
+                break
+        if found is not None:
+            self._on(found)[vm.name] = vm
+            self._placed[vm.name] = found
+            return found
+        why = why_none(vm, scope, origin=origin, candidates=list(seen.values()))
         assert why is not None, f"there is a destination for {vm.name}"
         return NoCapacity(vm=vm.name, why=self._with_others(why, origin.pool))
 
-    def _batches(self, vm: Vm, origin: Host) -> Iterator[list[str]]:
-        """Yield names of hosts to check, best first."""
+    def _batches(self, vm: Vm, origin: Host) -> Iterator[tuple[bool, list[str]]]:
+        """Yield names of hosts to check, best first, with whether there are few."""
         near = self._reader.select(
             kinds.VMS_OF_DOMAIN,
             kinds.domain_value(vm.scope, vm.fault_domain),
@@ -205,7 +296,7 @@ class _Search:
         )
         names = sorted({other.host for other in near} - {vm.host})
         if self._all is not None:
-            yield names + [host.name for host in self._all]
+            yield True, names + [host.name for host in self._all]
             return
         sizes = [
             ranking
@@ -215,31 +306,42 @@ class _Search:
             )
             if need
         ]
+        zone, own = (
+            kinds.ROOMS_OPEN_IN_ZONE,
+            kinds.zone_value(origin.pool, origin.zone),
+        )
         if not self._in_time:
-            zone, own = (
-                kinds.ROOMS_OPEN_IN_ZONE,
-                kinds.zone_value(origin.pool, origin.zone),
-            )
-            yield names + self._roomiest(zone, own, CANDIDATES_FIRST)
+            done = kinds.done_value(self._request, origin.pool, origin.zone)
+            for limit in (CANDIDATES_FIRST, CANDIDATES_MAX):
+                yield True, self._roomiest(kinds.ROOMS_DONE, done, limit)
+            yield True, names + self._roomiest(zone, own, CANDIDATES_FIRST)
             # The hosts with the most free places can lack memory or vCPUs.
             for size in sizes:
-                yield self._fitting(size, vm, origin.pool, CANDIDATES_FIRST)
-            yield self._roomiest(zone, own, CANDIDATES_MAX)
-        yield names + self._roomiest(self._ranking, origin.pool, CANDIDATES_MAX)
+                yield True, self._fitting(size, vm, origin.pool, CANDIDATES_FIRST)
+            yield True, self._last_ones()
+            yield False, self._roomiest(zone, own, CANDIDATES_MAX)
+        yield False, names + self._roomiest(self._ranking, origin.pool, CANDIDATES_MAX)
         for size in sizes:
-            yield self._fitting(size, vm, origin.pool, CANDIDATES_MAX)
+            yield False, self._fitting(size, vm, origin.pool, CANDIDATES_MAX)
+
+    def _last_ones(self) -> list[str]:
+        """Return the hosts that come last in the rollout, so that no others follow."""
+        last = self._reader.ranked(
+            kinds.PLANNED_BY_POSITION, self._request, limit=CANDIDATES_FIRST
+        )
+        return [operation.host for operation in last]
 
     @property
-    def _ranking(self) -> kinds.Ranking[Capacity]:
+    def _ranking(self) -> questions.Ranking[Capacity]:
         return kinds.ROOMS_WITH_SPACE if self._in_time else kinds.ROOMS_OPEN
 
     def _roomiest(
-        self, ranking: kinds.Ranking[Capacity], value: str, limit: int
+        self, ranking: questions.Ranking[Capacity], value: str, limit: int
     ) -> list[str]:
         return [room.host for room in self._reader.ranked(ranking, value, limit=limit)]
 
     def _fitting(
-        self, ranking: kinds.Ranking[Capacity], vm: Vm, pool: str, limit: int
+        self, ranking: questions.Ranking[Capacity], vm: Vm, pool: str, limit: int
     ) -> list[str]:
         """Return hosts by a size, without those whose stored capacity is too small.
 
@@ -268,8 +370,16 @@ class _Search:
                 vm.name: vm
                 for query in (kinds.VMS_ON_HOST, kinds.VMS_MOVING_TO)
                 for vm in every(self._reader, query, host)
+                if self._counts(vm, host)
             }
         return self._there[host]
+
+    def _counts(self, vm: Vm, host: str) -> bool:
+        """Return whether a VM that is on a host, or moves there, uses its capacity."""
+        if vm.host == host:
+            # In time, a VM has left the host that it moves away from.
+            return not self._in_time or vm.moving_to in {"", host}
+        return vm.name not in self._lost
 
     def candidate(self, vm: Vm, host: Host) -> Candidate:
         """Return a host as a candidate for a VM."""
@@ -287,7 +397,7 @@ class _Search:
                 other.fault_domain for other in there if other.scope == vm.scope
             ),
             rack_excess=self._rack_excess(vm, host),
-            busy=busy and not self._in_time,
+            busy=(busy and not self._in_time) or host.name == self._closed,
             turn=turn,
         )
 

@@ -6,7 +6,13 @@ for the decision. This module only reads.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from forewarn.control.rules import consent, destinations, rolling
+from forewarn.control.rules import (
+    campaign_gate,
+    consent,
+    destinations,
+    holds,
+    rolling,
+)
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import Unsteady, guard, shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm, VmState
@@ -75,10 +81,10 @@ def why_waiting(
     """Return all reasons why the operation waits now (`explain`)."""
     if operation.state in WAITING_STATES:
         return _missing_consent(reader, operation, now=now) + why_not_start(
-            reader, operation
+            reader, operation, now=now
         )
     if operation.state is OperationState.PLANNED:
-        return rolling.why_planned(reader, operation)
+        return rolling.why_planned(reader, operation, now=now)
     if operation.state is not OperationState.IMPACTING:
         return ()
     if operation.verb is Verb.FAIL:
@@ -101,7 +107,7 @@ def _why_retry(
 ) -> tuple[AnyBlocker, ...]:
     """Return the reasons why a driver call waits for another attempt."""
     remaining = max(0, operation.due_at - now)
-    is_moving = operation.action in MOVING_ACTIONS
+    is_moving = operation.action in MOVING_ACTIONS and not operation.driver_chooses
     if is_moving and not all(move.to_host or move.done for move in operation.moves):
         no_room = destinations.find_places(reader, operation).blockers
         return (*no_room, DriverRetry(remaining=remaining))
@@ -113,8 +119,10 @@ def _end_of(operation: Operation) -> CallEnd:
     return operation.note if isinstance(operation.note, CallEnd) else CallEnd()
 
 
-def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
-    """Return why a released operation cannot start.
+def why_not_start(
+    reader: Reader, operation: Operation, *, now: Micros
+) -> tuple[AnyBlocker, ...]:
+    """Return why a released operation cannot start now.
 
     A caller that starts it holds the safety rows of its scopes. A failure is never held,
     because it has already happened.
@@ -124,6 +132,8 @@ def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...
     vms = [vm for name in operation.vms if (vm := reader.get(Vm, name)) is not None]
     own = _domains_of(vms)
     blockers: tuple[AnyBlocker, ...] = why_braked(reader, operation.verb)
+    blockers += holds.why_held(holds.holds_of(reader, operation, vms), now)
+    blockers += campaign_gate.why_held(reader, operation, now=now)
     blockers += shared_hosts(operation, _affected(reader, operation, vms))
     blockers += guard(
         operation,
@@ -132,7 +142,7 @@ def why_not_start(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...
     )
     blockers += _busy(reader, operation, vms)
     if operation.action in MOVING_ACTIONS:
-        blockers += destinations.find_places(reader, operation).blockers
+        blockers += destinations.find_at_start(reader, operation).blockers
     return blockers
 
 

@@ -7,8 +7,13 @@ driver timeouts are never divided.
 from dataclasses import dataclass
 
 from forewarn.control.rules.sightings import SightingAct
+from forewarn.fleet.reserve import NO_RESERVE
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros
 from forewarn.protocol.events import Event, EventType
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.operations import MOVING_ACTIONS, Operation
+from forewarn.settings.amounts import Amount
+from forewarn.store.notices import NoticeKind
 from forewarn.store.records import EventChange
 
 
@@ -24,6 +29,8 @@ class Subscriber:
     """Tenant whose events the receiver gets; empty: the events of all tenants."""
     types: frozenset[EventType] = frozenset(EventType)
     changes: frozenset[EventChange] = frozenset(EventChange)
+    notices: frozenset[NoticeKind] = frozenset()
+    """Notices that it gets. A tenant's receiver gets none."""
 
     def wants(self, event: Event, change: EventChange) -> bool:
         """Return whether the receiver gets a message about this change of the event."""
@@ -32,6 +39,10 @@ class Subscriber:
             and event.event_type in self.types
             and change in self.changes
         )
+
+    def wants_notice(self, kind: NoticeKind) -> bool:
+        """Return whether the receiver gets this kind of notice."""
+        return not self.tenant and kind in self.notices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +67,33 @@ class Timing:
     """Maximum time after NotBefore for which the guard holds a routine operation. After
     it, the operation is cancelled and announced again."""
 
+    verify_settle: Micros = 2 * MINUTE
+    """Time over which the step `verify` of a visit must succeed several times."""
+
+
+LOST_HOSTS_MOST = Amount(value=3)
+"""Lost hosts that are tolerated: single failures are usual, and a rack that fails is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrakeLimits:
+    """How many hosts and VMs may be lost within a span before the brake comes on.
+
+    The durations are not divided by `speed`: real failures do not come faster.
+    """
+
+    hosts: Amount = LOST_HOSTS_MOST
+    """Maximum lost hosts, also as a percentage of the fleet; 0: no limit."""
+    vms: int = 0
+    """Maximum lost VMs, including those of lost hosts; 0: no limit."""
+    per_rack: int = 0
+    """Maximum lost hosts of one rack; 0: no limit."""
+    within: Micros = 10 * MINUTE
+    """The span."""
+    calm: Micros = 0
+    """Time without further losses after which a brake that came on by itself is taken off;
+    0: only an operator takes it off."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy(Timing):
@@ -65,6 +103,21 @@ class Policy(Timing):
     """Minimum of a notice after the division by `speed`; 0: no minimum."""
     hosts_at_once: int = 1
     """Maximum hosts of one request that are announced or running at once."""
+    reserve: Amount = NO_RESERVE
+    """Free capacity of each pool that routine work leaves: hosts, or a percentage."""
+    second_person: bool = False
+    """Whether another operator than the starter of a campaign must approve its stages and
+    override its checks."""
+    campaigns_in_flight: int = 0
+    """Maximum hosts in flight for all campaigns; 0: no limit."""
+    verify_times: int = 3
+    """Number of successes in a row of the step `verify` of a visit."""
+    verify_within: Micros = 30 * MINUTE
+    """Maximum time until `verify` has succeeded; then the visit fails. `speed` does not
+    divide it, because hosts restart in real time."""
+    answers_within: Micros = 30 * MINUTE
+    """Maximum time until a host answers after its work; then its visit fails. `speed`
+    does not divide it: large servers take a quarter of an hour to boot."""
     first_answer_delay: Micros = 0
     first_events_delay: Micros = 0
     disable_after: Micros = 24 * HOUR
@@ -73,6 +126,9 @@ class Policy(Timing):
     driver_attempts: int = 3
     """Maximum attempts of a call before the operation fails."""
     retry_delay: Micros = 10 * SECOND
+    driver_chooses: bool = False
+    """Whether the driver chooses the hosts that VMs move to. forewarn then reserves no
+    places, and checks no capacity, reserve or spread."""
     sighting_acts: frozenset[SightingAct] = frozenset(SightingAct)
     """Reactions to unrequested changes that the driver saw."""
     sighting_confirm: Micros = 30 * SECOND
@@ -80,6 +136,7 @@ class Policy(Timing):
     sightings_max: int = 20
     """Maximum VMs that stop within `sighting_confirm` and are failed. If more stop, the
     network or the driver is faulty."""
+    brake: BrakeLimits = BrakeLimits()
     retention: Micros = 30 * DAY
     """Time for which ended operations, their events and their history are kept."""
     ended_max: int = 0
@@ -109,6 +166,13 @@ class Policy(Timing):
     def sped_up(self, duration: Micros) -> Micros:
         """Return a duration other than a notice, divided by `speed`."""
         return divided(duration, self.speed)
+
+    def with_chooser(self, operation: Operation) -> Operation:
+        """Return an operation with the present setting of who chooses destinations."""
+        chooses = self.driver_chooses and operation.action in MOVING_ACTIONS
+        if operation.driver_chooses is chooses:
+            return operation
+        return changed(operation, driver_chooses=chooses)
 
 
 def divided(duration: Micros, speed: float, *, floor: Micros = 0) -> Micros:

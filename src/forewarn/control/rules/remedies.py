@@ -11,18 +11,23 @@ from forewarn.protocol.blockers import (
     AnyBlocker,
     BatchWaits,
     BrakeOn,
+    Deferred,
+    DrainFailed,
     FaultDomainDown,
     HostInUse,
     More,
     NoCapacity,
+    NoCommonWindow,
     NotApproved,
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
+    ReserveKept,
     ScopeInUse,
     SharedHost,
     StillDown,
     VmDown,
+    WindowClosed,
 )
 from forewarn.protocol.operations import UNSTARTED_STATES, Operation
 from forewarn.protocol.verbs import Verb
@@ -45,9 +50,11 @@ _ORDER = tuple(Remedy)
 def remedy_of(blocker: AnyBlocker) -> Remedy:
     """Return the party that can resolve the blocker."""
     match blocker:
-        case BrakeOn():
+        case BrakeOn() | NoCommonWindow():
             return Remedy.OPERATOR
-        case OutcomeUnknown() | StillDown() | VmDown() | NoCapacity() | SharedHost():
+        case OutcomeUnknown() | StillDown() | VmDown() | SharedHost():
+            return Remedy.OPERATOR
+        case NoCapacity() | ReserveKept():
             return Remedy.OPERATOR
         case FaultDomainDown():
             # A cause without an operation is a VM that went down outside of operations.
@@ -65,7 +72,7 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
             return Remedy.TENANT if blocker.listens else Remedy.CLOCK
         case BatchWaits():
             return Remedy.TENANT
-        case NotDue() | NoticeRuns():
+        case NotDue() | NoticeRuns() | WindowClosed() | Deferred() | DrainFailed():
             return Remedy.CLOCK
         case _:
             return Remedy.SERVICE

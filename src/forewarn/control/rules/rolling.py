@@ -2,9 +2,10 @@
 
 A host uses a *slot* of its rollout from its announcement to the end of its operation. At
 most one fault domain of a scope is announced, in maintenance or down at a time, for any
-rollout or failure. A host that cannot be announced is skipped. A host that has waited for
-long *reserves* its scopes, so that it is not skipped indefinitely: no host after it is
-announced in these scopes.
+rollout or failure. The budget `overlap_notice` of a campaign lets it announce further
+ones, and the guard lets them start one after the other. A host that cannot be announced
+is skipped. A host that has waited for long *reserves* its scopes, so that it is not
+skipped indefinitely: no host after it is announced in these scopes.
 
 `admit` is a pure function of values. The functions after it read these values.
 """
@@ -12,25 +13,40 @@ announced in these scopes.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from forewarn.control.rules import destinations, waits
+from forewarn.control.rules import (
+    campaign_gate,
+    destinations,
+    reserves,
+    shared_limit,
+    waits,
+)
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm
+from forewarn.instants import Micros
 from forewarn.protocol.blockers import (
+    HOLD_KINDS,
     AnyBlocker,
+    BudgetUsed,
+    Deferred,
+    DrainFailed,
     HostInUse,
+    NoCommonWindow,
     NotItsTurn,
     ScopeInUse,
     ScopeReserved,
     SharedHost,
+    WindowClosed,
 )
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
+    Action,
     Move,
     Operation,
     OperationState,
     Request,
 )
+from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -43,9 +59,14 @@ class Waiting:
     """ID of the host's operation. The IDs of a rollout are in the order of its list."""
     domains: Mapping[str, frozenset[int]]
     """Fault domains of the VMs on it, by scope."""
+    overlap: int = 0
+    """Further fault domains of a scope that its campaign may announce."""
+    holds: tuple[AnyBlocker, ...] = ()
+    """Why its maintenance could not start after a notice from now on. They come first: a
+    held host reserves no scope."""
     obstacles: tuple[AnyBlocker, ...] = ()
     """Blockers other than scopes: the host is in use, it has two fault domains of a scope,
-    or its VMs have no destination."""
+    its VMs would use the reserve, or they have no destination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +75,7 @@ class RolloutState:
 
     domains: Mapping[int, str] = field(default_factory=dict[int, str])
     """Fault domains that are announced, in maintenance or down, each with the operation
-    that is the cause. The caller may give only the lowest and the highest ones, which
-    are enough for the decision."""
+    that is the cause. The caller may give only as many as decide."""
     reserved_by: str = ""
     """Operation of the host that has reserved the scope; empty: none."""
 
@@ -100,35 +120,72 @@ def _in_the_way(
     host: Waiting, scopes: Mapping[str, RolloutState]
 ) -> Iterator[AnyBlocker]:
     """Yield everything that keeps a host waiting; the first one is stored."""
+    yield from host.holds
     for scope in sorted(host.domains):
         standing = scopes.get(scope, RolloutState())
         # A host with VMs of several fault domains needs a scope without any other.
         own = host.domains[scope] if len(host.domains[scope]) == 1 else frozenset[int]()
-        for other in sorted(standing.domains.keys() - own):
-            yield ScopeInUse(
-                scope=scope, fault_domain=other, operation=standing.domains[other]
-            )
+        others = standing.domains.keys() - own
+        if others and len(host.domains[scope] | others) > host.overlap + 1:
+            for other in sorted(others):
+                yield ScopeInUse(
+                    scope=scope,
+                    fault_domain=other,
+                    operation=standing.domains[other],
+                    at_once=host.overlap + 1,
+                )
         if standing.reserved_by and standing.reserved_by < host.operation:
             yield ScopeReserved(scope=scope, operation=standing.reserved_by)
     yield from host.obstacles
 
 
 def vms_of(reader: Reader, operation: Operation) -> tuple[Vm, ...]:
-    """Return the VMs that are now on the host of a Planned operation."""
+    """Return the VMs that a Planned operation would affect now.
+
+    Maintenance without impact affects none of the VMs on its host.
+    """
+    if operation.action is Action.NONE:
+        return ()
     return tuple(every(reader, kinds.VMS_ON_HOST, operation.host))
 
 
-def waiting_host(reader: Reader, operation: Operation, vms: Sequence[Vm]) -> Waiting:
+def waiting_host(
+    reader: Reader, operation: Operation, vms: Sequence[Vm], *, reserve: Amount
+) -> Waiting:
     """Return the data that decides whether the host of a Planned operation is announced.
 
-    `vms` are the VMs on the host.
+    `vms` are the VMs on the host, and `reserve` is the capacity that stays free.
     """
+    found = (
+        _at_the_host(reader, operation, vms)
+        or reserves.why_kept(reader, operation, vms, reserve)
+        or _no_place(reader, operation, vms)
+    )
+    return _waiting(reader, operation, vms, obstacles=found)
+
+
+def _waiting(
+    reader: Reader,
+    operation: Operation,
+    vms: Sequence[Vm],
+    *,
+    obstacles: tuple[AnyBlocker, ...],
+) -> Waiting:
     return Waiting(
         operation=operation.operation_id,
         domains=_domains_of(vms),
-        obstacles=_at_the_host(reader, operation, vms)
-        or _no_place(reader, operation, vms),
+        overlap=campaign_gate.overlap_of(reader, operation.request),
+        holds=stored_holds(operation),
+        obstacles=obstacles,
     )
+
+
+def stored_holds(operation: Operation) -> tuple[AnyBlocker, ...]:
+    """Return the holds of the last check of a Planned operation.
+
+    They are checked again when they end, and when a window changes.
+    """
+    return tuple(each for each in operation.held_by if each.kind in HOLD_KINDS)
 
 
 def _domains_of(vms: Sequence[Vm]) -> dict[str, frozenset[int]]:
@@ -159,18 +216,41 @@ def _at_the_host(
         if other.is_host_bound and other.state is not OperationState.PLANNED:
             work = other.operation_id
             return (HostInUse(host=name, operation=work, verb=other.verb),)
-    for vm in reader.select(kinds.VMS_MOVING_TO, name, limit=1):
+    for visit in every(reader, kinds.OPEN_VISITS_OF_HOST, name):
+        if visit.holds_slot and visit.visit_id != operation.visit:
+            work = visit.operation
+            return (HostInUse(host=name, operation=work, verb=operation.verb),)
+    # For an emergency repair, reserved places move to other hosts.
+    coming = (
+        destinations.arrivals(reader, name)
+        if operation.is_emergency
+        else every(reader, kinds.VMS_MOVING_TO, name)
+    )
+    for vm in coming:
         # The VM would get no notice.
         return (HostInUse(host=name, arriving=vm.name),)
-    return shared_hosts(operation, vms)
+    return shared_hosts(operation, vms) or tuple(
+        campaign_gate.why_over_budget(reader, operation, vms)
+    )
 
 
-def standing_of(reader: Reader, scope: str) -> RolloutState:
+def standing_of(reader: Reader, scope: str, overlap: int = 0) -> RolloutState:
     """Return the fault domains of a scope that are announced, in maintenance or down.
 
-    Only the lowest and the highest of each are read, because they are sufficient for the
-    decision. The cost therefore does not depend on the number of announced hosts.
+    Only as many are read as are sufficient for the decision: the lowest and the highest
+    one, or with an overlap the lowest ones. The cost therefore does not depend on the
+    number of announced hosts.
     """
+    domains = _lowest(reader, scope, overlap + 2) if overlap else _ends(reader, scope)
+    first = reader.select(kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=1)
+    return RolloutState(
+        domains=domains,
+        reserved_by=first[0].operation_id if first else "",
+    )
+
+
+def _ends(reader: Reader, scope: str) -> dict[int, str]:
+    """Return the lowest and the highest fault domain of each kind."""
     domains: dict[int, str] = {}
     for lowest in (True, False):
         for vm in reader.ranked(kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=lowest):
@@ -180,11 +260,29 @@ def standing_of(reader: Reader, scope: str) -> RolloutState:
         ):
             end = min if lowest else max
             domains.setdefault(end(event.excluding_domains), event.operation)
-    first = reader.select(kinds.OPERATIONS_THAT_WAIT, waits.reserved(scope), limit=1)
-    return RolloutState(
-        domains=domains,
-        reserved_by=first[0].operation_id if first else "",
-    )
+    return domains
+
+
+def _lowest(reader: Reader, scope: str, most: int) -> dict[int, str]:
+    """Return the lowest fault domains, up to a number of them."""
+    domains: dict[int, str] = {}
+    above = -1
+    while len(domains) < most:
+        found: dict[int, str] = {}
+        for event in reader.ranked(
+            kinds.ANNOUNCED_DOMAINS, scope, limit=1, lowest=True, above=above
+        ):
+            announced = min(each for each in event.excluding_domains if each > above)
+            found[announced] = event.operation
+        for vm in reader.ranked(
+            kinds.UNSTEADY_DOMAINS, scope, limit=1, lowest=True, above=above
+        ):
+            found[vm.fault_domain] = next(iter(vm.started), "")
+        if not found:
+            break
+        above = min(found)
+        domains[above] = found[above]
+    return domains
 
 
 def names_for(
@@ -193,17 +291,26 @@ def names_for(
     """Return the names of the waits of a skipped host, its reason first."""
     match blocker:
         case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
-            names = waits.TURNS.names(scope, waiting.domains[scope])
+            turns = waits.OVERLAPPING_TURNS if waiting.overlap else waits.TURNS
+            names = turns.names(scope, waiting.domains[scope])
+        case WindowClosed(scope=scope) | Deferred(scope=scope):
+            names = (waits.turn_for_window(scope),)
+        case NoCommonWindow(scopes=scopes):
+            names = (*map(waits.turn_for_window, scopes), waits.NO_WINDOW)
         case HostInUse(host=host) | SharedHost(host=host):
             names = (waits.for_host(host),)
+        case BudgetUsed(budget=budget, subject=subject):
+            names = (waits.for_budget(budget.value, subject),)
         case _:
             names = (waits.TURN_ROOM,)
-    # A host keeps its reservations until it is announced.
-    kept = (name for name in operation.waits_for if waits.is_reservation(name))
-    return (*names, *kept)
+    # A host keeps its reservations until it is announced, or held by a window.
+    is_kept = waits.is_first_turn if waiting.holds else waits.is_kept
+    return (*names, *filter(is_kept, operation.waits_for))
 
 
-def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
+def why_planned(
+    reader: Reader, operation: Operation, *, now: Micros
+) -> tuple[AnyBlocker, ...]:
     """Return why the host of a Planned operation is not announced yet.
 
     If the rollout has a free slot, the reason is the blocker and not the order. If it has
@@ -213,13 +320,22 @@ def why_planned(reader: Reader, operation: Operation) -> tuple[AnyBlocker, ...]:
     assert request is not None, f"{operation.operation_id} has no request"
     if braked := why_braked(reader, operation.verb):
         return braked
-    has_slot = request.in_flight < request.at_once
+    if paused := tuple(e for e in operation.held_by if isinstance(e, DrainFailed)):
+        return paused
+    campaign = campaign_gate.gate_record(reader, request)
+    shut = campaign_gate.why_planned(reader, request, campaign, operation, now=now)
+    shut = shut or shared_limit.why_shared(reader, campaign, now=now)
+    has_slot = shut is None
+    # The order of the hosts says the same about a rollout without a campaign.
+    first = () if shut is None or not request.campaign else (shut,)
     # The stored blocker can be outdated until the next check.
     found = (
         _in_its_way(reader, operation, searches=has_slot) if operation.held_by else ()
     )
     if found and has_slot:
         return found
+    if first:
+        return (*first, *found)
     turn = NotItsTurn(
         request=request.request_id,
         position=operation.position,
@@ -238,13 +354,13 @@ def _in_its_way(
     Scopes come first, as in `admit`, so most hosts need no search for destinations.
     """
     vms = vms_of(reader, operation)
-    waiting = Waiting(
-        operation=operation.operation_id,
-        domains=_domains_of(vms),
-        obstacles=_at_the_host(reader, operation, vms),
-    )
-    scopes = {scope: standing_of(reader, scope) for scope in waiting.domains}
+    obstacles = _at_the_host(reader, operation, vms)
+    waiting = _waiting(reader, operation, vms, obstacles=obstacles)
+    scopes = {
+        scope: standing_of(reader, scope, waiting.overlap) for scope in waiting.domains
+    }
     found = tuple(_in_the_way(waiting, scopes))
     if found or not searches:
         return found
-    return _no_place(reader, operation, vms)
+    kept = reserves.why_kept(reader, operation, vms, reserves.stored_amount(operation))
+    return kept or _no_place(reader, operation, vms)

@@ -5,18 +5,26 @@ operation is checked again; it then starts or waits for another reason. A wake-u
 therefore reads only operations that can have become free.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from forewarn.fleet.model import LABEL
 from forewarn.protocol.blockers import (
     AnyBlocker,
     BrakeOn,
+    CampaignStopped,
+    Deferred,
     FaultDomainDown,
+    InBlackout,
     MigrationUnderWay,
+    NoCommonWindow,
+    OutsideWindow,
     SharedHost,
     VmBusy,
     VmDown,
+    WindowClosed,
 )
+from forewarn.protocol.turn_blockers import BudgetKind
 
 BRAKE = "brake"
 """Name of the wait of Ready operations for the brake."""
@@ -63,6 +71,9 @@ STARTS = DomainWaits("scope:")
 TURNS = DomainWaits("turn-scope:")
 """Waits of Planned hosts for their announcement."""
 
+OVERLAPPING_TURNS = DomainWaits("turn-overlap:")
+"""The same for hosts of campaigns that announce several fault domains of a scope."""
+
 
 def for_migration(scope: str) -> str:
     """Return the name of the wait for the end of a live migration in a scope."""
@@ -72,6 +83,11 @@ def for_migration(scope: str) -> str:
 def for_vm(vm: str) -> str:
     """Return the name of the wait for a VM that is busy or down."""
     return f"vm:{vm}"
+
+
+def for_window(scope: str) -> str:
+    """Return the name of the wait of Ready operations for the window of a scope."""
+    return f"window:{scope}"
 
 
 def names_for(
@@ -84,6 +100,16 @@ def names_for(
     match blockers[0]:
         case BrakeOn():
             return (BRAKE,)
+        case WindowClosed(scope=scope) | Deferred(scope=scope):
+            return (for_window(scope),)
+        case NoCommonWindow(scopes=scopes):
+            return tuple(map(for_window, scopes))
+        case (
+            CampaignStopped(campaign=campaign)
+            | OutsideWindow(campaign=campaign)
+            | InBlackout(campaign=campaign)
+        ):
+            return (for_campaign(campaign),)
         case FaultDomainDown(scope=scope):
             return STARTS.names(scope, own[scope])
         case MigrationUnderWay(scope=scope):
@@ -106,9 +132,61 @@ TURN_ROOM = "turn-room"
 """Name of the wait of hosts for destinations of their VMs."""
 
 
-def turn(request: str) -> str:
-    """Return the name of the wait for a slot of a rollout."""
-    return f"turn:{request}"
+NO_WINDOW = "no-window"
+"""Name by which hosts are found whose windows are never open together."""
+
+
+def turn_for_window(scope: str) -> str:
+    """Return the name of the wait of a host for the window of a scope."""
+    return f"turn-window:{scope}"
+
+
+def is_turn_for_window(name: str) -> bool:
+    """Return whether a name comes from `turn_for_window`."""
+    return name.startswith("turn-window:")
+
+
+def is_for_window(name: str) -> bool:
+    """Return whether a name is that of a wait for a maintenance window."""
+    return is_turn_for_window(name) or name.startswith("window:")
+
+
+def for_campaign(campaign: str) -> str:
+    """Return the name of the wait of announced hosts for their campaign."""
+    return f"campaign:{campaign}"
+
+
+def for_budget(budget: str, subject: str) -> str:
+    """Return the name of the wait of a host for a budget: a group, or a tenant."""
+    return f"budget:{budget}/{subject}"
+
+
+def budgets(places: Iterable[str], tenants: Iterable[str]) -> Iterator[str]:
+    """Yield the names of the waits for budgets of places of a host, and of tenants."""
+    for each in places:
+        yield for_budget(BudgetKind.GROUP.value, each.removeprefix(f"{LABEL}="))
+    for each in sorted(set(tenants)):
+        yield for_budget(BudgetKind.TENANT_VMS.value, each)
+
+
+def turn(request: str, stage: int = 1) -> str:
+    """Return the name of the wait for a slot of a rollout, in a stage of its campaign."""
+    return f"turn:{request}" + (f"/{stage}" if stage > 1 else "")
+
+
+def first_turn(request: str) -> str:
+    """Return the name of a host that a tenant has expedited, in addition to `turn`."""
+    return f"first-turn:{request}"
+
+
+def is_kept(name: str) -> bool:
+    """Return whether a host keeps this name while it waits for something else."""
+    return is_reservation(name) or is_first_turn(name)
+
+
+def is_first_turn(name: str) -> bool:
+    """Return whether a name comes from `first_turn`."""
+    return name.startswith("first-turn:")
 
 
 def for_host(host: str) -> str:
@@ -116,9 +194,30 @@ def for_host(host: str) -> str:
     return f"host:{host}"
 
 
+def for_pause(host: str) -> str:
+    """Return the name of the wait of a host whose VMs could not be moved away.
+
+    Its timer gives it its turn again.
+    """
+    return f"pause:{host}"
+
+
+def for_visit(visit: str) -> str:
+    """Return the name of the wait for the step `needed` of a visit.
+
+    The end of the step gives the host its turn again; nothing else wakes it.
+    """
+    return f"visit:{visit}"
+
+
 def reserved(scope: str) -> str:
     """Return the name by which a host reserves a scope."""
     return f"reserved:{scope}"
+
+
+def reserved_by(name: str) -> str:
+    """Return the scope of a name from `reserved`; empty: another name."""
+    return name.removeprefix("reserved:") if is_reservation(name) else ""
 
 
 def is_reservation(name: str) -> bool:
@@ -131,5 +230,7 @@ def is_turn(name: str) -> bool:
     return (
         name in {TURN_ROOM, TURN_BRAKE}
         or TURNS.is_one(name)
-        or name.startswith("host:")
+        or OVERLAPPING_TURNS.is_one(name)
+        or is_turn_for_window(name)
+        or name.startswith(("host:", "budget:"))
     )

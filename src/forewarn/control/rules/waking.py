@@ -6,10 +6,10 @@ become free is checked. The next one follows if the first no longer waits and so
 is still free. This module only reads.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from forewarn.control.rules import brake, rolling, waits
+from forewarn.control.rules import brake, campaign_gate, rolling, waits
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader
@@ -17,6 +17,10 @@ from forewarn.store.port import Reader
 ROOM_LOOKS_MAX = 5
 """Maximum operations that are checked when capacity became free. Capacity that does not
 suit the first can suit the next; the others have a timer."""
+
+OVERLAPPING_LOOKS_MAX = 4
+"""Maximum hosts with one name of a wait that are read for campaigns with
+`overlap_notice`: hosts of one campaign wait alike, and few campaigns run at once."""
 
 CALLS_MAX = 16
 """Maximum hosts of rollouts that are checked without success when something became
@@ -42,7 +46,8 @@ def next_waiter(reader: Reader, freed: Freed) -> str:
         )
         if found:
             return found[0].operation_id
-    return ""
+    scope = waits.TURNS.scope_of(freed.name)
+    return _next_overlapping(reader, scope) if scope else ""
 
 
 def after_look(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
@@ -63,14 +68,18 @@ def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
     if freed.name == waits.TURN_BRAKE:
         # Each rollout has one such host, and its check takes the name from it.
         return None if brake.in_force(reader) else replace(freed, looks=looks)
+    if waits.is_turn_for_window(freed.name):
+        # Each host of the scope waits for its own timer, perhaps for days.
+        operation = reader.get(Operation, operation_id)
+        is_held = operation is not None and freed.name in operation.waits_for
+        return None if is_held else replace(freed, looks=looks)
     if looks >= CALLS_MAX:
         return None
     operation = reader.get(Operation, operation_id)
     names = operation.waits_for if operation is not None else ()
     if freed.name == waits.TURN_ROOM and freed.name in names:
         return replace(freed, looks=looks, after=operation_id)
-    turns = {name.rpartition("/")[0] for name in names if waits.TURNS.is_one(name)}
-    if freed.name in {*names, *turns}:
+    if freed.name in {*names, *_freed_by(names)}:
         # The blocker of the first operation blocks all others with the same wait.
         return None
     return replace(freed, looks=looks)
@@ -83,6 +92,45 @@ def _still_waits(operation: Operation, name: str) -> bool:
     return operation.state is OperationState.READY and bool(
         names & set(operation.waits_for)
     )
+
+
+def _freed_by(names: Iterable[str]) -> Iterator[str]:
+    """Yield what must become free for the waits in fault domains with these names."""
+    for name in names:
+        for family in (waits.TURNS, waits.OVERLAPPING_TURNS):
+            if family.is_one(name):
+                yield waits.TURNS.in_scope(family.scope_of(name).rpartition("/")[0])
+
+
+def _next_overlapping(reader: Reader, scope: str) -> str:
+    """Return a host that may be announced beside the other fault domains of a scope.
+
+    Campaigns differ in how many domains they let be announced together, so a few hosts
+    of each name are read.
+    """
+    overlapping = waits.OVERLAPPING_TURNS
+    in_scope = overlapping.in_scope(scope)
+    looked_at = reader.select(
+        kinds.OPERATIONS_THAT_WAIT, in_scope, limit=OVERLAPPING_LOOKS_MAX
+    )
+    if not looked_at:
+        return ""
+    most = max(campaign_gate.overlap_of(reader, each.request) for each in looked_at)
+    taken = rolling.standing_of(reader, scope, most).domains
+    for domain in taken:
+        looked_at += reader.select(
+            kinds.OPERATIONS_THAT_WAIT,
+            overlapping.in_domain(scope, domain),
+            limit=OVERLAPPING_LOOKS_MAX,
+        )
+    for each in looked_at:
+        is_in_taken = any(
+            overlapping.in_domain(scope, domain) in each.waits_for for domain in taken
+        )
+        count = len(taken) + (0 if is_in_taken else 1)
+        if count <= campaign_gate.overlap_of(reader, each.request) + 1:
+            return each.operation_id
+    return ""
 
 
 def _names(reader: Reader, freed: Freed) -> Iterator[str]:

@@ -1,18 +1,11 @@
-"""Events as JSON, for operators and for messages to webhook receivers.
-
-A message is stored in the transaction that changes the event. A crash before the commit
-leaves neither; a crash after it leaves both.
-"""
+"""Events as JSON, for operators and for messages to webhook receivers."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from forewarn.control.rules.policy import Subscriber
 from forewarn.control.transactions.aliases import Aliases
-from forewarn.ids import RandomIds
 from forewarn.instants import (
-    Micros,
     cut_to_second,
     format_http_date,
     format_instant,
@@ -20,8 +13,7 @@ from forewarn.instants import (
     parse_instant,
 )
 from forewarn.protocol.events import Event, EventStatus, Outcome
-from forewarn.store.port import Transaction
-from forewarn.store.records import EventChange, OutboxMessage
+from forewarn.store.records import EventChange
 
 
 def event_report(event: Event) -> dict[str, Any]:
@@ -93,39 +85,6 @@ _TO_TENANT: Mapping[str, Callable[[Any, Aliases], Any]] = {
 }
 """The members that a tenant's message has, and how each is shown. A member that is not
 listed here does not exist for a tenant."""
-
-
-def write_messages(
-    tx: Transaction,
-    steps: Iterable[tuple[Event, Event]],
-    subscribers: Sequence[Subscriber],
-    *,
-    now: Micros,
-    ids: RandomIds,
-    next_key: Callable[[], str],
-) -> None:
-    """Store a message to each subscriber for each change that it gets."""
-    for before, after in steps:
-        change = change_of(before, after)
-        if change is None:
-            continue
-        wanting = [each for each in subscribers if each.wants(after, change)]
-        if not wanting:
-            continue
-        body = json.dumps(event_report(after), separators=(",", ":"))
-        public_id = ids.event()
-        for each in wanting:
-            tx.add(
-                OutboxMessage(
-                    message_id=next_key(),
-                    receiver=each.name,
-                    at=now,
-                    change=change,
-                    public_id=public_id,
-                    body=body,
-                    approver=after.approver,
-                )
-            )
 
 
 _BY_STATUS = {

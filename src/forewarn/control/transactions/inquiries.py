@@ -54,7 +54,16 @@ class StopQuestion:
     the call is obsolete, and nothing depends on the answer."""
 
 
-Question: TypeAlias = ProbeQuestion | LookQuestion | StopQuestion
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearQuestion:
+    """A question whether VMs have left a host, before a visit begins its work."""
+
+    visit_id: str
+    host: str
+    vms: tuple[str, ...]
+
+
+Question: TypeAlias = ProbeQuestion | LookQuestion | StopQuestion | ClearQuestion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +92,15 @@ class StopAnswer:
     """Why the driver did not answer."""
 
 
-Answer: TypeAlias = ProbeAnswer | LookAnswer | StopAnswer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearAnswer:
+    """Whether no VM was observed running on the host."""
+
+    question: ClearQuestion
+    is_clear: bool
+
+
+Answer: TypeAlias = ProbeAnswer | LookAnswer | StopAnswer | ClearAnswer
 
 
 class Inquirer(Protocol):
@@ -121,6 +138,10 @@ def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
     """Ask the driver and return its answer. This can take long."""
     if isinstance(question, LookQuestion):
         return LookAnswer(question=question, seen=driver.observe(question.vms))
+    if isinstance(question, ClearQuestion):
+        seen = driver.observe(question.vms).values()
+        is_there = any(each.running and each.host == question.host for each in seen)
+        return ClearAnswer(question=question, is_clear=not is_there)
     name = question.operation_id, question.generation
     if isinstance(question, StopQuestion):
         return StopAnswer(question=question, is_stopped=driver.abort(*name, now=now))
@@ -133,6 +154,8 @@ def no_answer(question: Question, reason: str) -> Answer:
     """Return the answer that stands for a driver that did not answer."""
     if isinstance(question, LookQuestion):
         return LookAnswer(question=question, seen={})
+    if isinstance(question, ClearQuestion):
+        return ClearAnswer(question=question, is_clear=False)
     if isinstance(question, StopQuestion):
         return StopAnswer(question=question, is_stopped=False, reason=reason)
     return ProbeAnswer(

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import Event
@@ -40,7 +41,7 @@ def kind_of_work(name: str) -> type[Operation] | type[Request]:
     return Request if name.startswith(REQUEST_PREFIXES) else Operation
 
 
-_NOUNS: dict[type[Record], str] = {Vm: "VM"}
+_NOUNS: dict[type[Record], str] = {Vm: "VM", CampaignRecord: "campaign"}
 
 _NAMES_HINT = "Names are case-sensitive. Run `forewarn fleet show --all` to list them."
 
@@ -52,4 +53,5 @@ _LISTED_BY: dict[type[Record], str] = {
     "in `forewarn operations --all --json`.",
     Event: "Run `forewarn events --all` to list events.",
     Token: "Run `forewarn token list` to list tokens.",
+    CampaignRecord: "Run `forewarn campaign list --all` to list campaigns.",
 }

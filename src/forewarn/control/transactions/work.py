@@ -8,15 +8,18 @@ incarnation once (clause 2.10). It collects the side effects after the commit in
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.checks.board import NO_CHECKS, Board
 from forewarn.control.rules import waits
 from forewarn.control.rules.capacities import Capacities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions import event_json
+from forewarn.control.transactions.effects import Effects
 from forewarn.control.transactions.inquiries import Question
+from forewarn.control.transactions.messages import Messages
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.publishing import (
@@ -28,7 +31,7 @@ from forewarn.control.transactions.publishing import (
     snapshot_of,
 )
 from forewarn.drivers.port import Call
-from forewarn.fleet.model import Host, Scope, Vm, VmState
+from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros
 from forewarn.protocol import actors, documents, lifecycle, views
@@ -36,9 +39,11 @@ from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.frozen import changed
+from forewarn.protocol.host_steps import StepRules
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import Action, Operation, Request
+from forewarn.protocol.visits import Visit
 from forewarn.store import kinds
 from forewarn.store.port import Record, Transaction, every
 from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task
@@ -69,30 +74,6 @@ CLOCK = Who(actor=actors.CLOCK)
 DRIVER = Who(actor=actors.DRIVER)
 
 
-@dataclass(slots=True, kw_only=True)
-class Effects:
-    """Side effects to run after the commit, in this order."""
-
-    publication: Publication = field(default_factory=Publication)
-    """1. Changes that the endpoint must serve before any other effect."""
-    changed: dict[str, None] = field(default_factory=dict[str, None])
-    """2. Changed operations, for watchers."""
-    aborts: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
-    """3. Driver calls that are obsolete."""
-    calls: list[Call] = field(default_factory=list[Call])
-    """4. Driver calls that this transaction made durable."""
-    questions: list[Question] = field(default_factory=list[Question])
-    """5. Questions to the driver, which answers later."""
-    revisits: dict[str, None] = field(default_factory=dict[str, None])
-    """6. Operations to check again because they may be released now."""
-    freed: dict[str, None] = field(default_factory=dict[str, None])
-    """7. Names of waits (`waits`) that ended: a held operation may start now."""
-    turns: dict[str, None] = field(default_factory=dict[str, None])
-    """8. Rollouts that may announce their next host, or have hosts to cancel."""
-    pages: dict[str, None] = field(default_factory=dict[str, None])
-    """9. Rollouts with hosts whose operations are not created yet."""
-
-
 class Work:
     """The unit of work of one transaction."""
 
@@ -104,6 +85,7 @@ class Work:
         who: Who,
         policy: Policy,
         actions: frozenset[Action],
+        host_steps: StepRules,
         driver: str,
         memory: str,
         ids: RandomIds,
@@ -111,22 +93,18 @@ class Work:
         span_id: Callable[[Micros], str],
         notice_left: Callable[[Operation], Micros] = lambda _operation: 0,
         not_before: Callable[[str, Micros], Micros] = whole_second,
+        checks: Board = NO_CHECKS,
     ) -> None:
         """Start work in `tx` at the time `now` on behalf of `who`.
 
         `notice_left` returns the rest of a notice on the monotonic clock. `not_before`
-        returns the NotBefore for the end of a notice.
+        returns the NotBefore for the end of a notice. `checks` has the last results.
         """
-        self.tx = tx
-        self.now = now
-        self.who = who
-        self.policy = policy
-        self.actions = actions
-        self.driver = driver
-        self.memory = memory
-        self.ids = ids
-        self.next_key = next_key
-        self.span_id = span_id
+        self.tx, self.now, self.who = tx, now, who
+        self.policy, self.checks = policy, checks
+        self.actions, self.host_steps = actions, host_steps
+        self.driver, self.memory = driver, memory
+        self.ids, self.next_key, self.span_id = ids, next_key, span_id
         self.notice_left, self.not_before = notice_left, not_before
         self.called: Callable[[str], str] = str
         """Converts the ID of an operation or request to the ID that the caller knows."""
@@ -138,7 +116,7 @@ class Work:
         self._guests_gone: dict[str, None] = {}
         self._snapshots: dict[str, ViewSnapshot] = {}
         self._views_gone: dict[str, None] = {}
-        self._steps: list[tuple[Event, Event]] = []
+        self._messages = Messages(policy.subscribers)
         self._shown: dict[str, dict[str, views.View]] = {}
         """Views that show an event for the first time, by event ID."""
 
@@ -167,6 +145,10 @@ class Work:
         """Return the request; raises NotFoundError."""
         return need(self.tx, Request, request_id)
 
+    def campaign(self, campaign_id: str) -> CampaignRecord:
+        """Return the campaign; raises NotFoundError."""
+        return need(self.tx, CampaignRecord, campaign_id)
+
     def events_of(self, operation: Operation) -> list[Event]:
         """Return the events of the operation, in the order of their IDs."""
         return list(every(self.tx, kinds.EVENTS_OF_OPERATION, operation.operation_id))
@@ -180,21 +162,28 @@ class Work:
         facts: Facts = NOTHING,
         *,
         operation: str = "",
+        who: Who | None = None,
     ) -> None:
-        """Store an audit entry; `operation` is the ID of the operation it is about."""
-        self.tx.add(
+        """Store an audit entry.
+
+        `operation` is the ID of the operation it is about. `who` did it, if it is not the
+        actor of the transaction.
+        """
+        who = who or self.who
+        entry = self.tx.add(
             changed(
                 _LINE,
                 entry_id=self.next_key(),
                 at=self.now,
-                actor=self.who.actor,
+                actor=who.actor,
                 kind=kind,
-                why=self.who.reason,
+                why=who.reason,
                 subjects=tuple(dict.fromkeys(subjects)),
                 operation=operation,
                 facts=facts,
             )
         )
+        self._messages.add_entry(entry)
 
     def note_operation(
         self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
@@ -209,6 +198,7 @@ class Work:
 
     def add_operation(self, operation: Operation) -> Operation:
         """Store a new operation."""
+        operation = self.policy.with_chooser(operation)
         self._effects.changed[operation.operation_id] = None
         self.rooms.change_operation(None, operation)
         return self.tx.add(operation)
@@ -251,8 +241,7 @@ class Work:
             self._touched[new.scope] = None
         self._effects.changed[new.operation] = None
         stored = self.tx.replace(old, new)
-        if self.policy.subscribers:
-            self._steps.append((old, stored))
+        self._messages.add_step(old, stored)
         return stored
 
     def step_event(
@@ -340,13 +329,21 @@ class Work:
         self._effects.freed.update(dict.fromkeys(freed))
 
     def free_room(self, host: str = "") -> None:
-        """Check operations that wait for capacity, after the commit.
-
-        With a `host`, check rollouts that wait for this host, too.
-        """
+        """Check operations that wait for capacity, and rollouts that wait for `host`."""
         self._effects.freed.update(dict.fromkeys((waits.ROOM, waits.TURN_ROOM)))
         if host:
             self.free_host(host)
+
+    def free_budgets(self, host: str, tenants: Iterable[str]) -> None:
+        """Check hosts that wait for a budget of a host's places or of tenants.
+
+        Only campaigns have budgets, and most rollouts run without any.
+        """
+        if not self.tx.select(kinds.CAMPAIGNS_OPEN, limit=1):
+            return
+        stored = self.tx.get(Host, host)
+        names = waits.budgets(() if stored is None else places_of(stored), tenants)
+        self._effects.freed.update(dict.fromkeys(names))
 
     def free_host(self, host: str) -> None:
         """Check rollouts that wait for this host, after the commit."""
@@ -355,6 +352,23 @@ class Work:
     def free_brake(self) -> None:
         """Check the operations that wait for the brake, after the commit."""
         self._effects.freed.update(dict.fromkeys((waits.BRAKE, waits.TURN_BRAKE)))
+
+    def free_window(self, scope: str) -> None:
+        """Check operations that wait for the window of a scope, after the commit."""
+        freed = (waits.for_window(scope), waits.turn_for_window(scope))
+        self._effects.freed.update(dict.fromkeys(freed))
+
+    def free_campaign(self, name: str) -> None:
+        """Check announced operations that wait for their campaign, after the commit."""
+        self._effects.freed[waits.for_campaign(name)] = None
+
+    def change_brake(self) -> None:
+        """Read the timers of the brake and its losses again, after the commit."""
+        self._effects.has_changed_brake = True
+
+    def withdraw(self) -> None:
+        """Withdraw announced routine work after the commit, because of the brake."""
+        self._effects.withdraws = True
 
     def free_turns(self, scopes: Iterable[str]) -> None:
         """Check rollouts that wait in these scopes, after the commit."""
@@ -367,6 +381,17 @@ class Work:
     def take_page(self, request_id: str) -> None:
         """Plan the next page of hosts of a rollout after the commit."""
         self._effects.pages[request_id] = None
+
+    def take_visit(self, visit_id: str) -> None:
+        """Continue a visit after the commit; an empty ID means none."""
+        if visit_id:
+            self._effects.visits[visit_id] = None
+
+    def save_visit(self, old: Visit, new: Visit) -> Visit:
+        """Store a changed visit."""
+        self.rooms.change_visit(old, new)
+        self._effects.changed[new.operation] = None
+        return self.tx.replace(old, new)
 
     def count_in_flight(self, request_id: str, by: int) -> None:
         """Count a host of a rollout that was announced (1) or has ended (-1)."""
@@ -402,15 +427,9 @@ class Work:
                 self.render(view)
         self._mark_shown()
         self.rooms.write(self.tx)
-        if self._steps:
-            event_json.write_messages(
-                self.tx,
-                self._steps,
-                self.policy.subscribers,
-                now=self.now,
-                ids=self.ids,
-                next_key=self.next_key,
-            )
+        self._messages.write(
+            self.tx, now=self.now, ids=self.ids, next_key=self.next_key
+        )
         self._effects.publication = Publication(
             views=tuple(self._snapshots.values()),
             views_gone=tuple(self._views_gone),

@@ -1,4 +1,4 @@
-"""The receivers of webhooks: start, stop, list and test them.
+"""One receiver of webhooks: it gets its messages in order, and can be tested.
 
 The messages of one receiver are posted in order, each until it is accepted. After a
 crash, a message that was posted but not deleted is posted again, with the same ID and the
@@ -8,29 +8,28 @@ same body.
 import asyncio
 import contextlib
 import logging
-import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from forewarn.admin.meters import Reading
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.clock import Clock
 from forewarn.control import outbox
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.ids import RandomIds
-from forewarn.instants import SECOND, Micros, instant_or_none
+from forewarn.instants import SECOND, Micros
 from forewarn.protocol.actors import service_part
-from forewarn.protocol.errors import ForewarnError, NotFoundError
+from forewarn.protocol.errors import ForewarnError
+from forewarn.reporting.campaign_sums import campaign_sums
 from forewarn.service import metric_definitions
 from forewarn.service.inbox import StoppedError
-from forewarn.service.options import without_secrets
-from forewarn.service.settings import Settings, problem
-from forewarn.service.settings_model import WebhookSettings
 from forewarn.service.webhooks import decisions, limits, payload
-from forewarn.service.webhooks.commits import Pending, Tenants
+from forewarn.service.webhooks.commits import Pending
 from forewarn.service.webhooks.signing import signed_headers
+from forewarn.store.notices import NoticeKind
+from forewarn.store.port import Reader
 from forewarn.store.records import OutboxMessage
 
 logger = logging.getLogger("forewarn.webhooks")
@@ -62,6 +61,32 @@ class Mailbox:
                 reader, self.receiver, tenant=self.tenant, limit=limit
             )
         )
+
+    async def foreign_to(self, tenant: str) -> list[OutboxMessage]:
+        """Return the messages that a tenant may not get."""
+        return await self.gateway.read(
+            lambda reader: outbox.foreign(reader, self.receiver, tenant=tenant)
+        )
+
+    async def figures(self, message: OutboxMessage) -> payload.Json | None:
+        """Return the sums of the campaign that a notice says is done; else None.
+
+        They are those of the moment of the notice, so each attempt posts the same.
+        """
+        notice = message.notice
+        is_done = notice is not None and notice.kind is NoticeKind.CAMPAIGN_DONE
+        if notice is None or notice.campaign is None or not is_done:
+            return None
+        campaign_id = notice.campaign.campaign_id
+
+        def sums(reader: Reader) -> payload.Json | None:
+            campaign = reader.get(CampaignRecord, campaign_id)
+            # It can be deleted before its notice is delivered.
+            if campaign is None:
+                return None
+            return campaign_sums(reader, campaign, now=message.at)
+
+        return await self.gateway.read(sums)
 
     async def forget(self, messages: Sequence[OutboxMessage]) -> None:
         """Delete delivered messages."""
@@ -121,6 +146,7 @@ class Receiver:
         clock: Clock,
         ids: RandomIds,
         share: Callable[[], float],
+        form: payload.Format = payload.Format.EVENTS,
         wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for,
     ) -> None:
         """Send the messages of `mailbox`. `share` returns the jitter of pauses."""
@@ -133,6 +159,7 @@ class Receiver:
         self._clock = clock
         self._ids = ids
         self._share = share
+        self._form = form
         self._wait = wait
         self._arrived = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -152,7 +179,11 @@ class Receiver:
         """Post a ping now, in parallel to messages; a success ends a pause."""
         public_id = self._ids.event()
         body = payload.ping(
-            public_id, receiver=self.name, tenant=self.tenant, now=self._clock.now()
+            public_id,
+            receiver=self.name,
+            tenant=self.tenant,
+            now=self._clock.now(),
+            form=self._form,
         )
         answer = await self._post(body, self._headers(public_id, body))
         if answer.verdict is decisions.Verdict.DELIVERED:
@@ -212,7 +243,12 @@ class Receiver:
         failure: decisions.Answer | None = None
         for message in page:
             self.status.oldest_at = message.at
-            body = payload.told(message, tenant=self.tenant)
+            body = payload.told(
+                message,
+                tenant=self.tenant,
+                form=self._form,
+                figures=await self._mailbox.figures(message),
+            )
             answer = await self._post(body, self._headers(message.public_id, body))
             if answer.verdict is not decisions.Verdict.DELIVERED:
                 failure = answer
@@ -288,207 +324,12 @@ class Receiver:
         logger.warning("webhook %s: dropped %d messages: %s", self.name, count, why)
 
     def _headers(self, public_id: str, body: bytes) -> dict[str, str]:
-        return signed_headers(
-            self._keys,
-            message_id=public_id,
-            seconds=self._clock.now() // SECOND,
-            body=body,
+        """Return the headers; a receiver without a key gets no signature."""
+        content = {"Content-Type": self._form.content_type}
+        if not self._keys:
+            return content
+        seconds = self._clock.now() // SECOND
+        signed = signed_headers(
+            self._keys, message_id=public_id, seconds=seconds, body=body
         )
-
-
-NO_TENANT = "no such tenant"
-"""The state of a receiver whose tenant is not in the fleet."""
-
-REMOVED = "its receiver is no longer configured"
-
-
-class Webhooks:
-    """The receivers; used on the event loop (admin.gateways.WebhookGateway)."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        keys: Mapping[str, Sequence[bytes]],
-        pending: Pending,
-        tenants: Tenants,
-        gateway: OperatorGateway,
-        clock: Clock,
-        ids: RandomIds,
-    ) -> None:
-        """Create a receiver for each [[webhook]]; nothing is sent yet.
-
-        Raises SettingsError if a `ca_file` cannot be used.
-        """
-        self._settings = {webhook.name: webhook for webhook in settings.webhook}
-        self._pending = pending
-        self._tenants = tenants
-        self._gateway = gateway
-        self._clock = clock
-        self._tasks: list[asyncio.Task[None]] = []
-        self._closing = contextlib.AsyncExitStack()
-        self._receivers: dict[str, Receiver] = {}
-        for number, webhook in enumerate(settings.webhook, start=1):
-            # Imported only if there are receivers: it takes 10 MiB.
-            from forewarn.service.webhooks.sender import Sender  # noqa: PLC0415
-
-            try:
-                sender = Sender(
-                    webhook.url,
-                    timeout=webhook.timeout,
-                    clock=clock,
-                    ca_file=webhook.ca_file,
-                    proxy=webhook.proxy,
-                )
-            except OSError as error:
-                message = f"{webhook.ca_file} cannot be used: {error.strerror}"
-                raise problem(settings, f"webhook.{number}.ca_file", message) from error
-            self._closing.push_async_callback(sender.close)
-            self._receivers[webhook.name] = Receiver(
-                name=webhook.name,
-                tenant=webhook.tenant,
-                keys=keys[webhook.name],
-                post=sender.post,
-                mailbox=self._mailbox(webhook.name, webhook.tenant),
-                clock=clock,
-                ids=ids,
-                share=secrets.SystemRandom().random,
-            )
-
-    def _mailbox(self, receiver: str, tenant: str) -> Mailbox:
-        return Mailbox(
-            receiver=receiver,
-            tenant=tenant,
-            gateway=self._gateway,
-            pending=self._pending,
-        )
-
-    # Start and stop
-
-    def begin(self) -> None:
-        """Start to send messages."""
-        loop = asyncio.get_running_loop()
-
-        def arrived(names: frozenset[str]) -> None:
-            # A closed loop raises this; then no receiver is left.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._wake, names)
-
-        self._pending.on_arrival(arrived)
-        self._tenants.begin()
-        work: list[Callable[[], Any]] = [each.run for each in self._receivers.values()]
-        work += [
-            lambda name=name: self._sweep(name)
-            for name in self._pending.receivers()
-            if name not in self._receivers
-        ]
-        self._tasks = [asyncio.create_task(each()) for each in work]
-
-    def _wake(self, names: Iterable[str]) -> None:
-        for name in names:
-            if receiver := self._receivers.get(name):
-                receiver.wake()
-
-    async def _sweep(self, name: str) -> None:
-        """Delete the messages of a receiver that is no longer configured."""
-        mailbox = self._mailbox(name, "")
-        with contextlib.suppress(ForewarnError):
-            while messages := await mailbox.read(limits.TRIM_MESSAGES):
-                await mailbox.give_up(messages, REMOVED)
-
-    async def end(self) -> None:
-        """Stop within a second; messages that are not deleted by then are sent again."""
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        with contextlib.suppress(ForewarnError, TimeoutError):
-            async with asyncio.timeout(limits.END_SECONDS):
-                for receiver in self._receivers.values():
-                    await receiver.forget_told()
-                await self._closing.aclose()
-
-    # Requests of operators (admin.gateways.WebhookGateway)
-
-    async def webhooks(self) -> list[dict[str, Any]]:
-        """Return the status of each receiver."""
-        return [
-            self._report(receiver, self._settings[name])
-            for name, receiver in self._receivers.items()
-        ]
-
-    def _report(self, receiver: Receiver, webhook: WebhookSettings) -> dict[str, Any]:
-        status, pending = receiver.status, self._pending.of(receiver.name)
-        state = "idle" if not pending else "failing" if status.failures else "sending"
-        if receiver.tenant and not self._tenants.has(receiver.tenant):
-            state = NO_TENANT
-        return {
-            "webhook": receiver.name,
-            "tenant": receiver.tenant or None,
-            "url": without_secrets(webhook.url),
-            "state": "gone" if status.is_gone else state,
-            "pending": pending,
-            "oldest": instant_or_none(status.oldest_at) if pending else None,
-            "delivered": status.attempts["delivered"],
-            "dropped": status.dropped.total(),
-            "failures": status.failures,
-            "last_delivered": instant_or_none(status.delivered_at),
-            "last_failed": instant_or_none(status.failed_at),
-            "last_error": status.error or None,
-            "next_try": instant_or_none(status.next_try_at),
-        }
-
-    async def test_webhook(self, name: str) -> dict[str, Any]:
-        """Post a ping; return the result. Raises NotFoundError."""
-        receiver = self._receivers.get(name)
-        if receiver is None:
-            raise NotFoundError(
-                f"there is no webhook {name!r}",
-                hint="Run `forewarn webhook list` to see all webhooks.",
-            )
-        answer = await receiver.test()
-        good = answer.verdict is decisions.Verdict.DELIVERED
-        return {
-            "webhook": name,
-            "delivered": good,
-            "status": answer.status or None,
-            "error": None if good else answer.sentence(),
-            "seconds": round(answer.seconds, 3),
-        }
-
-    # Metrics
-
-    def readings(self) -> list[Reading]:
-        """Return the readings of all receivers, with all their series."""
-        receivers = self._receivers.values()
-        return [
-            Reading(
-                metric_definitions.WEBHOOK_ATTEMPTS,
-                {
-                    (each.name, result): each.status.attempts[result]
-                    for each in receivers
-                    for result in metric_definitions.WEBHOOK_RESULTS
-                },
-            ),
-            Reading(
-                metric_definitions.WEBHOOK_DROPPED,
-                {
-                    (each.name, why): each.status.dropped[why]
-                    for each in receivers
-                    for why in metric_definitions.WEBHOOK_REASONS
-                },
-            ),
-            Reading(
-                metric_definitions.WEBHOOK_PENDING,
-                {each.name: self._pending.of(each.name) for each in receivers},
-            ),
-            Reading(
-                metric_definitions.WEBHOOK_AGE,
-                {each.name: self._age(each) for each in receivers},
-            ),
-        ]
-
-    def _age(self, receiver: Receiver) -> float:
-        since = receiver.status.oldest_at
-        is_known = since and self._pending.of(receiver.name)
-        return (self._clock.now() - since) / SECOND if is_known else 0.0
+        return {**content, **signed}

@@ -16,10 +16,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.service.webhooks import limits
 from forewarn.service.webhooks.decisions import Answer
 
-_HEADERS = {
-    "Content-Type": "application/json",
-    "User-Agent": f"forewarn/{__version__}",
-}
+_HEADERS = {"User-Agent": f"forewarn/{__version__}"}
 
 
 class Sender:
@@ -49,7 +46,7 @@ class Sender:
         def told(status: int = 0, error: str = "", retry_after: str = "") -> Answer:
             return Answer(
                 status=status,
-                error=error,
+                error=error.replace(self._url, "its URL"),
                 retry_after=retry_after,
                 seconds=self._clock.monotonic() - begun,
             )

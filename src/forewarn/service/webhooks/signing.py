@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 PREFIX = "whsec_"
 
@@ -17,6 +18,16 @@ KEY_BYTES_MIN, KEY_BYTES_MAX = 24, 64
 
 KEYS_MAX = 2
 """Maximum keys: the current one and, during a rotation, the previous one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSecrets:
+    """The secrets of a receiver."""
+
+    url: str = field(repr=False)
+    """Its URL, which is the secret of a chat."""
+    keys: tuple[bytes, ...] = field(default=(), repr=False)
+    """The keys that sign its messages; none: they are not signed."""
 
 
 def read_keys(text: str) -> tuple[bytes, ...]:

@@ -27,6 +27,8 @@ from forewarn.sim.scenario.model import (
     Scenario,
     SetFaults,
 )
+from forewarn.verbs.model import Kind
+from forewarn.verbs.table import VERBS
 
 TRIED_MAX = 200_000
 """Maximum number of VMs that are tried for one scenario, a microsecond each. So a search
@@ -75,8 +77,9 @@ def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
 
 def _names_in(act: Act) -> tuple[str, ...]:
     match act:
-        case Order(targets=names):
-            return names
+        case Order(verb=verb, targets=names):
+            is_of_scopes = VERBS[verb].targets.kind in {Kind.SCOPE, Kind.VM_OR_SCOPE}
+            return () if is_of_scopes else names
         case Publish(wanted=wanted):
             return wanted.vms
         case Approve(by=name):

@@ -126,13 +126,13 @@ def unfinished(
     return found
 
 
-def hindered(reader: Reader, operations: Iterable[Operation]) -> str:
+def hindered(reader: Reader, operations: Iterable[Operation], *, now: Micros) -> str:
     """Return why the first operation that has not ended cannot start.
 
     Empty: all operations have ended.
     """
     for operation in filter(_goes_on, operations):
-        blockers = obstacles.why_not_start(reader, operation)
+        blockers = obstacles.why_not_start(reader, operation, now=now)
         why = "; ".join(operators.reasons(blockers))
         return f"{operators.task(operation)}: {why or 'it does not end'}"
     return ""

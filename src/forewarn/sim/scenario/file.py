@@ -102,7 +102,7 @@ CLIENTS_MAX = 1_000
 SETTING_TABLES = ("timing", "metadata", "driver", "driver.simulated")
 """Tables of forewarn.toml with settings that apply to a simulation."""
 
-_UNHEEDED = frozenset(
+UNHEEDED = frozenset(
     {
         "timing.speed",
         "metadata.listen",
@@ -119,7 +119,7 @@ SETTINGS: Mapping[str, str] = {
     name.removeprefix(f"{section}."): name
     for section in reversed(SETTING_TABLES)
     for name in OPTIONS
-    if name.rpartition(".")[0] == section and name not in _UNHEEDED
+    if name.rpartition(".")[0] == section and name not in UNHEEDED
 }
 """Settings by their short names, such as `recovery`."""
 

@@ -110,7 +110,7 @@ async def why_not(scenario: Scenario) -> str:
             return result.failures[0].sentence
         return stage.engine.read(
             lambda reader: describe.hindered(
-                reader, every(reader, kinds.ALL_OPERATIONS)
+                reader, every(reader, kinds.ALL_OPERATIONS), now=stage.engine.now
             )
         )
     finally:

@@ -164,7 +164,9 @@ def running_stage(
 
 def _driver(settings: Settings, *, floor: Micros = 0) -> SimulatedDriver:
     """Return the driver of a simulation, with the faults in the settings."""
-    driver = SimulatedDriver(impacts=impacts(settings, floor=floor))
+    driver = SimulatedDriver(
+        impacts=impacts(settings, floor=floor), targets=settings.simulated.target_hosts
+    )
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))
     return driver

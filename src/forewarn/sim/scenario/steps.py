@@ -58,12 +58,15 @@ _EVENT: Mapping[str, Option] = {
 _TARGETS: Mapping[verbs.Kind, Option] = {
     verbs.Kind.HOST: validators.HOSTS,
     verbs.Kind.VM: validators.VMS,
+    verbs.Kind.VM_OR_SCOPE: Option(form=Forms.SCOPES, most=validators.NAMES_MAX),
+    verbs.Kind.SCOPE: Option(form=Forms.SCOPES, most=validators.NAMES_MAX),
     verbs.Kind.EITHER: Option(form=Forms.TARGETS, most=validators.NAMES_MAX),
 }
 
 _FORMS: Mapping[verbs.Form, Form] = {
     verbs.Form.NAME: Forms.NAME,
     verbs.Form.NAMES: Forms.VMS,
+    verbs.Form.LINES: Forms.LINES,
     verbs.Form.WORD: Forms.WORD,
     verbs.Form.SWITCH: Forms.SWITCH,
     verbs.Form.DURATION: Forms.DURATION,
@@ -129,7 +132,9 @@ COMMON: Mapping[str, Option] = {
 }
 """The keys that every step may have."""
 
-_MAKES_EVENTS = frozenset({"event", *_ORDERS}) - {"restore"}
+_MAKES_EVENTS = frozenset({"event"}) | {
+    name for name in _ORDERS if VERBS[name].answer is verbs.Answer.REQUEST
+}
 
 _WANTED: Mapping[Wanted, Option] = {
     Wanted.APPROVED: validators.YES,

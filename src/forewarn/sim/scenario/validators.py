@@ -113,6 +113,10 @@ def _aliases(option: Option, value: object) -> tuple[Alias, ...]:
     return tuple(aliases)
 
 
+def _lines(option: Option, value: object) -> tuple[str, ...]:
+    return forms.texts(option, [value] if isinstance(value, str) else value)
+
+
 _NAMES = 'a name or a list of names such as ["web_0"]'
 
 
@@ -126,6 +130,8 @@ class Forms(forms.Forms):
     VMS = Form(told=_NAMES, read=_names, metavar="vm")
     HOSTS = Form(told=_NAMES, read=_names, metavar="host")
     TARGETS = Form(told=_NAMES, read=_names, metavar="host or vm")
+    SCOPES = Form(told=_NAMES, read=_names, metavar="scope")
+    LINES = Form(told="a text or a list of texts", read=_lines)
     ALL_OR_VMS = Form(told=_NAMES, read=_all_or_names, metavar="vm")
     DELAY = Form(told="a time from now on", read=_delay)
     SECONDS = Form(told="whole seconds", read=_seconds)

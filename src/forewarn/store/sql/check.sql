@@ -1,6 +1,11 @@
 -- The links that the records should have, as key and name: `forewarn store check`
 -- compares them with the tables of links. Each statement reads every row.
 
+-- name: working_place
+-- The places of the hosts that are announced or in work.
+SELECT rooms.host, place.value FROM rooms, json_each(rooms.stands_at) AS place
+WHERE rooms.works > 0;
+
 -- name: host_place
 -- The places and labels of hosts.
 SELECT name, 'zone=' || zone FROM hosts WHERE zone != ''

@@ -13,13 +13,18 @@
 -- The scopes of a tenant.
 SELECT * FROM scopes WHERE tenant = :value;
 
+-- name: explicit_scopes
+-- The scopes that were not created for a VM without a scope.
+SELECT * FROM scopes WHERE NOT implied AND :value = '';
+
 -- name: vms_on_host
 -- The VMs on a host, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND host = :value;
 
 -- name: fixed_vms_on_host
 -- The VMs on a host that cannot be moved.
-SELECT * FROM vms WHERE NOT movable AND state != 'deleted' AND host = :value;
+SELECT * FROM vms INDEXED BY vms_fixed_by_host
+WHERE NOT movable AND state != 'deleted' AND host = :value;
 
 -- name: vms_moving_to
 -- The VMs for which a host has reserved capacity.
@@ -69,11 +74,40 @@ SELECT hosts.* FROM host_places AS links
 CROSS JOIN hosts USING (name)
 WHERE links.place = :value;
 
+-- name: rooms_away
+-- The hosts that are announced, in work, cordoned or down.
+SELECT * FROM rooms INDEXED BY rooms_away
+WHERE (works > 0 OR is_cordoned OR NOT is_up) AND :value = '';
+
+-- name: rooms_at_work
+-- The hosts of a place that are announced or in work.
+SELECT rooms.* FROM working_places AS links
+CROSS JOIN rooms USING (host)
+WHERE links.place = :value;
+
+-- name: planned_events_of_tenant
+-- The live events of planned work on the VMs of a tenant.
+SELECT * FROM events
+WHERE status IN ('Scheduled', 'Started') AND is_planned_work AND tenant = :value;
+
 -- name: rooms_open_in_zone
 -- The hosts of a pool and zone that can take a VM.
 SELECT * FROM rooms
 WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND pool || '/' || zone = :value
 ORDER BY places - used, host;
+
+-- name: rooms_done
+-- The hosts of a pool and zone that are done in a request and can take a VM.
+SELECT * FROM rooms INDEXED BY rooms_done
+WHERE is_up AND NOT is_cordoned AND works = 0 AND places > used AND done_in != ''
+    AND done_in || '/' || pool || '/' || zone = :value
+ORDER BY places - used, host;
+
+-- name: planned_by_position
+-- The hosts of a request that are not announced, by their positions.
+SELECT * FROM operations INDEXED BY operations_planned_by_position
+WHERE state = 'Planned' AND position > 0 AND request = :value
+ORDER BY position, operation_id;
 
 -- name: rooms_open
 -- The hosts of a pool that can take a VM.
@@ -99,9 +133,51 @@ SELECT * FROM rooms INDEXED BY rooms_by_memory
 WHERE is_up AND NOT is_cordoned AND places > used AND memory < 2000000000 AND pool = :value
 ORDER BY memory - memory_used, host;
 
+-- name: rooms_by_places_limit
+-- The hosts of a pool with a limit on places, by the limit.
+SELECT * FROM rooms INDEXED BY rooms_by_places_limit
+WHERE places < 1000000000 AND pool = :value
+ORDER BY places, host;
+
+-- name: rooms_by_vcpu_limit
+-- The hosts of a pool with a limit on vCPUs, by the limit.
+SELECT * FROM rooms INDEXED BY rooms_by_vcpu_limit
+WHERE vcpu < 2000000000 AND pool = :value
+ORDER BY vcpu, host;
+
+-- name: rooms_by_memory_limit
+-- The hosts of a pool with a limit on memory, by the limit.
+SELECT * FROM rooms INDEXED BY rooms_by_memory_limit
+WHERE memory < 2000000000 AND pool = :value
+ORDER BY memory, host;
+
 -- name: hosts_cordoned
 -- The hosts that take no new VM.
 SELECT * FROM hosts WHERE cordons != '[]' AND :value = '';
+
+-- name: scopes_with_window
+-- The scopes with maintenance windows.
+SELECT * FROM scopes WHERE maintenance_window != '[]' AND :value = '';
+
+-- name: all_choices
+-- The choices of all tenants.
+SELECT * FROM choices WHERE :value = '';
+
+-- name: choices_of_tenant
+-- The choices of one tenant.
+SELECT * FROM choices WHERE tenant = :value;
+
+-- name: choices_of_request
+-- The choices about one request.
+SELECT * FROM choices WHERE request = :value;
+
+-- name: drift_of_campaign
+-- The hosts that match a campaign and were added to the fleet after its start.
+SELECT * FROM hosts INDEXED BY hosts_drift WHERE drift_of != '' AND drift_of = :value;
+
+-- name: vms_down_for
+-- The VMs that are down after the work of a campaign.
+SELECT * FROM vms INDEXED BY vms_down_for WHERE down_for != '' AND down_for = :value;
 
 -- name: views_of_scope
 -- The views of a scope.
@@ -140,6 +216,11 @@ SELECT operations.* FROM open_operation_scopes AS links
 CROSS JOIN operations USING (operation_id)
 WHERE links.scope = :value;
 
+-- name: worked_on_host
+-- The operations of rollouts that have started on a host.
+SELECT * FROM operations INDEXED BY operations_worked_by_host
+WHERE position != 0 AND started_at != 0 AND host = :value;
+
 -- name: operations_in_state
 -- The operations in a state.
 SELECT * FROM operations WHERE state = :value;
@@ -172,9 +253,22 @@ SELECT * FROM operations WHERE state IN ('Announced', 'Ready') AND request = :va
 -- The operations of a request that were not announced yet.
 SELECT * FROM operations WHERE state = 'Planned' AND request = :value;
 
+-- name: deferred_of_request
+-- The planned operations of a request whose VMs could not be moved away before.
+SELECT * FROM operations INDEXED BY operations_deferred_by_request
+WHERE state = 'Planned' AND drains != 0 AND request = :value;
+
 -- name: rollouts
 -- The rollouts: their keys are adjacent.
 SELECT * FROM requests WHERE request_id >= 'ro-' AND request_id < 'ro.' AND :value = '';
+
+-- name: campaigns_open
+-- The campaigns that have not ended.
+SELECT * FROM campaigns WHERE ended = 0 AND :value = '';
+
+-- name: campaigns_due
+-- The campaigns with a timer.
+SELECT * FROM campaigns WHERE due_at != 0 ORDER BY due_at;
 
 -- name: requests_unplanned
 -- The requests with hosts that have no operation yet.
@@ -189,6 +283,36 @@ WHERE links.wait = :value;
 -- name: operations_due
 -- The operations that must be rechecked by an instant.
 SELECT * FROM operations WHERE due_at != 0 ORDER BY due_at;
+
+-- name: open_visits
+-- The visits that have not ended.
+SELECT * FROM visits WHERE ended_at = 0 AND :value = '';
+
+-- name: open_visits_of_host
+-- The visits of a host that have not ended.
+SELECT * FROM visits INDEXED BY visits_open_by_host
+WHERE ended_at = 0 AND host = :value;
+
+-- name: open_visits_of_request
+-- The visits of a request that have not ended.
+SELECT * FROM visits INDEXED BY visits_open_by_request
+WHERE ended_at = 0 AND request = :value;
+
+-- name: visits_of_request
+-- The visits of a request.
+SELECT * FROM visits WHERE request = :value;
+
+-- name: visits_of_host
+-- The visits of a host.
+SELECT * FROM visits WHERE host = :value;
+
+-- name: visits_due
+-- The visits with a timer at or before an instant.
+SELECT * FROM visits WHERE due_at != 0 ORDER BY due_at;
+
+-- name: visits_ended
+-- The visits that ended at or before an instant.
+SELECT * FROM visits WHERE ended_at != 0 ORDER BY ended_at;
 
 -- name: operations_ended
 -- The operations that ended at or before an instant.
@@ -308,3 +432,11 @@ SELECT * FROM order_keys WHERE expires_at != 0 ORDER BY expires_at;
 -- name: tokens_of_tenant
 -- The tokens of a tenant; with '', those of operators.
 SELECT * FROM tokens WHERE tenant = :value;
+
+-- name: losses_in_rack
+-- The lost hosts of a rack that the brake counts.
+SELECT * FROM losses WHERE rack != '' AND rack = :value;
+
+-- name: losses_due
+-- The losses that the brake no longer counts after an instant.
+SELECT * FROM losses WHERE due_at != 0 ORDER BY due_at;

@@ -48,6 +48,7 @@ UNTRIED = (
     ("4.5", "Rollouts that stop", _ORDERS),
     ("4.6", "Usual times", "a limit to measure: the clause describes usual times"),
     ("4.7", "Nothing without an event", _HYPERVISOR),
+    ("4.8", "Holds of routine starts", _ORDERS),
     ("5.2", "Maintenance by the platform", _ORDERS),
     ("5.3", "Requests of users", _ORDERS),
     ("5.4", "Predicted failures", _ORDERS),

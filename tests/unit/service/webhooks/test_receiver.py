@@ -55,6 +55,9 @@ class Box(Mailbox):
     async def read(self, limit: int) -> list[OutboxMessage]:
         return self.messages[:limit]
 
+    async def figures(self, message: OutboxMessage) -> None:
+        assert message.notice is None
+
     async def forget(self, messages: Sequence[OutboxMessage]) -> None:
         if self.is_busy:
             self.is_busy -= 1
@@ -75,6 +78,7 @@ class Told:
         self.answers = list(answers)
         self.posts: list[tuple[str, bytes]] = []
         self.pauses: list[float] = []
+        self.headers: list[dict[str, str]] = []
         self.during_pause = lambda: None
         self.clock = VirtualClock(START)
         self.receiver = Receiver(
@@ -96,6 +100,11 @@ class Told:
     async def post(self, body: bytes, headers: dict[str, str]) -> Answer:
         self.posts.append((headers["webhook-id"], body))
         return self.answers.pop(0) if self.answers else FINE
+
+    async def post_headers(self, body: bytes, headers: dict[str, str]) -> Answer:
+        """Remember the headers of a post, which may have no ID."""
+        self.headers.append(headers)
+        return FINE
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
         self.pauses.append(seconds)

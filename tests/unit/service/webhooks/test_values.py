@@ -12,10 +12,14 @@ from types import ModuleType
 
 import pytest
 
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.campaigns.model import Impact
+from forewarn.campaigns.record import Halt, HaltCause
 from forewarn.clock import SystemClock
 from forewarn.control.transactions.event_json import event_report
 from forewarn.instants import HOUR, SECOND, parse_instant
 from forewarn.protocol.actors import (
+    DRIVER,
     NOBODY_LISTENS,
     POLICY,
     Actor,
@@ -26,6 +30,7 @@ from forewarn.protocol.actors import (
 from forewarn.service.webhooks import decisions, limits, payload
 from forewarn.service.webhooks.decisions import Answer, Verdict
 from forewarn.service.webhooks.signing import read_keys, signed_headers
+from forewarn.store.notices import CampaignStatus, Notice, NoticeKind
 from forewarn.store.records import EventChange, OutboxMessage
 from forewarn.store.sequence import key_of
 from tests.support.pages import OPERATE, REFERENCE
@@ -168,6 +173,56 @@ def test_documentation_page_shows_the_posted_payload() -> None:
     shown = re.search(r"```json\n(.*?)```", PAYLOAD_PAGE.read_text("utf-8"), re.DOTALL)
     assert shown is not None
     assert json.loads(shown[1]) == json.loads(payload.told(message(), tenant="shop"))
+
+
+def halted() -> OutboxMessage:
+    why = Halt(cause=HaltCause.CANARY, by=DRIVER, at=0, host="h003")
+    return OutboxMessage(
+        message_id=key_of(1, 1),
+        receiver="on-call",
+        at=parse_instant("2030-01-01T00:00:00Z"),
+        public_id="8E005A45-0E39-46DD-B541-AE5DD0BA8E2E",
+        notice=Notice(
+            kind=NoticeKind.CAMPAIGN_HALTED,
+            by=DRIVER,
+            halt=why,
+            campaign=CampaignStatus(
+                campaign_id="ca-w2147h2k9m4x3qa8",
+                name="bios-2.19",
+                reason="CVE-2026-1234",
+                impact=Impact.REBOOT,
+                state=CampaignState.HALTED,
+                created=parse_instant("2029-12-31T22:00:00Z"),
+                ended=0,
+                hosts=400,
+                done=0,
+                skipped=0,
+                failed=1,
+                failed_hosts=("h003",),
+                stage=1,
+                stage_hosts=1,
+                stages=3,
+            ),
+        ),
+    )
+
+
+def test_documentation_page_shows_the_posted_notice() -> None:
+    _, shown = re.findall(
+        r"```json\n(.*?)```", PAYLOAD_PAGE.read_text("utf-8"), re.DOTALL
+    )
+    assert json.loads(shown) == json.loads(payload.told(halted(), tenant=""))
+
+
+def test_a_notice_is_never_a_payload_of_a_tenant() -> None:
+    with pytest.raises(AssertionError, match="for tenant shop"):
+        payload.told(halted(), tenant="shop")
+
+
+def test_page_lists_each_notice() -> None:
+    text = PAYLOAD_PAGE.read_text("utf-8")
+    for kind, name in payload.NOTICE_TYPES.items():
+        assert f"| `{name.rpartition('.')[2]}` | `{kind.value}` |" in text, name
 
 
 def test_page_lists_each_event_type() -> None:

@@ -6,10 +6,14 @@ import pytest
 
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.protocol.events import EventSource, EventStatus, EventType
+from forewarn.service.option_table import OPTIONS
 from forewarn.sim.scenario import model
 from forewarn.sim.scenario.file import (
     FLEET_BYTES_MAX,
     SCENARIO_BYTES_MAX,
+    SETTING_TABLES,
+    SETTINGS,
+    UNHEEDED,
     ScenarioError,
     load_scenario,
     read_scenario,
@@ -238,6 +242,15 @@ def test_settings_use_the_names_of_the_service() -> None:
         "driver.attempts": "2",
         "driver.simulated.faults": "reboot fail times=2",
     }
+
+
+def test_each_setting_of_a_scenario_has_a_name_of_its_own() -> None:
+    settable = {
+        name
+        for name in OPTIONS
+        if name.rpartition(".")[0] in SETTING_TABLES and name not in UNHEEDED
+    }
+    assert set(SETTINGS.values()) == settable
 
 
 def test_aliases_can_set_a_speed() -> None:

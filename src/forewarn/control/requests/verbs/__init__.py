@@ -9,8 +9,20 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeAlias
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import ending
-from forewarn.control.requests import approvals, cordons, failures, outcome, rollouts
+from forewarn.control.requests import (
+    approvals,
+    choices,
+    cordons,
+    failures,
+    outcome,
+    rollouts,
+    visiting,
+    windows,
+)
+from forewarn.control.requests.campaigns import end_aborted
+from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
 from forewarn.control.requests.verbs.changes import (
     CHANGES,
     OrderOptions,
@@ -23,22 +35,20 @@ from forewarn.control.requests.verbs.changes import (
     wishes_of,
 )
 from forewarn.control.requests.verbs.emptying import movable_host
+from forewarn.control.rules import campaign_gate
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
-from forewarn.protocol.lifecycle import RequestInput
 from forewarn.protocol.notes import AnyNote, Cancelled
 from forewarn.protocol.operations import (
     ENDED_STATES,
     UNSTARTED_STATES,
-    WAITING_STATES,
     Action,
     Operation,
     OperationState,
     Request,
-    RequestState,
     Verb,
 )
 from forewarn.store import kinds
@@ -135,6 +145,60 @@ def _drain(work: Work, given: Given) -> str:
     return maintain(work, hosts, action, wishes_of(given)).request_id
 
 
+def _set_windows(work: Work, given: Given) -> list[str]:
+    check_targets(given.targets, Kind.SCOPE)
+    wanted = windows.windows_of(given.names("windows"))
+    made = work.parts.each(
+        given.targets, lambda name: windows.set_windows(work, name, wanted)
+    )
+    return [scope.name for scope in made]
+
+
+def _clear_windows(work: Work, given: Given) -> list[str]:
+    check_targets(given.targets, Kind.SCOPE)
+    made = work.parts.each(
+        given.targets, lambda name: windows.clear_windows(work, name)
+    )
+    return [scope.name for scope in made]
+
+
+def _defer(work: Work, given: Given) -> list[str]:
+    until = given.number("until") or 0
+    check_targets(given.targets, Kind.VM_OR_SCOPE)
+
+    def defer(name: str) -> list[str]:
+        target = choices.target_of(work, name, given.text("kind"))
+        return choices.defer(work, target, until)
+
+    made = work.parts.each(given.targets, defer)
+    return [key for keys in made for key in keys]
+
+
+def _expedite(work: Work, given: Given) -> list[str]:
+    check_targets(given.targets, Kind.VM)
+    made = work.parts.each(
+        given.targets,
+        lambda name: choices.expedite(work, choices.target_of(work, name, "vm")),
+    )
+    return [key for keys in made for key in keys]
+
+
+def _retry(work: Work, given: Given) -> list[str]:
+    check_targets(given.targets, Kind.HOST)
+    only_verify = given.values.get("only_verify") is True
+    made = work.parts.each(
+        given.targets,
+        lambda name: visiting.retry(work, name, only_verify=only_verify),
+    )
+    return [visit.host for visit in made]
+
+
+def _skip(work: Work, given: Given) -> list[str]:
+    check_targets(given.targets, Kind.HOST)
+    made = work.parts.each(given.targets, lambda name: visiting.skip(work, name))
+    return [visit.host for visit in made]
+
+
 def _kind_of(work: Work, name: str, said: str) -> str:
     """Return the kind of a name; refuse a name of neither a host nor a VM, or of both."""
     if said:
@@ -159,7 +223,8 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
     """Cancel an operation, or the operations of a request that have not started (4.1).
 
     Return the cancelled operations. Refused: unknown IDs; operations past the point of no
-    return, which is Started; ended operations.
+    return, which is Started; ended operations; the rollout of a campaign, which would
+    count as done.
     """
     request = work.tx.get(Request, name)
     if request is None:
@@ -172,29 +237,30 @@ def cancel(work: Work, name: str, *, note: AnyNote) -> list[Operation]:
         work.lock_scopes(operation.scopes)
         ending.cancel(work, operation, note=note, by=work.who.actor)
         return [work.operation(name)]
+    campaign = campaign_gate.campaign_of(work.tx, request)
+    if campaign is not None and not campaign.has_ended:
+        _check_is_steered_rollout(campaign)
+        return end_aborted(work, campaign, note=note)
     siblings = list(every(work.tx, kinds.OPERATIONS_OF_REQUEST, name))
-    waiting = [op for op in siblings if op.state in WAITING_STATES]
-    planned = [op for op in siblings if op.state is OperationState.PLANNED]
-    if not waiting and not planned and not request.unplanned:
+    has_unstarted = any(each.state in UNSTARTED_STATES for each in siblings)
+    if not has_unstarted and not request.unplanned:
         raise RefusedError(
             f"no operation of {work.called(name)} can be cancelled: "
             + _too_late(work, siblings),
             hint=f"Run `forewarn history --operation {work.called(name)} --summary` to see "
             "its history.",
         )
-    work.lock_scopes(scope for operation in waiting for scope in operation.scopes)
-    if request.state is RequestState.OPEN:
-        work.step_request(request, RequestInput.CANCEL)
-    for operation in waiting:
-        ending.cancel(
-            work, work.operation(operation.operation_id), note=note, by=work.who.actor
+    return rollouts.cancel_unstarted(work, request, note=note)
+
+
+def _check_is_steered_rollout(campaign: CampaignRecord) -> None:
+    """Refuse to cancel the rollout of a campaign that was started with a file."""
+    if campaign.name != campaign.request:
+        raise RefusedError(
+            f"{campaign.request} is the rollout of campaign {campaign.name}, which is "
+            f"{campaign.state.value}",
+            hint=f"Run `forewarn campaign abort {campaign.name} --reason TEXT` to end it.",
         )
-    # There can be many Planned hosts: the rest follows in later steps.
-    unannounced = rollouts.cancel_planned(work, request, note=note, by=work.who.actor)
-    return [
-        *(work.operation(operation.operation_id) for operation in waiting),
-        *unannounced,
-    ]
 
 
 def _too_late(work: Work, operations: Iterable[Operation]) -> str:
@@ -246,7 +312,11 @@ def _approve(work: Work, given: Given) -> list[str]:
 def _resolve(work: Work, given: Given) -> str:
     [name] = given.targets
     return outcome.resolve(
-        work, name, done=given.text("outcome") == "done", down=given.names("down")
+        work,
+        name,
+        done=given.text("outcome") == "done",
+        down=given.names("down"),
+        moved=given.names("moved"),
     ).operation_id
 
 
@@ -259,6 +329,13 @@ DECISIONS: Mapping[str, Decide] = {
     "host-cordon": _cordon,
     "host-open": _open,
     "host-drain": _drain,
+    "defer": _defer,
+    "expedite": _expedite,
+    "window-set": _set_windows,
+    "window-clear": _clear_windows,
+    **CAMPAIGN_DECISIONS,
+    "visit-retry": _retry,
+    "visit-skip": _skip,
     "cancel": _cancel,
     "approve": _approve,
     "resolve": _resolve,

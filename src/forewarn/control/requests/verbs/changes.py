@@ -9,20 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from forewarn.control.requests import admission, rollouts
-from forewarn.control.requests.admission import MAINTENANCE, Change, Draft
+from forewarn.control.requests import admission, rollouts, visiting
+from forewarn.control.requests.admission import Change, Draft
 from forewarn.control.requests.verbs.emptying import (
     check_can_be_emptied,
     movable_host,
 )
+from forewarn.control.rules import destinations, holds, reserves
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.rules.remedies import way_out
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import HostState, ScopeKind, Vm, VmState
+from forewarn.fleet.reserve import NO_RESERVE
 from forewarn.instants import SECOND, Micros, describe_duration, round_up_to_second
 from forewarn.protocol.blockers import HinderedError
-from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.protocol.events import EventSource, EventType
+from forewarn.protocol.host_steps import HostStep, StepKind, parse_step
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     WAITING_STATES,
@@ -33,13 +36,11 @@ from forewarn.protocol.operations import (
     TargetKind,
     Verb,
 )
-from forewarn.store import kinds
+from forewarn.store import kinds, questions
 from forewarn.store.port import Record, every
 from forewarn.verbs.model import TARGETS_MAX, Given, Kind
 
 T = TypeVar("T")
-
-REPAIRING = "Host server is undergoing an emergency repair."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,8 @@ class OrderOptions:
     (table 5.9)."""
     at_once: int | None = None
     """Maximum hosts that are announced or running at once; None: as in the policy."""
+    steps: tuple[HostStep, ...] = ()
+    """Host steps, in the order of their kinds."""
 
 
 def wishes_of(given: Given) -> OrderOptions:
@@ -66,8 +69,20 @@ def wishes_of(given: Given) -> OrderOptions:
         if "description" in given.values
         else None,
         emergency=bool(given.number("emergency")),
-        at_once=given.number("at_once"),
+        at_once=_at_once(given),
+        steps=tuple(
+            parse_step(kind, text)
+            for kind in StepKind
+            if (text := given.text(kind.value))
+        ),
     )
+
+
+def _at_once(given: Given) -> int | None:
+    at_once, in_flight = given.number("at_once"), given.number("in_flight")
+    if at_once is not None and in_flight is not None:
+        raise BadRequestError("give `at_once` or `in_flight`, not both")
+    return at_once if in_flight is None else in_flight
 
 
 def either(said: T | None, usual: T) -> T:
@@ -272,7 +287,7 @@ LEAVING = Change(
     action=Action.REDEPLOY,
     event_type=EventType.REDEPLOY,
     source=EventSource.PLATFORM,
-    description=REPAIRING,
+    description=admission.REPAIRING,
     routine=True,
 )
 """The effect of a predicted failure on each VM of the host."""
@@ -287,20 +302,24 @@ def maintain(
 ) -> Request:
     """Maintain hosts: one operation per host, one rollout for all.
 
-    A single host is announced at once. Several hosts are announced one after the other.
+    A single host is announced at once, unless a maintenance window is closed at the end
+    of its notice. Several hosts are announced one after the other.
     Refused: a host that is unknown, down or under other maintenance; an impact that is
     not one of maintenance; a NotBefore with less than the minimum notice (5.1).
     """
     check_targets(hosts, Kind.HOST)
-    usual = MAINTENANCE.get(action)
+    steps = visiting.with_usual_steps(work, wishes.steps, action)
+    wishes = replace(wishes, steps=steps)
+    usual = admission.maintenance(action, wishes.steps)
     if usual is None:
         raise RefusedError(f"maintenance cannot have the impact {action.value}")
+    visiting.check_steps(work, wishes.steps, action)
     if wishes.emergency:
-        usual = replace(usual, description=REPAIRING)
+        usual = admission.in_emergency(usual)
     change = adapted(usual, wishes)
-    not_before = not_before_of(
-        work, wishes, work.policy.notice_for(change.event_type), change.event_type
-    )
+    has_event = action is not Action.NONE
+    notice = work.policy.notice_for(change.event_type) if has_event else 0
+    not_before = not_before_of(work, wishes, notice, change.event_type)
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
     # Hosts that the fleet marks as the last ones come after the others, in their order.
     hosts = free_hosts(work, hosts)
@@ -308,13 +327,20 @@ def maintain(
         hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
     hosts = sorted(hosts, key=lambda name: work.host(name).last)
     request = admission.open_request(
-        work, Verb.MAINTAIN, is_rollout=True, at_once=at_once, hosts=len(hosts)
+        work,
+        Verb.MAINTAIN,
+        is_rollout=True,
+        at_once=at_once,
+        hosts=len(hosts),
+        steps=wishes.steps,
     )
     is_single = len(hosts) == 1
     draft = admission.draft(
         Verb.MAINTAIN,
         change,
-        list(every(work.tx, kinds.VMS_ON_HOST, hosts[0])) if is_single else (),
+        list(every(work.tx, kinds.VMS_ON_HOST, hosts[0]))
+        if is_single and has_event
+        else (),
         target_kind=TargetKind.HOST,
         target=hosts[0],
         host=hosts[0],
@@ -323,14 +349,33 @@ def maintain(
     )
     if is_single:
         _check_domains_apart(draft)
+    if is_single and not wishes.steps and not _is_held(work, draft):
         admission.admit(work, request, [draft])
         return request
-    if action in MOVING_ACTIONS:
-        check_can_be_emptied(work, request, hosts)
-    pattern = replace(draft.operation, created=work.now)
+    reserve = NO_RESERVE if wishes.emergency else work.policy.reserve
+    is_checked = action in MOVING_ACTIONS and not work.policy.driver_chooses
+    if is_checked and (reserve.value or not is_single):
+        check_can_be_emptied(work, request, hosts, reserve=reserve)
+    pattern = replace(draft.operation, created=work.now, moves=(), scopes=())
     rollouts.plan(work, request, hosts, pattern)
     rollouts.go_on(work, request.request_id)
     return request
+
+
+def _is_held(work: Work, draft: admission.Draft) -> bool:
+    """Return whether a host must wait for its announcement.
+
+    It could not start when its notice ends, its VMs would use the reserve, or it keeps
+    places for VMs that no other host can take. An emergency repair does not wait for
+    those.
+    """
+    host, is_emergency = draft.operation.host, draft.operation.is_emergency
+    if not is_emergency and not destinations.can_give_up_places(work.tx, host):
+        return True
+    if reserves.why_kept(work.tx, draft.operation, draft.vms, work.policy.reserve):
+        return True
+    kept = holds.holds_of(work.tx, draft.operation, draft.vms)
+    return bool(holds.why_held(kept, round_up_to_second(draft.operation.not_before)))
 
 
 def _check_domains_apart(draft: admission.Draft) -> None:
@@ -397,7 +442,9 @@ def free_hosts(work: Work, names: Sequence[str]) -> list[str]:
     if len(names) > READ_ONCE_MAX:
         operations = _all(work, kinds.OPEN_OPERATIONS)
         moving = _all(work, kinds.VMS_MOVING)
+    visited = _all(work, kinds.OPEN_VISITS) if len(names) > READ_ONCE_MAX else None
     in_use = {each.host for each in operations or ()}
+    visiting_now = {each.host for each in visited or ()}
     expecting = {vm.moving_to for vm in moving or ()}
 
     def free(name: str) -> str:
@@ -407,6 +454,8 @@ def free_hosts(work: Work, names: Sequence[str]) -> list[str]:
             )
         if operations is None or name in in_use:
             _check_not_in_use(work, name)
+        if visited is None or name in visiting_now:
+            visiting.check_not_visited(work, name)
         if moving is None or name in expecting:
             _check_expects_none(work, name)
         return name
@@ -414,7 +463,7 @@ def free_hosts(work: Work, names: Sequence[str]) -> list[str]:
     return work.parts.each(names, free)
 
 
-def _all(work: Work, query: kinds.Query[R]) -> list[R] | None:
+def _all(work: Work, query: questions.Query[R]) -> list[R] | None:
     """Return all records of a query; None: there are too many."""
     found = work.tx.select(query, limit=READ_ONCE_MAX + 1)
     return found if len(found) <= READ_ONCE_MAX else None
@@ -431,7 +480,8 @@ def _check_not_in_use(work: Work, name: str) -> None:
 
 
 def _check_expects_none(work: Work, name: str) -> None:
-    for vm in every(work.tx, kinds.VMS_MOVING_TO, name):
+    # If a move has not started, the host waits until the place is free again.
+    for vm in destinations.arrivals(work.tx, name):
         raise RefusedError(
             f"VM {vm.name} is moving to host {name} and would get no notice",
             hint="Try again after the move ends.",

@@ -2,15 +2,19 @@
 
 from collections.abc import Sequence
 
-from forewarn.control.rules import destinations
+from forewarn.control.rules import destinations, reserves
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
 from forewarn.problems import listed
 from forewarn.protocol.blockers import AnyBlocker, HinderedError
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Request
+from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, every
+
+PLACES = "capacity"
+"""Key of the places of a host."""
 
 TRIED_MAX = 4
 """Maximum hosts for which destinations are searched. If more hosts remain, the request is
@@ -29,13 +33,15 @@ def movable_host(work: Work, name: str) -> str:
     return name
 
 
-def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> None:
+def check_can_be_emptied(
+    work: Work, request: Request, hosts: Sequence[str], *, reserve: Amount
+) -> None:
     """Raise RefusedError if it is certain that none of the hosts can be emptied.
 
     The hosts are emptied one after the other, so capacity for the VMs of one host is
     sufficient. Refused: too little free capacity in the pool, or no destination that the
     rules for fault domains, zones and sizes allow. Running work on hosts is ignored,
-    because it ends.
+    because it ends. `reserve` is the capacity that must stay free.
     """
     rooms = [
         found
@@ -53,8 +59,17 @@ def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> 
     }
     free = {pool: sum(each.free for each in space) for pool, space in spaces.items()}
     own = {each.host: each.free for space in spaces.values() for each in space}
+    kept = {
+        pool: _places_kept(work, pool, reserve) if len(space) < PAGE_ROWS else 0
+        for pool, space in spaces.items()
+    }
+    # A VM that moves uses capacity on two hosts until it has moved.
+    moving = len(work.tx.select(kinds.VMS_MOVING, limit=PAGE_ROWS))
     fitting = [
-        each for each in rooms if each.used <= free[each.pool] - own.get(each.host, 0)
+        each
+        for each in rooms
+        if each.used + kept[each.pool]
+        <= free[each.pool] - own.get(each.host, 0) + moving
     ]
     if len(fitting) > TRIED_MAX:
         return
@@ -69,14 +84,22 @@ def check_can_be_emptied(work: Work, request: Request, hosts: Sequence[str]) -> 
     because = reasons.get(least.host)
     raise HinderedError(
         f"none of these {len(hosts)} hosts can be emptied: "
-        f"{_sums(least, spaces[least.pool])}",
+        + _sums(least, spaces[least.pool], reserve, kept[least.pool]),
         because=() if because is None else (because,),
         hint="Empty one host first, or add a host. The hosts of a request are emptied one "
         "after the other.",
     )
 
 
-def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
+def _places_kept(work: Work, pool: str, reserve: Amount) -> int:
+    """Return how many places of a pool the reserve keeps; 0: not all hosts have a limit."""
+    sums = reserves.pool_sums(work.tx, pool) if reserve.value else ()
+    return next((each.reserve(reserve) for each in sums if each.key == PLACES), 0)
+
+
+def _sums(
+    least: Capacity, space: Sequence[Capacity], reserve: Amount, kept: int
+) -> str:
     others = [each for each in space if each.host != least.host]
     unlimited = any(each.places == UNLIMITED_PLACES for each in others)
     free = "enough" if unlimited else str(sum(each.free for each in others))
@@ -85,6 +108,8 @@ def _sums(least: Capacity, space: Sequence[Capacity]) -> str:
     )
     places = "1 place" if least.used == 1 else f"{least.used} places"
     whose = f"other hosts of pool {least.pool}" if least.pool else "other hosts"
-    return f"{least.host} needs {places}, and {whose} have {free} free" + (
-        f" ({where})" if where else ""
+    return (
+        f"{least.host} needs {places}, and {whose} have {free} free"
+        + (f" ({where})" if where else "")
+        + (f", of which policy.reserve ({reserve}) keeps {kept}" if kept else "")
     )

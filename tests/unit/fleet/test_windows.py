@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.campaigns.model import Window
-from forewarn.campaigns.windows import Calendar, Opening, openings
+from forewarn.fleet.calendars import Calendar
+from forewarn.fleet.windows import (
+    HORIZON,
+    Opening,
+    Window,
+    next_open,
+    openings,
+)
 from forewarn.instants import (
     DAY,
     HOUR,
@@ -132,3 +138,55 @@ def test_unknown_time_zone_is_refused() -> None:
     for name in ("Europe/Berln", "etc/../passwd"):
         with pytest.raises(ValueError, match=re.escape(name)):
             zone_of(name)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Window,
+            days=st.sampled_from([EVERY_DAY, (0, 1), (5,)]),
+            start=st.integers(0, 23).map(lambda hour: hour * 60),
+            length=st.integers(1, 30).map(lambda hours: hours * HOUR),
+            timezone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York"]),
+        ).map(lambda window: (window,)),
+        max_size=3,
+    ),
+    st.integers(FIRST_HOUR, FIRST_HOUR + 20 * 366 * 24),
+)
+def test_first_common_opening_is_that_of_a_search_hour_by_hour(
+    groups: list[tuple[Window, ...]], hour: int
+) -> None:
+    at = hour * HOUR
+
+    def is_open(instant: int) -> bool:
+        return all(
+            next(openings(windows, instant)).opens <= instant for windows in groups
+        )
+
+    hours = range(at, at + HORIZON + HOUR, HOUR)
+    assert next_open(groups, at) == next(filter(is_open, hours), None)
+
+
+LAST_NOON = parse_instant("8999-12-30T12:00:00Z")
+
+
+def test_openings_end_with_the_calendar() -> None:
+    window = Window(days=EVERY_DAY, start=0, length=HOUR)
+    assert len(list(openings([window], LAST_NOON - 2 * DAY))) == 3
+    assert list(openings([window], LAST_NOON + 9 * DAY)) == []
+
+
+def test_host_without_windows_is_announced_at_once() -> None:
+    assert Calendar([], 0).next_notice(5, HOUR, DAY) == 5
+
+
+def test_host_that_fits_no_window_is_never_announced() -> None:
+    window = Window(days=EVERY_DAY, start=0, length=HOUR)
+    assert Calendar([window], 0).next_notice(0, HOUR, 2 * HOUR) is None
+
+
+@pytest.mark.parametrize("days", [-2, 9])
+def test_host_is_not_announced_after_the_last_opening(days: int) -> None:
+    window = Window(days=EVERY_DAY, start=0, length=HOUR)
+    at = LAST_NOON + days * DAY
+    assert Calendar([window], at).next_notice(at, HOUR, 2 * HOUR) is None

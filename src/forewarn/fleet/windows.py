@@ -6,13 +6,11 @@ twice, the window opens at the first one.
 """
 
 import zoneinfo
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from heapq import merge
 
-from forewarn.campaigns.model import Window
 from forewarn.instants import DAY, SECOND, Micros, zone_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -24,9 +22,22 @@ LAST_DAY = date(9000, 1, 1)
 JOINED_MAX: Micros = 400 * DAY
 """Maximum length of joined openings: windows that are always open would have no end."""
 
-MISSES_MAX = 400
-"""Maximum openings in a row that are too short for a host, before it counts as never:
-more than a year of windows, of which a change of the clock can join some."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A recurring time in which work on hosts may begin.
+
+    It starts at a wall-clock time and has a fixed length, so a change between summer
+    and winter time neither shortens nor lengthens it.
+    """
+
+    days: tuple[int, ...]
+    """Days of the week on which it starts; 0 is Monday."""
+    start: int
+    """Minutes after midnight."""
+    length: Micros
+    timezone: str = "UTC"
+    """A name of the time zone database."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,8 +58,16 @@ def openings(windows: Sequence[Window], after: Micros) -> Iterator[Opening]:
 
     Overlapping openings are one.
     """
+    return join((openings_of(window, after) for window in windows), after)
+
+
+def join(found: Iterable[Iterator[Opening]], after: Micros) -> Iterator[Opening]:
+    """Yield the openings of several sources that end after an instant, in their order.
+
+    Each source is in order. Overlapping openings are one.
+    """
     joined: Opening | None = None
-    for each in merge(*(_openings(window, after) for window in windows)):
+    for each in merge(*found):
         if each.closes <= after:
             continue
         if joined is None:
@@ -62,21 +81,22 @@ def openings(windows: Sequence[Window], after: Micros) -> Iterator[Opening]:
         yield joined
 
 
-def _openings(window: Window, after: Micros) -> Iterator[Opening]:
+def openings_of(window: Window, after: Micros) -> Iterator[Opening]:
+    """Yield the openings of one window from a day before an instant on."""
     zone = zone_of(window.timezone)
     # The first window to consider began at most its length ago, and a day earlier by the
     # wall clock of the zone.
     day = _moment(after - window.length - DAY).astimezone(zone).date()
     while day < LAST_DAY:
         if day.weekday() in window.days:
-            opens = _opens(day, window.start, zone)
+            start = datetime.combine(day, time(*divmod(window.start, 60)))
+            opens = wall_clock(start, zone)
             yield Opening(opens, opens + window.length)
         day += timedelta(days=1)
 
 
-def _opens(day: date, minutes: int, zone: tzinfo) -> Micros:
+def wall_clock(shown: datetime, zone: tzinfo) -> Micros:
     """Return the first instant at which the wall clock shows a time, or a later one."""
-    shown = datetime.combine(day, time(minutes // 60, minutes % 60))
     early = _instant(shown.replace(tzinfo=zone, fold=0))
     if _moment(early).astimezone(zone).replace(tzinfo=None) == shown:
         return early
@@ -101,40 +121,31 @@ def _instant(moment: datetime) -> Micros:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-class Calendar:
-    """The openings of a campaign from an instant on; without windows, always open."""
+HORIZON: Micros = 14 * DAY
+"""Maximum time that is searched for a common opening. Windows recur every week; the
+second week covers a change of the clock in one of their time zones."""
 
-    def __init__(self, windows: Sequence[Window], after: Micros) -> None:
-        """Find openings after `after` when they are needed."""
-        self._is_open = not windows
-        self._coming = openings(windows, after)
-        self._found: list[Opening] = []
-        self._closes: list[Micros] = []
 
-    def next_notice(self, at: Micros, notice: Micros, work: Micros) -> Micros | None:
-        """Return when a host can be announced: at this time, later, or never (None).
+def next_open(groups: Sequence[Sequence[Window]], at: Micros) -> Micros | None:
+    """Return the first instant, from `at` on, at which a window of each group is open.
 
-        Its work begins after the notice and the opening, and must fit before the close.
-        """
-        if self._is_open:
-            return at
-        end = at + notice + work
-        while not self._closes or self._closes[-1] < end:
-            if not self._find():
-                return None
-        place = bisect_left(self._closes, end)
-        for number in range(place, place + MISSES_MAX):
-            if number == len(self._found) and not self._find():
-                return None
-            opening = self._found[number]
-            if max(at + notice, opening.opens) + work <= opening.closes:
-                return max(at, opening.opens - notice)
-        return None
+    Return None if there is none within `HORIZON`.
+    """
+    instant = at
+    while instant <= at + HORIZON:
+        opens = max(
+            (_opens_next(windows, instant) for windows in groups), default=instant
+        )
+        if opens == instant:
+            return instant
+        instant = opens
+    return None
 
-    def _find(self) -> bool:
-        found = next(self._coming, None)
-        if found is None:
-            return False
-        self._found.append(found)
-        self._closes.append(found.closes)
-        return True
+
+def _opens_next(windows: Sequence[Window], at: Micros) -> Micros:
+    """Return the first instant, from `at` on, at which one of the windows is open."""
+    coming = (
+        next(each for each in openings_of(window, at) if each.closes > at)
+        for window in windows
+    )
+    return max(at, min(each.opens for each in coming))

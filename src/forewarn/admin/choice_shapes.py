@@ -1,0 +1,58 @@
+"""Models of the responses about the choices and the coming work of tenants, as in `shapes`."""
+
+from forewarn.admin.shapes import REFUSED, RefusedShape, list_of, shape
+
+ChoiceShape = shape(
+    "ChoiceShape",
+    "The choice of a tenant about the maintenance of a scope, or one VM of it.",
+    choice=str,
+    scope=str,
+    vm=(str | None, "null: all VMs of the scope."),
+    tenant=str,
+    until=(str | None, "Maintenance does not start before; null: it is expedited."),
+    expedited=bool,
+    deferrals=(int, "Number of times that it was deferred."),
+    by=str,
+    reason=str,
+    at=(str, "RFC 3339."),
+    rollout=(str | None, "null for a tenant."),
+)
+
+ChoicesPage = shape(
+    "ChoicesPage",
+    "The choices about open rollouts.",
+    deferrals=list_of(ChoiceShape),
+    next=(str | None, "Where the next page begins; null on the last one."),
+)
+
+ChosenShape = shape(
+    "ChosenShape",
+    "The new choices.",
+    deferrals=list_of(ChoiceShape),
+    refused=(list_of(RefusedShape), REFUSED),
+)
+
+UpcomingShape = shape(
+    "UpcomingShape",
+    "Coming work on one VM.",
+    vm=str,
+    scope=str,
+    impact=(str, "The effect on the VM, such as `reboot`."),
+    state=(str, "`Planned`: not announced. `Announced` or `Ready`: it has an event."),
+    operation=(str | None, "null: it is not announced."),
+    earliest=(
+        str | None,
+        "The work does not begin before, unless approvals start it; null: unknown.",
+    ),
+    latest=(
+        str | None,
+        "End of the UTC day by which it is expected to begin, an estimate; null: unknown.",
+    ),
+)
+
+UpcomingPage = shape(
+    "UpcomingPage",
+    "The coming work on some VMs of a tenant.",
+    upcoming=list_of(UpcomingShape),
+    next=(str | None, "Where the next page begins; null on the last one."),
+)

@@ -1,0 +1,62 @@
+"""Deferrals and expedited maintenance of tenants."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.choice_shapes import ChoicesPage, ChosenShape
+from forewarn.admin.context import Desk
+from forewarn.admin.lists import Name, Paged
+from forewarn.admin.orders import route_of
+from forewarn.control.redaction.tenant_reader import END_OF_KEYS
+from forewarn.reporting.choices import choice_report, in_force
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.verbs.table import VERBS
+
+router = APIRouter(tags=["tenants"])
+
+
+class ChoiceQuery(Paged):
+    """Filter and paging parameters of the choices."""
+
+    tenant: Name = Field(default="", description="Only choices of this tenant.")
+
+
+@router.get("/tenant/deferrals", responses=documented(ChoicesPage, 400))
+async def list_choices(
+    query: Annotated[ChoiceQuery, Query()], gateway: Desk
+) -> Response:
+    """List what tenants have deferred or expedited in open rollouts."""
+
+    def ask(reader: Reader) -> dict[str, Any]:
+        found = (
+            each
+            for each in every(reader, kinds.ALL_CHOICES)
+            if each.choice_id > query.after and query.tenant in {"", each.tenant}
+        )
+        page: list[dict[str, Any]] = []
+        last = ""
+        for choice in in_force(reader, found):
+            report = choice_report(choice)
+            # A page ends between two targets: a key has an ID that tenants must not see.
+            if len(page) >= query.limit and report["choice"] != last:
+                return {"deferrals": page, "next": f"{last}/{END_OF_KEYS}"}
+            last = report["choice"]
+            page.append(report)
+        return {"deferrals": page, "next": None}
+
+    return answer(await gateway.read(ask))
+
+
+router.add_api_route(
+    "/tenant/deferrals",
+    route_of(VERBS["defer"]),
+    methods=["POST"],
+    name="defer_by_tenant",
+    description="Defer maintenance, as `/v1/defer`.",
+    responses=documented(ChosenShape, 400, 404, 409, 422),
+)

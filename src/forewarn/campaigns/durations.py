@@ -1,0 +1,96 @@
+"""Durations of past work, as the expectation for a campaign: values in, values out.
+
+Past work of the same impact counts, and of the models of the campaign's hosts only if
+there is enough of it. Of failed work nothing counts: its duration is that of a deadline.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from forewarn.campaigns.model import Expectation
+from forewarn.instants import SECOND, Micros
+
+SAMPLES_MIN = 10
+"""Minimum hosts for a measured duration: with fewer, the slowest tenth is one guess."""
+
+SAMPLES_MAX = 1_000
+"""Maximum hosts that count, the newest ones: hosts and programs change over time."""
+
+TYPICAL, SLOW = 50, 90
+"""Percentiles of typical and of slow hosts."""
+
+MODEL_LABEL = "model"
+"""The label of hosts that groups durations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The times of one host that was done."""
+
+    at: Micros
+    """When it was done."""
+    model: str
+    """Its label `model`; empty: none."""
+    work: Micros
+    """From the start of the work to its end, with host steps. The recovery time of the
+    VMs comes after it."""
+    notice: Micros
+    """The part of its notice that passed before the work, by approval or by time."""
+    has_vms: bool
+    needed: Micros = 0
+    """How long its step `needed` ran, before the notice."""
+    moving: Micros | None = None
+    """The part of the work until its VMs had moved away; None: they stayed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Durations that past work had."""
+
+    hosts: int
+    """Hosts that they were measured on."""
+    models: tuple[str, ...]
+    """The models of these hosts; empty: hosts of all models count."""
+    work: Expectation
+    notice_typical: Micros | None
+    """Part of the notice that passes before the work; None: it was not measured."""
+    notice_slow: Micros | None
+    needed: Micros = 0
+    """Time of the step `needed`, before the notice."""
+    moving: Micros | None = None
+    """Part of the work until the VMs of a host have moved away; None: it was not
+    measured."""
+
+
+def measured(samples: Collection[Sample], models: Sequence[str]) -> Measured | None:
+    """Return the durations for hosts of these models; None: there are too few samples."""
+    wanted = tuple(sorted({*models} - {""}))
+    newest = sorted(samples, key=lambda each: each.at, reverse=True)
+    ours = [each for each in newest if each.model in wanted]
+    is_enough = len(ours) >= SAMPLES_MIN
+    used = (ours if is_enough else newest)[:SAMPLES_MAX]
+    if len(used) < SAMPLES_MIN:
+        return None
+    notices = [each.notice for each in used if each.has_vms]
+    knows_notice = len(notices) >= SAMPLES_MIN
+    works = [each.work for each in used]
+    moves = [each.moving for each in used if each.moving is not None]
+    return Measured(
+        hosts=len(used),
+        models=wanted if is_enough else (),
+        work=Expectation(
+            typical=max(SECOND, percentile(works, TYPICAL)),
+            slow=max(SECOND, percentile(works, SLOW)),
+            is_given=True,
+        ),
+        notice_typical=percentile(notices, TYPICAL) if knows_notice else None,
+        notice_slow=percentile(notices, SLOW) if knows_notice else None,
+        needed=percentile([each.needed for each in used], TYPICAL),
+        moving=percentile(moves, TYPICAL) if len(moves) >= SAMPLES_MIN else None,
+    )
+
+
+def percentile(values: Sequence[Micros], percent: int) -> Micros:
+    """Return the smallest value that at least so many percent do not exceed."""
+    place = -(-len(values) * percent // 100)
+    return sorted(values)[max(0, place - 1)]

@@ -1,0 +1,96 @@
+"""When the hosts of a campaign can be announced and started: values in, values out.
+
+Windows allow work, and blackouts forbid it even in a window. The gate asks before an
+announcement, and an approved host is checked again at its start.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+from forewarn.fleet.blackouts import Blackout, Clash, clash
+from forewarn.fleet.calendars import Calendar, next_free
+from forewarn.fleet.windows import Window
+from forewarn.instants import Micros
+from forewarn.protocol.turn_blockers import InBlackout, OutsideWindow
+
+DIGEST_DIGITS = 16
+"""Hexadecimal digits of a digest of blackouts: enough to notice every change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hours:
+    """The windows and blackouts that count for a campaign."""
+
+    campaign: str
+    """Its name."""
+    work: Micros
+    """Time from the start on that must fit into a window and avoid blackouts."""
+    windows: tuple[Window, ...] = ()
+    """Empty: work can begin at any time."""
+    blackouts: tuple[Blackout, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of the blackouts; empty: there are none."""
+        if not self.blackouts:
+            return ""
+        told = repr(self.blackouts).encode()
+        return hashlib.sha256(told).hexdigest()[:DIGEST_DIGITS]
+
+    def next_notice(self, now: Micros, notice: Micros) -> Micros | None:
+        """Return when the next host can be announced: now, later, or never (None)."""
+        return self._calendar(now).next_notice(now, notice, self.work)
+
+    def first_start(self, now: Micros, notice: Micros) -> Micros:
+        """Return the first instant at which a host that is announced now may start.
+
+        That is the end of its notice, or later. If there is no such time, it is the end of
+        the notice: the gate announces no such host.
+        """
+        earliest = now + notice
+        start = self.next_start(earliest)
+        return earliest if start is None else start
+
+    def next_start(self, at: Micros) -> Micros | None:
+        """Return when work can begin: at this time, later, or never (None)."""
+        return self._calendar(at).next_start(at, self.work)
+
+    def why_not_announced(
+        self, now: Micros, notice: Micros, at: Micros | None
+    ) -> OutsideWindow | InBlackout:
+        """Return why no host can be announced before the instant `at`."""
+        banned = clash(self.blackouts, now, now)
+        if banned is None:
+            by_windows = Calendar(self.windows, now)
+            start = by_windows.next_start(now + notice, self.work)
+            if start is not None and start - notice <= now:
+                banned = clash(self.blackouts, start, start + self.work)
+        if banned is None:
+            return OutsideWindow(campaign=self.campaign, opens=at or 0)
+        return self._in_blackout(banned, at)
+
+    def why_held(self, now: Micros) -> OutsideWindow | InBlackout | None:
+        """Return why an approved host cannot start now; None: it can.
+
+        Work that begins in a window can go on after it, but not into a blackout.
+        """
+        banned = clash(self.blackouts, now, now + self.work)
+        if banned is not None:
+            start = self._calendar(now).next_start(now, self.work)
+            return self._in_blackout(banned, start)
+        opens = next_free([self.windows], self.blackouts, now) if self.windows else now
+        if opens == now:
+            return None
+        return OutsideWindow(campaign=self.campaign, opens=opens or 0)
+
+    def clash_at(self, start: Micros) -> Clash | None:
+        """Return the blackout that work from an instant on would overlap."""
+        return clash(self.blackouts, start, start + self.work)
+
+    def _calendar(self, now: Micros) -> Calendar:
+        return Calendar(self.windows, now, self.blackouts)
+
+    def _in_blackout(self, banned: Clash, allowed: Micros | None) -> InBlackout:
+        return InBlackout(
+            blackout=banned.name, ends=allowed or 0, campaign=self.campaign
+        )

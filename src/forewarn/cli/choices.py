@@ -1,0 +1,43 @@
+"""`deferrals`, and the result of `defer` and `expedite`."""
+
+from collections.abc import Sequence
+
+from forewarn.cli import output
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call
+
+
+def show(call: Call) -> int:
+    """Print what tenants have deferred or expedited."""
+    asked = call.given("tenant")
+    found = list(Client.of(call).every("tenant/deferrals", "deferrals", asked))
+    return output.shown(call, found, _table)
+
+
+def _table(found: Sequence[Json]) -> None:
+    output.table(
+        "no maintenance is deferred or expedited",
+        ("SCOPE", "VM", "UNTIL", "TIMES", "BY", "REASON", "TENANT", "ROLLOUT"),
+        [
+            (
+                each["scope"],
+                each["vm"] or "all",
+                each["until"] or "at once",
+                str(each["deferrals"]),
+                each["by"],
+                each["reason"],
+                each["tenant"],
+                each["rollout"] or "-",
+            )
+            for each in found
+        ],
+        essential=3,
+    )
+
+
+def choice_line(choice: Json) -> str:
+    """Return a choice as a line."""
+    what = f"VM {choice['vm']}" if choice["vm"] else f"scope {choice['scope']}"
+    if choice["expedited"]:
+        return f"the maintenance of {what} comes next, and is approved"
+    return f"the maintenance of {what} is deferred until {choice['until']}"

@@ -1,0 +1,103 @@
+"""`campaign simulate`: play a campaign on a virtual clock before it is started."""
+
+import re
+
+from forewarn.campaigns.text import PLAN_HOSTS_MAX
+from forewarn.cli import files, output, simulation_page
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.cli.simulation_rows import (
+    BUDGETS,
+    INTERRUPTIONS,
+    PERIODS,
+    STAGES,
+    budget,
+    facts,
+    interruption,
+    period,
+    stage,
+)
+from forewarn.texts import count
+
+SIMULATION_SECONDS = 660.0
+"""Timeout of the answer: a simulation takes at most ten minutes."""
+
+SIMULATION_MOST = "10 minutes"
+"""The same for people: the service ends a simulation then."""
+
+FAILED_SHOWN = 20
+"""Failed hosts in the text; --json has all of them."""
+
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?) ?%", re.ASCII)
+_SEED = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+def simulate(call: Call) -> int:
+    """Print what happens in a simulation of a campaign file."""
+    text, name = files.read_text(call.text("file"))
+    page = call.text("html")
+    is_whole = call.flag("json") or bool(page)
+    body = {
+        "name": name,
+        "text": text,
+        "hosts_max": PLAN_HOSTS_MAX if is_whole else 0,
+        "approve_percent": _percent(call, "approve"),
+        "failure_percent": _percent(call, "failures"),
+        "seed": _seed(call.text("seed")),
+    }
+    found = Client.of(call).post(
+        "campaigns/simulate",
+        body,
+        seconds=SIMULATION_SECONDS,
+        doing=f"simulating {name}, which takes at most {SIMULATION_MOST}",
+    )
+    if page:
+        files.write_text(page, simulation_page.page(found))
+    return output.shown(call, found, _show)
+
+
+def _percent(call: Call, key: str) -> float:
+    given = call.text(key)
+    found = _PERCENT.fullmatch(given)
+    if found is None or float(found[1]) > 100:  # noqa: PLR2004 - percent
+        raise CommandError(
+            Exit.USAGE,
+            f"--{key}: {given!r} is not a percentage from 0% to 100%",
+            hint=f"Write it as --{key} 70%.",
+        )
+    return float(found[1])
+
+
+def _seed(given: str) -> int:
+    if _SEED.fullmatch(given) is None:
+        raise CommandError(
+            Exit.USAGE,
+            f"--seed: {given!r} is not a whole number with at most 15 digits",
+            hint="Write it as --seed 7.",
+        )
+    return int(given)
+
+
+def _show(told: Json) -> None:
+    """Print a simulation for a person."""
+    for each in facts(told):
+        output.line(each)
+    output.line()
+    output.table("no stages", STAGES, map(stage, told["stages"]))
+    output.line()
+    output.table("no windows", PERIODS, map(period, told["periods"]))
+    output.line()
+    output.table("no budgets", BUDGETS, map(budget, told["budgets"]))
+    if told["interruptions"]:
+        output.line()
+        rows = map(interruption, told["interruptions"])
+        output.table("no interruptions", INTERRUPTIONS, rows)
+    output.line()
+    shown = told["failed"][:FAILED_SHOWN]
+    for host in shown:
+        output.line(f"failed: {host}")
+    if left := len(told["failed"]) - len(shown):
+        output.line(f"and {count(left, 'more failed host')}")
+    for each in told["warnings"]:
+        output.line(f"warning: {each}")
+    output.line(f"seed {told['seed']}; nothing was announced or changed")

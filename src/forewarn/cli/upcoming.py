@@ -1,0 +1,33 @@
+"""`upcoming`: the coming work on the VMs of a tenant."""
+
+from collections.abc import Sequence
+
+from forewarn.cli import output
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call
+
+
+def show(call: Call) -> int:
+    """Print the coming work on the VMs of a tenant."""
+    asked = call.given("tenant", "scope", "vm")
+    found = list(Client.of(call).every("tenant/upcoming", "upcoming", asked))
+    return output.shown(call, found, _table)
+
+
+def _table(found: Sequence[Json]) -> None:
+    output.table(
+        "no work is planned or announced",
+        ("VM", "IMPACT", "EARLIEST", "LATEST", "STATE", "SCOPE"),
+        [
+            (
+                each["vm"],
+                each["impact"],
+                each["earliest"] or "unknown",
+                each["latest"] or "unknown",
+                each["state"],
+                each["scope"],
+            )
+            for each in found
+        ],
+        essential=4,
+    )

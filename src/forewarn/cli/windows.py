@@ -1,0 +1,44 @@
+"""`window show`: the maintenance windows of scopes, and when they open."""
+
+from collections.abc import Sequence
+
+from forewarn.cli import output
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call
+
+
+def show(call: Call) -> int:
+    """Print the maintenance windows of scopes."""
+    found = list(Client.of(call).every("windows", "windows", call.given("scope")))
+    return output.shown(call, found, _table)
+
+
+def _table(found: Sequence[Json]) -> None:
+    output.table(
+        "no scope has a maintenance window",
+        ("SCOPE", "NEXT OPENING", "CLOSES", "WINDOWS", "TENANT"),
+        [
+            (
+                each["scope"],
+                *_next(each),
+                "; ".join(each["windows"]) or "at any time",
+                each["tenant"],
+            )
+            for each in found
+        ],
+    )
+
+
+def _next(scope: Json) -> tuple[str, str]:
+    if not scope["openings"]:
+        return "-", "-"
+    first = scope["openings"][0]
+    return first["opens"], first["closes"]
+
+
+def windows_line(scope: Json) -> str:
+    """Return the windows of a scope and their next opening, as a line."""
+    if not scope["windows"]:
+        return f"scope {scope['scope']} can be maintained at any time"
+    first = scope["openings"][0]["opens"]
+    return f"scope {scope['scope']}: {'; '.join(scope['windows'])} (next: {first})"

@@ -1,0 +1,80 @@
+"""Let the checks of a campaign halt, pause and continue it.
+
+The last answers are in memory (`checks.board`), so a decision asks no other system. A
+check that fails halts the campaign. While a check is unknown, no host is announced; if
+that lasts, the campaign is paused, so that its operators are alerted. The pause ends by
+itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from forewarn.campaigns.lifecycle import CampaignInput, CampaignState
+from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause, Pause
+from forewarn.checks.model import CheckResult, Outcome
+from forewarn.control.execution import campaign_ends
+from forewarn.control.transactions.work import Work
+from forewarn.instants import MINUTE, SECOND, Micros
+from forewarn.protocol.actors import service_part
+from forewarn.store.records import AuditKind
+
+LOOK_AGAIN_AFTER: Micros = 15 * SECOND
+"""Time to the next look at the answers: a failed check halts within this time of its
+answer, even while no host can be announced."""
+
+PAUSED_AFTER: Micros = 15 * MINUTE
+"""Time after which a campaign with an unknown check is paused."""
+
+CHECKS = service_part("checks")
+"""The actor that halts and pauses campaigns for their checks."""
+
+
+def look(work: Work, campaign: CampaignRecord) -> CampaignRecord:
+    """Return the campaign after a look at its checks."""
+    if not campaign.checks or campaign.state is CampaignState.HALTED:
+        return campaign
+    campaign_ends.need_checks(work)
+    results = list(_not_passed(work, campaign))
+    for each in results:
+        if each.outcome is Outcome.FAIL:
+            why = Halt(
+                cause=HaltCause.CHECK,
+                by=CHECKS,
+                at=work.now,
+                reason=each.reason,
+                check=each.name,
+            )
+            return campaign_ends.halt(work, replace(campaign, unknown=()), why)
+    unknown = tuple((each.name, each.reason) for each in results)
+    since = (campaign.unknown_since or work.now) if unknown else 0
+    campaign = replace(campaign, unknown=unknown, unknown_since=since)
+    if unknown and work.now - since >= PAUSED_AFTER:
+        return _paused(work, campaign)
+    return campaign if unknown else _continued(work, campaign)
+
+
+def _not_passed(work: Work, campaign: CampaignRecord) -> Iterator[CheckResult]:
+    for name in campaign.checks:
+        if name not in campaign.despite:
+            result = work.checks.latest(name, now=work.now)
+            if result.outcome is not Outcome.PASS:
+                yield result
+
+
+def _paused(work: Work, campaign: CampaignRecord) -> CampaignRecord:
+    if any(each.is_of(CHECKS) for each in campaign.pauses):
+        return campaign
+    campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_PAUSED)
+    reason = campaign.unknown[0][1]
+    pause = Pause(by=CHECKS, reason=reason, at=work.now)
+    paused = campaign_ends.take_step(work, campaign, CampaignInput.PAUSE)
+    return replace(paused, pauses=(*campaign.pauses, pause))
+
+
+def _continued(work: Work, campaign: CampaignRecord) -> CampaignRecord:
+    left = tuple(each for each in campaign.pauses if not each.is_of(CHECKS))
+    if left == campaign.pauses:
+        return campaign
+    campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_RESUMED)
+    given = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
+    return replace(campaign_ends.take_step(work, campaign, given), pauses=left)

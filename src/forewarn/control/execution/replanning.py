@@ -1,0 +1,116 @@
+"""Plan a host of a rollout again: another operation, which waits for its turn.
+
+The caller then ends the operation that it replaces, so the request stays open.
+"""
+
+from dataclasses import replace
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import waits
+from forewarn.control.transactions.work import Work, task_of
+from forewarn.ids import place_in
+from forewarn.instants import Micros
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.store import kinds
+from forewarn.store.records import AuditKind
+
+
+def turn_of(work: Work, operation: Operation) -> str:
+    """Return the name of the wait of a Planned host for its announcement."""
+    request = work.request(operation.request)
+    if not request.campaign:
+        return waits.turn(request.request_id)
+    stage = work.campaign(request.campaign).stage_of(operation.position)
+    return waits.turn(request.request_id, stage)
+
+
+def host_pattern(operation: Operation, not_before: Micros) -> Operation:
+    """Return the maintenance of a host without its VMs, as it is before its notice."""
+    return Operation(
+        operation_id="",
+        request="",
+        verb=operation.verb,
+        action=operation.action,
+        target_kind=operation.target_kind,
+        target=operation.target,
+        host=operation.host,
+        state=OperationState.PLANNED,
+        routine=operation.routine,
+        not_before=not_before,
+        moves=(),
+        scopes=(),
+        duration_seconds=operation.duration_seconds,
+        description=operation.description,
+        created=0,
+        is_timed=operation.is_timed,
+        is_emergency=operation.is_emergency,
+        drains=operation.drains,
+    )
+
+
+def plan_again(
+    work: Work,
+    request_id: str,
+    pattern: Operation,
+    *,
+    place: str,
+    until: Micros = 0,
+    blocker: AnyBlocker | None = None,
+) -> Operation:
+    """Create another operation for a host of a rollout; it waits for its turn.
+
+    Its ID sorts at `place`. With `until` and a blocker, it gets its turn then.
+    """
+    operation_id = work.ids.short("op", place=place)
+    planned = replace(
+        pattern,
+        operation_id=operation_id,
+        request=request_id,
+        not_before=work.not_before(operation_id, pattern.not_before),
+        created=work.now,
+        due_at=until,
+        held_by=() if blocker is None else (blocker,),
+    )
+    wait = waits.for_pause(planned.host) if until else turn_of(work, planned)
+    return work.add_operation(replace(planned, waits_for=(wait,)))
+
+
+def plan_first(work: Work, operation: Operation) -> Operation:
+    """Plan an announced host again in its rollout, before the others that wait.
+
+    A time that was given for it applies again.
+    """
+    not_before = operation.not_before if operation.is_timed else work.now
+    pattern = replace(
+        host_pattern(operation, not_before), position=operation.position or 1
+    )
+    request = operation.request
+    planned = plan_again(work, request, pattern, place=place_in(request))
+    work.note_operation(AuditKind.OPERATION_PLANNED, planned, task_of(planned))
+    return planned
+
+
+def give_place(work: Work, campaign: CampaignRecord, operation: Operation) -> int:
+    """Let a host of a campaign change into its last stage; return its new position.
+
+    The next waiting host takes its place in the stage, so that as many hosts as before
+    prove the work. Each later stage moves its first host up in the same way.
+    """
+    position = operation.position
+    request = operation.request
+    for stage in range(campaign.stage_of(position), len(campaign.stages)):
+        turn = waits.turn(request, stage + 1)
+        found = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=1)
+        if not found:
+            break
+        (first,) = found
+        names = (
+            waits.turn(request, stage) if name == turn else name
+            for name in first.waits_for
+        )
+        work.save_operation(
+            first, replace(first, position=position, waits_for=tuple(names))
+        )
+        position = first.position
+    return position

@@ -1,0 +1,327 @@
+"""The coming work on the VMs of a tenant: which, with which impact, and when.
+
+It is the only part of a waiting rollout that a tenant sees. Work that is not announced has
+no ID and no host, and the times depend on the windows and deferrals of the tenant alone.
+If those of another tenant on the host count too, there is no latest time. So the list
+shows neither others nor that the work is part of a campaign.
+
+The cost depends on the VMs that a page looks at and on the VMs on their hosts, not on the
+fleet or on the hosts that wait.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from forewarn.campaigns import upcoming
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.redaction.tenant_filter import TenantFilter
+from forewarn.control.rules import (
+    campaign_gate,
+    holds,
+    implied_campaigns,
+    rolling,
+    shared_limit,
+)
+from forewarn.control.rules.brake import why_braked
+from forewarn.control.rules.holds import Hold
+from forewarn.control.transactions.named import need
+from forewarn.fleet.calendars import free_times
+from forewarn.fleet.model import Vm
+from forewarn.fleet.windows import Opening
+from forewarn.instants import Micros, cut_to_second
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    BudgetUsed,
+    Deferred,
+    InBlackout,
+    OutsideWindow,
+    ScopeInUse,
+    ScopeReserved,
+    StageWaits,
+    WindowClosed,
+)
+from forewarn.protocol.operations import (
+    WAITING_STATES,
+    Action,
+    Operation,
+    OperationState,
+    Request,
+)
+from forewarn.protocol.turn_blockers import BudgetKind, CampaignStopped
+from forewarn.protocol.verbs import Verb
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.store.questions import Query, Record
+
+R = TypeVar("R", bound=Record)
+
+VMS_LOOKED_MAX = 200
+"""Maximum VMs that one page looks at. Each can be on a host of its own, whose VMs are read
+for their windows: some 20 rows each, and 100 ms in all."""
+
+_PASSING = (
+    *(ScopeInUse, ScopeReserved, WindowClosed, Deferred),
+    *(BudgetUsed, StageWaits, OutsideWindow, InBlackout),
+)
+"""Blockers that the progress of the rollout or time ends. An end of the others, such as a
+missing place for a VM, cannot be estimated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upcoming:
+    """Coming work on one VM of a tenant."""
+
+    vm: str
+    scope: str
+    action: Action
+    state: OperationState
+    operation: str
+    """The tenant's alias of the operation; empty: it is not announced."""
+    earliest: Micros | None
+    """The work does not begin before, unless approvals start it; None: unknown."""
+    latest: Micros | None
+    """The work is expected to begin by this time; None: unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The coming work on some VMs of a tenant."""
+
+    work: tuple[Upcoming, ...]
+    next: str
+    """Where the next page begins; empty: this is the last one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Course:
+    """The state of a rollout, which all its waiting hosts share."""
+
+    campaign: CampaignRecord
+    first: int
+    """The lowest position of a host that waits."""
+    is_known: bool
+    """Whether the rollout goes on without an operator, so that its end can be estimated."""
+    free: tuple[Opening, ...]
+    """The times in which the rollout may work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Times:
+    earliest: Micros | None
+    latest: Micros | None
+
+
+class UpcomingWork:
+    """Finds the coming work on the VMs of one tenant, for one read."""
+
+    def __init__(self, reader: Reader, share: TenantFilter, *, now: Micros) -> None:
+        """Read the whole store from `reader`, and show the part of `share`."""
+        self._reader = reader
+        self._share = share
+        self._now = now
+        self._courses: dict[str, _Course] = {}
+        self._times: dict[str, _Times] = {}
+
+    def page(self, *, scope: str, vm: str, after: str, limit: int) -> Page:
+        """Return the work on the next VMs, in the order of their scopes.
+
+        `scope` and `vm` narrow it; empty: all. It looks at `limit` VMs at most, and a page
+        can have less work than that.
+        """
+        limit = min(limit, VMS_LOOKED_MAX)
+        found: list[Upcoming] = []
+        last = ""
+        for looked, (place, each) in enumerate(self._vms(scope, vm, after)):
+            if looked == limit:
+                return Page(work=tuple(found), next=last)
+            if each is not None:
+                found += self._of_vm(each)
+            last = place
+        return Page(work=tuple(found), next="")
+
+    # The VMs of the tenant
+
+    def _vms(self, scope: str, vm: str, after: str) -> Iterator[tuple[str, Vm | None]]:
+        """Yield the tenant's VMs after a cursor, each with its own cursor.
+
+        A scope without a VM yields one too, so that a page is bounded.
+        """
+        if vm:
+            found = self._reader.get(Vm, vm)
+            is_own = found is not None and self._share.of(found) is not None
+            if found is not None and is_own and scope in {"", found.scope}:
+                yield "", found
+            return
+        first, _, behind = after.partition("/")
+        for name in self._scopes(scope, first):
+            start = behind if name == first else ""
+            if name != first:
+                yield f"{name}/", None
+            for each in self._rest(kinds.VMS_OF_SCOPE, name, start):
+                yield f"{name}/{each.name}", each
+
+    def _scopes(self, scope: str, first: str) -> Iterator[str]:
+        """Yield the scopes of the tenant from a name on, or the only one."""
+        for name in (scope or first,):
+            if name and self._share.is_own_scope(name):
+                yield name
+        if not scope:
+            tenant = self._share.tenant
+            for each in self._rest(kinds.SCOPES_OF_TENANT, tenant, first):
+                yield each.name
+
+    def _rest(self, query: Query[R], value: str, after: str) -> Iterator[R]:
+        return every(self._reader, query, value, after=after, page=VMS_LOOKED_MAX)
+
+    # The work on one VM
+
+    def _of_vm(self, vm: Vm) -> Iterator[Upcoming]:
+        for operation in every(self._reader, kinds.OPEN_OPERATIONS_OF_VM, vm.name):
+            is_announced = operation.state in WAITING_STATES
+            if is_announced and self._share.of(operation) is not None:
+                yield self._upcoming(vm, operation)
+        for operation in every(self._reader, kinds.OPEN_OPERATIONS_OF_HOST, vm.host):
+            if (
+                operation.state is OperationState.PLANNED
+                and operation.verb is Verb.MAINTAIN
+                and operation.action is not Action.NONE
+            ):
+                yield self._upcoming(vm, operation)
+
+    def _upcoming(self, vm: Vm, operation: Operation) -> Upcoming:
+        is_planned = operation.state is OperationState.PLANNED
+        key = operation.operation_id
+        if key not in self._times:
+            find = self._of_planned if is_planned else self._of_announced
+            self._times[key] = find(operation)
+        return Upcoming(
+            vm=vm.name,
+            scope=vm.scope,
+            action=operation.action,
+            state=operation.state,
+            operation="" if is_planned else self._share.aliases.of(key),
+            earliest=self._times[key].earliest,
+            latest=self._times[key].latest,
+        )
+
+    def _of_announced(self, operation: Operation) -> _Times:
+        """Return when an announced operation starts, if its approvals do not start it."""
+        vms = [vm for name in operation.vms if (vm := self._reader.get(Vm, name))]
+        own, held = self._holds(operation, vms)
+        at = max(self._now, operation.not_before)
+        start = self._start(operation, own, at)
+        is_held = (
+            start == self._now
+            or self._start(operation, held, at) != start
+            or (operation.routine and why_braked(self._reader, operation.verb))
+            or self._is_halted(operation)
+        )
+        return _times(start, None if is_held else start)
+
+    def _of_planned(self, operation: Operation) -> _Times:
+        """Return when a host that is not announced may begin."""
+        vms = rolling.vms_of(self._reader, operation)
+        own, held = self._holds(operation, vms)
+        course = self._course(operation.request)
+        campaign = course.campaign
+        soaks = 0
+        if campaign.stage_of(operation.position) > campaign.stage:
+            soaks = campaign.soaks_until
+        at = max(self._now + campaign.notice, operation.not_before, soaks)
+        earliest = self._start(operation, own, at)
+        by = self._begins_by(course, operation)
+        if earliest is None or by is None:
+            return _times(earliest, None)
+        start = self._start(operation, own, max(by, earliest))
+        is_same = self._start(operation, held, max(by, earliest)) == start
+        return _times(earliest, start if is_same else None)
+
+    def _holds(
+        self, operation: Operation, vms: Sequence[Vm]
+    ) -> tuple[tuple[Hold, ...], tuple[Hold, ...]]:
+        """Return the holds of the tenant, and those of all tenants on the host."""
+        held = holds.holds_of(self._reader, operation, vms)
+        own = tuple(each for each in held if each.tenant == self._share.tenant)
+        return own, held
+
+    def _start(
+        self, operation: Operation, held: Sequence[Hold], at: Micros
+    ) -> Micros | None:
+        return campaign_gate.common_start(self._reader, operation, held, at)
+
+    def _is_halted(self, operation: Operation) -> bool:
+        found = campaign_gate.why_held(self._reader, operation, now=self._now)
+        return any(isinstance(each, CampaignStopped) for each in found)
+
+    def _begins_by(self, course: _Course, operation: Operation) -> Micros | None:
+        """Return by when a waiting host is expected to begin; None: unknown."""
+        campaign = course.campaign
+        soaks = upcoming.soaks_before(
+            campaign, campaign.stage_of(operation.position), now=self._now
+        )
+        is_stuck = any(not isinstance(each, _PASSING) for each in operation.held_by)
+        if not course.is_known or is_stuck or soaks is None:
+            return None
+        at_once = campaign_gate.at_once(campaign) - len(campaign.failed)
+        is_measured = not implied_campaigns.is_implied(campaign)
+        ahead = upcoming.Ahead(
+            hosts=max(0, operation.position - course.first),
+            slots=max(1, at_once),
+            ramps=1 + campaign.stage_of(operation.position) - campaign.stage,
+            soaks=soaks,
+            work=campaign.notice + campaign.slow if campaign.slow else 0,
+        )
+        pace = upcoming.Pace(
+            done=campaign.done if is_measured else course.first - 1,
+            elapsed=self._now - campaign.created,
+        )
+        return upcoming.begins_by(ahead, pace, course.free, now=self._now)
+
+    def _course(self, request_id: str) -> _Course:
+        if request_id not in self._courses:
+            self._courses[request_id] = self._course_of(
+                need(self._reader, Request, request_id)
+            )
+        return self._courses[request_id]
+
+    def _course_of(self, request: Request) -> _Course:
+        campaign = campaign_gate.gate_record(self._reader, request)
+        first = self._reader.ranked(
+            kinds.PLANNED_BY_POSITION, request.request_id, limit=1, lowest=True
+        )
+        blocker = shared_limit.ask(
+            self._reader, request, campaign, now=self._now
+        ).blocker
+        is_known = not why_braked(self._reader, request.verb) and _passes(blocker)
+        free = free_times(
+            campaign.windows,
+            campaign.blackouts,
+            self._now,
+            self._now + upcoming.AHEAD_MAX,
+        )
+        return _Course(
+            campaign=campaign,
+            first=first[0].position if first else 1,
+            is_known=is_known,
+            free=tuple(free) if is_known else (),
+        )
+
+
+def _passes(blocker: AnyBlocker | None) -> bool:
+    """Return whether time and the progress of the rollout end a blocker of its gate.
+
+    An approval, lost hosts of the fleet, and other campaigns have no known end.
+    """
+    if isinstance(blocker, BudgetUsed):
+        return blocker.budget is BudgetKind.IN_FLIGHT
+    if isinstance(blocker, StageWaits):
+        return not blocker.needs_approval
+    return blocker is None or isinstance(blocker, _PASSING)
+
+
+def _times(earliest: Micros | None, latest: Micros | None) -> _Times:
+    return _Times(
+        earliest=None if earliest is None else cut_to_second(earliest),
+        latest=None if latest is None else upcoming.end_of_day(latest),
+    )

@@ -1,0 +1,110 @@
+"""Announce operations again that were held for too long, by the guard or the brake."""
+
+from dataclasses import replace
+
+from forewarn.control.execution import ending, release, visits
+from forewarn.control.requests.admission import admit, draft_like
+from forewarn.control.rules import campaign_gate, holds, obstacles, waits
+from forewarn.control.rules.brake import why_braked
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Vm
+from forewarn.instants import Micros, round_up_to_second
+from forewarn.protocol.blockers import bounded
+from forewarn.protocol.events import Event
+from forewarn.protocol.notes import AnnouncedAgain
+from forewarn.protocol.operations import Operation, OperationState, Verb
+
+
+def announce_again(work: Work, operation: Operation) -> Operation | None:
+    """Replace a held operation by a new one.
+
+    Return None if it has no live event, or can never start because of its windows.
+
+    A NotBefore long in the past is no longer a notice, so the tenants get a new event with
+    the minimum notice from now. The new operation is created before the old one ends, so
+    that the request stays open.
+    """
+    events = [event for event in work.events_of(operation) if event.is_live]
+    if not events:
+        return None
+    work.lock_scopes(operation.scopes)
+    reasons = obstacles.why_waiting(work.tx, operation, now=work.now)
+    pattern = events[0]
+    request = work.request(operation.request)
+    vms = [vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None]
+    notice_ends = work.now + _notice_again(work, operation, events)
+    kept = holds.holds_of(work.tx, operation, vms)
+    earliest = round_up_to_second(notice_ends)
+    start = campaign_gate.common_start(work.tx, operation, kept, earliest)
+    if start is None:
+        # A notice would be for a time at which nothing can start.
+        return None
+    draft = draft_like(
+        operation,
+        vms,
+        event_type=pattern.event_type,
+        source=pattern.source,
+        not_before=notice_ends if start == earliest and not kept else start,
+    )
+    # A host of a campaign keeps its position.
+    draft = replace(
+        draft,
+        operation=replace(
+            draft.operation, position=operation.position, drains=operation.drains
+        ),
+    )
+    if operation.visit:
+        again = replace(draft.operation, visit=operation.visit)
+        draft = replace(draft, operation=again)
+    made = admit(work, request, [draft])[0]
+    visits.follow(work, operation.visit, made)
+    ending.cancel(
+        work,
+        work.operation(operation.operation_id),
+        note=AnnouncedAgain(
+            held=work.now - operation.not_before,
+            reasons=bounded(reasons),
+            successor=made.operation_id,
+        ),
+    )
+    return made
+
+
+def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micros:
+    if operation.verb in {Verb.UPGRADE_OS, Verb.REIMAGE}:
+        return max(
+            work.policy.notice_of(work.scope(event.scope).os_image_notice or 0)
+            for event in events
+        )
+    return work.policy.notice_for(events[0].event_type)
+
+
+def after_brake(work: Work, operation_id: str) -> None:
+    """Check an operation that the brake held."""
+    operation = work.operation(operation_id)
+    if work.now >= release.hold_ends(operation, work.policy):
+        ready_or_again(work, operation_id)
+    else:
+        release.recheck(work, operation_id)
+
+
+def ready_or_again(work: Work, operation_id: str) -> None:
+    """Start a held operation if possible, or announce it again."""
+    operation = work.operation(operation_id)
+    is_braked = bool(why_braked(work.tx, operation.verb))
+    # The notice of an operation that the brake has held for so long is out of date.
+    if is_braked or waits.BRAKE not in operation.waits_for:
+        release.recheck(work, operation_id)
+    operation = work.operation(operation_id)
+    if operation.state is not OperationState.READY:
+        return
+    if not is_braked:
+        if announce_again(work, operation) is not None:
+            return
+        # Without an event, no notice is out of date.
+        release.recheck(work, operation_id)
+        operation = work.operation(operation_id)
+    if operation.state is OperationState.READY:
+        work.save_operation(
+            operation, replace(operation, due_at=release.next_look(work, operation))
+        )

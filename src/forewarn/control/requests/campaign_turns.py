@@ -1,0 +1,217 @@
+"""The turns of a campaign: what happens before its rollout announces the next host.
+
+Each turn is one transaction. A halted campaign withdraws its announcements, a page at a
+time; a stage that has soaked ends; and the gate decides whether a host is announced. When
+only time opens the gate, the campaign gets a timer. After a crash, the next start takes
+the turn again: everything that it depends on is in the store.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from forewarn.campaigns import gate, progress
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.execution import (
+    campaign_checks,
+    campaign_ends,
+    ending,
+    replanning,
+)
+from forewarn.control.rules import campaign_gate, holds, shared_limit, tallies, waits
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Vm
+from forewarn.ids import place_of
+from forewarn.instants import Micros
+from forewarn.protocol.blockers import WindowClosed, bounded
+from forewarn.protocol.notes import Withdrawn
+from forewarn.protocol.operations import Operation, Request
+from forewarn.store import kinds, sequence
+from forewarn.store.port import Reader, every
+from forewarn.store.records import FLEET_HOSTS, AuditKind, Facts
+
+WITHDRAWN_MAX = 25
+"""Maximum announcements that one transaction withdraws, so that it stays short."""
+
+
+def due(reader: Reader, now: Micros) -> Iterator[str]:
+    """Yield the rollouts of campaigns whose timer is due."""
+    yield from (each.request for each in reader.due(kinds.CAMPAIGNS_DUE, now))
+
+
+def open_rollouts(reader: Reader) -> list[str]:
+    """Return the rollouts of all campaigns that have not ended."""
+    return [each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)]
+
+
+def prepare(work: Work, request: Request) -> str:
+    """Take a turn; return the wait of the hosts that may be announced, or an empty text.
+
+    A rollout without a stored campaign passes the same gate, and has nothing to note.
+    """
+    if not request.campaign:
+        return waits.turn(request.request_id) if is_open(work.tx, request) else ""
+    old = work.campaign(request.campaign)
+    campaign = campaign_checks.look(work, old)
+    if campaign.state is CampaignState.HALTED:
+        campaign_ends.save(work, old, replace(campaign, due_at=0))
+        _withdraw(work, request)
+        return ""
+    if campaign.fitted != campaign_gate.hours_of(campaign).digest:
+        campaign_ends.save(work, old, campaign)
+        _fit(work, request)
+        return ""
+    if gate.may_advance(campaign, now=work.now):
+        campaign = progress.next_stage(
+            campaign, fleet_hosts=tallies.counted(work.tx, FLEET_HOSTS)
+        )
+        campaign_ends.note(
+            work,
+            campaign,
+            AuditKind.CAMPAIGN_STAGE_BEGUN,
+            Facts(stage=campaign.stage, count=campaign.stage_left),
+        )
+        # All its hosts can have been skipped before it began.
+        campaign = campaign_ends.stage_ended(work, campaign)
+    elif gate.needs_approval(campaign, now=work.now) and not campaign.is_asked:
+        campaign = replace(campaign, is_asked=True)
+        campaign_ends.note(
+            work,
+            campaign,
+            AuditKind.CAMPAIGN_APPROVAL_NEEDED,
+            Facts(stage=campaign.stage + 1),
+        )
+    notice = campaign_gate.notice_of(work.policy, campaign.impact)
+    campaign = replace(
+        campaign, notice=notice, shared_most=work.policy.campaigns_in_flight
+    )
+    found = shared_limit.ask(work.tx, request, campaign, now=work.now)
+    look_at = found.look_at
+    if campaign.checks:
+        again = work.now + campaign_checks.LOOK_AGAIN_AFTER
+        look_at = min(look_at or again, again)
+    campaign_ends.save(work, old, replace(campaign, due_at=look_at))
+    if found.blocker is not None:
+        return ""
+    return waits.turn(request.request_id, campaign.stage)
+
+
+def is_open(reader: Reader, request: Request) -> bool:
+    """Return whether the gate of a rollout without a stored campaign is open.
+
+    It depends on no time.
+    """
+    campaign = campaign_gate.gate_record(reader, request)
+    return campaign_gate.ask(reader, request, campaign, now=0).blocker is None
+
+
+def announced(work: Work, request: Request) -> None:
+    """Note the progress of a campaign that announced a host."""
+    if request.campaign:
+        campaign = work.campaign(request.campaign)
+        campaign_ends.save(
+            work, campaign, progress.host_announced(campaign, now=work.now)
+        )
+
+
+def note_ignored(
+    work: Work, operation: Operation, vms: Sequence[Vm], start: Micros
+) -> None:
+    """Note the windows of tenants that the host of an emergency campaign ignores."""
+    campaign = campaign_gate.campaign_of(work.tx, work.request(operation.request))
+    if campaign is None or not operation.is_emergency:
+        return
+    usual = replace(operation, is_emergency=False)
+    kept = holds.holds_of(work.tx, usual, vms)
+    starts = [(each, holds.first_start([each], start)) for each in kept]
+    ignored = bounded(
+        WindowClosed(scope=each.name, opens=opens or 0)
+        for each, opens in starts
+        if opens != start
+    )
+    if ignored:
+        campaign_ends.note(
+            work,
+            campaign,
+            AuditKind.CAMPAIGN_WINDOWS_IGNORED,
+            Facts(blockers=ignored),
+            hosts=(operation.host,),
+        )
+
+
+def opening(work: Work, request: Request, notice: Micros) -> Micros:
+    """Return the earliest start of a host that is announced now; 0: any time."""
+    if not request.campaign:
+        return 0
+    hours = campaign_gate.hours_of(work.campaign(request.campaign))
+    return hours.first_start(work.now, notice)
+
+
+def _withdraw(work: Work, request: Request) -> None:
+    """Withdraw some announcements of a halted campaign, and plan the hosts again."""
+    found = work.tx.select(
+        kinds.ANNOUNCED_OF_REQUEST, request.request_id, limit=WITHDRAWN_MAX
+    )
+    work.lock_scopes(scope for each in found for scope in each.scopes)
+    campaign = work.campaign(request.campaign)
+    why = Withdrawn(campaign=campaign.name, successor="")
+    for operation in found:
+        plan_again(work, request, operation, why)
+    if len(found) == WITHDRAWN_MAX:
+        work.take_turn(request.request_id)
+    if found:
+        withdrawn = campaign.withdrawn + len(found)
+        campaign_ends.save(work, campaign, replace(campaign, withdrawn=withdrawn))
+
+
+def _fit(work: Work, request: Request) -> None:
+    """Withdraw some announcements that changed blackouts forbid, and plan the hosts again.
+
+    The campaign announces nothing until all of them are withdrawn.
+    """
+    campaign = work.campaign(request.campaign)
+    hours = campaign_gate.hours_of(campaign)
+    found: list[tuple[Operation, str]] = []
+    for each in every(work.tx, kinds.ANNOUNCED_OF_REQUEST, request.request_id):
+        banned = hours.clash_at(max(work.now, each.not_before))
+        if banned is not None:
+            found.append((each, banned.name))
+    page = found[:WITHDRAWN_MAX]
+    work.lock_scopes(scope for each, _ in page for scope in each.scopes)
+    for operation, name in page:
+        why = Withdrawn(campaign=campaign.name, successor="", blackout=name)
+        plan_again(work, request, operation, why)
+    campaign = work.campaign(request.campaign)
+    campaign_ends.save(
+        work,
+        campaign,
+        replace(
+            campaign,
+            withdrawn=campaign.withdrawn + len(page),
+            fitted=hours.digest if page == found else campaign.fitted,
+        ),
+    )
+    work.take_turn(request.request_id)
+
+
+def plan_again(
+    work: Work, request: Request, operation: Operation, why: Withdrawn | None
+) -> Operation:
+    """Plan a host of a campaign again, after the others of its stage.
+
+    `why` cancels its announced operation; without it, the operation has ended, and an
+    operator has ordered another attempt.
+    """
+    # A time that the caller of `maintain` gave applies again; that of a window does not.
+    is_timed = operation.is_timed and not work.campaign(request.campaign).windows
+    earliest = max(work.now, operation.not_before) if is_timed else work.now
+    pattern = replace(
+        replanning.host_pattern(operation, earliest),
+        position=operation.position,
+        is_timed=is_timed,
+        drains=operation.drains if why is not None else 0,
+    )
+    place = place_of(*sequence.parts_of(work.next_key()))
+    made = replanning.plan_again(work, request.request_id, pattern, place=place)
+    if why is not None:
+        ending.cancel(work, operation, note=replace(why, successor=made.operation_id))
+    return made

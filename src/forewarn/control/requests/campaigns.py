@@ -1,0 +1,453 @@
+"""Start and steer campaigns: each verb is one transaction.
+
+A campaign is one rollout and one record. Starting it stores both, and the first page of
+its hosts; the other pages follow as for every rollout. Each later verb changes the
+record, and the next turn of the campaign (`campaign_turns`) acts on the change. A crash
+after a verb therefore loses nothing: the next start takes a turn of every open campaign.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from forewarn.campaigns import progress
+from forewarn.campaigns.lifecycle import CampaignInput, CampaignState, step
+from forewarn.campaigns.prepared import Prepared
+from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause, Pause
+from forewarn.control.execution import campaign_ends, ending, visits
+from forewarn.control.requests import (
+    admission,
+    adoption,
+    campaign_turns,
+    rollouts,
+    visiting,
+)
+from forewarn.control.requests.idempotency import Once, Result, carry_out
+from forewarn.control.rules import (
+    campaign_gate,
+    campaign_hosts,
+    implied_campaigns,
+    second_person,
+    tallies,
+)
+from forewarn.control.transactions.work import Check, Work
+from forewarn.fleet.model import Host
+from forewarn.ids import place_in
+from forewarn.problems import listed
+from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
+from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.notes import AnyNote, CampaignAborted, HostSkipped
+from forewarn.protocol.operations import (
+    Action,
+    Operation,
+    OperationState,
+    Request,
+    TargetKind,
+    Verb,
+)
+from forewarn.protocol.visits import STUCK_VISITS, SkipReason, Visit
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.store.records import FLEET_HOSTS, AuditKind, Facts
+
+
+def find(reader: Reader, name: str) -> CampaignRecord:
+    """Return a campaign by its ID or rollout, or by its name the open or newest one.
+
+    A rollout of several hosts without one implies a campaign. Raises NotFoundError.
+    """
+    request = reader.get(Request, name)
+    if request is not None and implied_campaigns.implies_one(request):
+        return implied_campaigns.record_of(reader, request)
+    found = reader.get(CampaignRecord, request.campaign if request else name)
+    if found is not None:
+        return found
+    for each in every(reader, kinds.CAMPAIGNS_OPEN):
+        if each.name == name:
+            return each
+    # IDs sort by the time of the start.
+    for each in every(reader, kinds.ALL_CAMPAIGNS):
+        if each.name == name:
+            found = each
+    if found is None:
+        raise NotFoundError(
+            f"there is no campaign {name!r}",
+            hint="Run `forewarn campaign list --all` to list campaigns.",
+        )
+    return found
+
+
+def start(work: Work, prepared: Prepared) -> CampaignRecord:
+    """Start a campaign.
+
+    Raises RefusedError if one with its name has not ended, or if another campaign got one
+    of its hosts after it was prepared.
+    """
+    for other in every(work.tx, kinds.CAMPAIGNS_OPEN):
+        if other.name == prepared.name:
+            raise RefusedError(
+                f"campaign {prepared.name} is already {other.state.value}",
+                hint=f"Run `forewarn campaign show {prepared.name}`, or choose another "
+                "name in the file.",
+            )
+    campaign_hosts.check_free(work.tx, prepared.hosts, known=prepared.seen)
+    _check_known(work, prepared)
+    steps = _steps(work, prepared)
+    visiting.check_steps(work, steps, Action(prepared.impact.value))
+    return _store(work, prepared, steps)
+
+
+def _steps(work: Work, prepared: Prepared) -> tuple[HostStep, ...]:
+    """Return the host steps, in the order of their kinds."""
+    kinds_of = list(StepKind)
+    made = [
+        HostStep(
+            kind=StepKind(each.phase.value), name=each.name, arguments=each.arguments
+        )
+        for each in prepared.steps
+    ]
+    steps = tuple(sorted(made, key=lambda each: kinds_of.index(each.kind)))
+    return visiting.with_usual_steps(work, steps, Action(prepared.impact.value))
+
+
+def _check_known(work: Work, prepared: Prepared) -> None:
+    """Refuse checks that the service does not have."""
+    for name in prepared.checks:
+        if name not in work.checks.names:
+            raise RefusedError(
+                f"there is no check {name}",
+                hint=f"Add a table [check.{name}] to forewarn.toml, or run `forewarn "
+                "check list` to see the checks.",
+            )
+
+
+def _store(
+    work: Work, prepared: Prepared, steps: tuple[HostStep, ...]
+) -> CampaignRecord:
+    """Store the campaign, its rollout, and the first page of its hosts."""
+    request = admission.open_request(
+        work,
+        Verb.MAINTAIN,
+        is_rollout=True,
+        at_once=1,
+        hosts=len(prepared.hosts),
+        steps=steps,
+    )
+    place = place_in(request.request_id)
+    campaign = CampaignRecord(
+        campaign_id=work.ids.short("ca", place=place),
+        name=prepared.name,
+        reason=prepared.reason,
+        impact=prepared.impact,
+        state=step(CampaignState.DRAFT, CampaignInput.START),
+        request=request.request_id,
+        actor=work.who.actor,
+        created=work.now,
+        digest=prepared.digest,
+        text=prepared.text,
+        hosts=len(prepared.hosts),
+        stages=prepared.stages,
+        budget=prepared.budget,
+        tolerance=prepared.tolerance,
+        windows=prepared.windows,
+        blackouts=prepared.blackouts,
+        is_emergency=prepared.is_emergency,
+        priority=prepared.priority,
+        shared_most=work.policy.campaigns_in_flight,
+        checks=prepared.checks,
+        slow=prepared.slow,
+        notice=campaign_gate.notice_of(work.policy, prepared.impact),
+        tenant_most=prepared.tenant_most,
+        fleet_hosts=tallies.counted(work.tx, FLEET_HOSTS),
+        stage_left=prepared.stages[0].hosts,
+        moved_at=work.now,
+    )
+    work.tx.add(campaign)
+    most = campaign_gate.at_once(campaign)
+    request = work.tx.replace(
+        request,
+        replace(
+            request,
+            campaign=campaign.campaign_id,
+            at_once=most,
+            reason=prepared.reason,
+        ),
+    )
+    facts = Facts(count=campaign.hosts, text=", ".join(prepared.ignored))
+    campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_STARTED, facts)
+    change = admission.maintenance(Action(prepared.impact.value), request.steps)
+    assert change is not None, "a campaign file allows impacts of maintenance only"
+    if prepared.is_emergency:
+        change = admission.in_emergency(change)
+    pattern = admission.draft(
+        Verb.MAINTAIN,
+        change,
+        (),
+        target_kind=TargetKind.HOST,
+        target=prepared.hosts[0],
+        host=prepared.hosts[0],
+        not_before=work.now,
+    )
+    planned = replace(pattern.operation, created=work.now)
+    rollouts.plan(work, request, prepared.hosts, planned)
+    return campaign
+
+
+def start_once(
+    work: Work, prepared: Prepared, *, once: Once | None, check: Check | None
+) -> Result:
+    """Start a campaign once for each key; return its ID.
+
+    `check` is called first, and its error refuses the start.
+    """
+    if check is not None:
+        check(work)
+    return carry_out(work, once, lambda work: start(work, prepared).campaign_id)
+
+
+def pause(work: Work, name: str) -> CampaignRecord:
+    """Let the campaign announce no host until the actor resumes it."""
+    old = find_open(work, name)
+    actor = work.who.actor
+    if any(each.is_of(actor) for each in old.pauses):
+        raise RefusedError(
+            f"campaign {old.name} is already paused by {actor.text}",
+            hint=f"Run `forewarn campaign resume {old.name}` first to change the reason.",
+        )
+    mine = Pause(by=actor, reason=check_reason(work, "a pause"), at=work.now)
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_PAUSED)
+    new = campaign_ends.take_step(work, old, CampaignInput.PAUSE)
+    return campaign_ends.save(work, old, replace(new, pauses=(*old.pauses, mine)))
+
+
+def halt(work: Work, name: str) -> CampaignRecord:
+    """Halt the campaign: what it has announced is withdrawn without impact."""
+    old = find_open(work, name)
+    if old.halt is not None:
+        raise RefusedError(
+            f"campaign {old.name} is already halted",
+            hint=f"Run `forewarn campaign show {old.name}` to see why.",
+        )
+    why = Halt(
+        cause=HaltCause.OPERATOR,
+        by=work.who.actor,
+        at=work.now,
+        reason=check_reason(work, "a halt"),
+    )
+    return campaign_ends.save(work, old, campaign_ends.halt(work, old, why))
+
+
+def resume(
+    work: Work, name: str, *, by_all: bool, despite: Sequence[str] = ()
+) -> CampaignRecord:
+    """End the halt of the campaign, and the actor's pause or those of all actors.
+
+    The checks in `despite` are ignored until the next stage.
+    """
+    old = find_open(work, name)
+    for check in despite:
+        if check not in old.checks:
+            raise RefusedError(f"campaign {old.name} has no check {check}")
+        second_person.check(
+            work.policy,
+            starter=old.actor,
+            actor=work.who.actor,
+            act=f"override check {check} of campaign {old.name}",
+        )
+    if old.halt is None and not old.pauses:
+        raise RefusedError(f"campaign {old.name} is neither paused nor halted")
+    check_reason(work, "a resumption")
+    left = (
+        ()
+        if by_all
+        else tuple(each for each in old.pauses if not each.is_of(work.who.actor))
+    )
+    if old.halt is None and left == old.pauses:
+        owners = listed([each.by.text for each in left])
+        raise RefusedError(
+            f"campaign {old.name} is paused by {owners}, not by {work.who.actor.text}",
+            hint=f"Run `forewarn campaign resume {old.name} --all-owners` to end their "
+            "pauses.",
+        )
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_RESUMED)
+    if old.halt is not None:
+        # A host that was not withdrawn yet can have been approved meanwhile.
+        work.free_campaign(old.name)
+    given = CampaignInput.RESUME_PAUSED if left else CampaignInput.RESUME
+    new = campaign_ends.take_step(work, progress.resumed(old), given)
+    ignored = tuple(dict.fromkeys((*old.despite, *despite)))
+    return campaign_ends.save(work, old, replace(new, pauses=left, despite=ignored))
+
+
+def abort(work: Work, name: str) -> CampaignRecord:
+    """End the campaign: hosts that have not started are skipped, and it is over."""
+    old = find_open(work, name)
+    check_reason(work, "an abort")
+    end_aborted(work, old, note=CampaignAborted(campaign=old.name))
+    return work.campaign(old.campaign_id)
+
+
+def end_aborted(work: Work, old: CampaignRecord, *, note: AnyNote) -> list[Operation]:
+    """End a campaign that has not ended as Aborted; return the cancelled operations."""
+    request = work.request(old.request)
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_ABORTED)
+    aborted = campaign_ends.take_step(work, old, CampaignInput.ABORT)
+    campaign_ends.save(work, old, replace(aborted, halt=None))
+    return rollouts.cancel_unstarted(work, request, note=note)
+
+
+def approve(work: Work, name: str, stage: int) -> CampaignRecord:
+    """Approve the next stage of the campaign; `stage` is its number.
+
+    It begins when the current stage has soaked. The starter of the campaign is refused
+    if the policy demands a second person.
+    """
+    old = find_open(work, name)
+    second_person.check(
+        work.policy,
+        starter=old.actor,
+        actor=work.who.actor,
+        act=f"approve stage {stage} of campaign {old.name}",
+    )
+    current = old.stages[old.stage - 1]
+    if old.is_last_stage or stage != old.stage + 1:
+        raise RefusedError(
+            f"campaign {old.name} is in stage {old.stage} of {len(old.stages)}, so "
+            f"stage {stage} cannot be approved",
+            hint=""
+            if old.is_last_stage
+            else f"Run `forewarn campaign approve {old.name} {old.stage + 1}`.",
+        )
+    if not current.approval or old.is_approved:
+        raise RefusedError(
+            f"stage {stage} of campaign {old.name} is already approved"
+            if old.is_approved
+            else f"stage {stage} of campaign {old.name} needs no approval"
+        )
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_STAGE_APPROVED, Facts(stage=stage))
+    work.take_turn(old.request)
+    return campaign_ends.save(work, old, replace(old, is_approved=True))
+
+
+def retry(work: Work, name: str, hosts: Sequence[str]) -> CampaignRecord:
+    """Plan another attempt for failed hosts; without names, for all of them.
+
+    Hosts whose VMs could not be moved away are tried at their turn, without a pause.
+    """
+    old = find_open(work, name)
+    failed = dict(old.failed)
+    hosts = tuple(hosts) or old.failed_hosts
+    if not hosts:
+        raise RefusedError(f"campaign {old.name} has no failed host")
+    request = work.request(old.request)
+    for host in hosts:
+        if host not in failed:
+            if rollouts.end_pause(work, request, host):
+                continue
+            raise RefusedError(
+                f"host {host} has not failed in campaign {old.name}",
+                hint=f"Run `forewarn campaign show {old.name}` to see its failed hosts.",
+            )
+        last = work.operation(failed[host])
+        if not _repeated(work, host, last):
+            campaign = work.campaign(old.campaign_id)
+            work.tx.replace(campaign, progress.host_retried(campaign, host))
+            campaign_turns.plan_again(work, request, last, None)
+            # It may have to wait longer than other hosts of its rack.
+            work.free_budgets(host, ())
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_HOSTS_RETRIED, hosts=hosts)
+    work.take_turn(old.request)
+    return work.campaign(old.campaign_id)
+
+
+def _repeated(work: Work, host: str, last: Operation) -> bool:
+    """Repeat the step in which the visit of a host stands still, if that is enough.
+
+    A visit that failed before its work ends, so that the host gets a new notice.
+    """
+    stuck = _stuck_visit(work, last)
+    if stuck is None:
+        return False
+    if visiting.can_repeat(work, stuck):
+        visiting.retry(work, host)
+        return True
+    visits.give_up(work, stuck)
+    return False
+
+
+def _stuck_visit(work: Work, last: Operation) -> Visit | None:
+    visit = work.tx.get(Visit, last.visit) if last.visit else None
+    return visit if visit is not None and visit.state in STUCK_VISITS else None
+
+
+def skip(work: Work, name: str, hosts: Sequence[str]) -> CampaignRecord:
+    """Leave out hosts that have failed, or have not started."""
+    old = find_open(work, name)
+    reason = check_reason(work, "a skipped host")
+    note = HostSkipped(campaign=old.name, by=work.who.actor, reason=reason)
+    failed = dict(old.failed)
+    for host in hosts:
+        if host in failed:
+            stuck = _stuck_visit(work, work.operation(failed[host]))
+            if stuck is not None:
+                # The end of the visit is counted like every other.
+                visits.skip(work, stuck, SkipReason.GIVEN_UP)
+                continue
+            campaign = work.campaign(old.campaign_id)
+            skipped = progress.host_skipped(
+                campaign, host, stage=campaign.stage, now=work.now
+            )
+            campaign_ends.save(work, campaign, campaign_ends.stage_ended(work, skipped))
+            work.free_budgets(host, ())
+            ending.close_request(work, campaign.request)
+            continue
+        operation = _waiting_of(work, old, host)
+        work.lock_scopes(operation.scopes)
+        ending.cancel(work, operation, note=note, by=work.who.actor)
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_HOSTS_SKIPPED, hosts=tuple(hosts))
+    work.take_turn(old.request)
+    return work.campaign(old.campaign_id)
+
+
+def find_open(work: Work, name: str) -> CampaignRecord:
+    """Return a campaign that has not ended, to steer it.
+
+    Raises RefusedError and NotFoundError.
+    """
+    campaign = find(work.tx, name)
+    if campaign.has_ended:
+        raise RefusedError(
+            f"campaign {campaign.name} is {campaign.state.value}",
+            hint=f"Run `forewarn campaign report {campaign.name}` to see how it ended.",
+        )
+    if implied_campaigns.is_implied(campaign):
+        return adoption.adopt(work, campaign)
+    return campaign
+
+
+def check_reason(work: Work, what: str) -> str:
+    """Return the reason of the request; raises BadRequestError without one."""
+    if not work.who.reason:
+        raise BadRequestError(f"{what} needs a reason", hint="Add --reason TEXT.")
+    return work.who.reason
+
+
+def _waiting_of(work: Work, campaign: CampaignRecord, host: str) -> Operation:
+    """Return the operation of a host that has not started; raises RefusedError."""
+    rollouts.complete(work, [host])
+    for each in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host):
+        if each.request == campaign.request:
+            if each.state in {OperationState.IMPACTING, OperationState.RECOVERING}:
+                raise RefusedError(
+                    f"host {host} has started ({each.operation_id}) and cannot be skipped",
+                    hint=f"Run `forewarn explain {each.operation_id}` to see its status.",
+                )
+            return each
+    if work.tx.get(Host, host) is None:
+        raise NotFoundError(
+            f"there is no host {host!r}",
+            hint="Names are case-sensitive. Run `forewarn fleet show` to list them.",
+        )
+    raise RefusedError(
+        f"host {host} does not wait in campaign {campaign.name}",
+        hint=f"Run `forewarn campaign show {campaign.name} --all` to see its hosts.",
+    )

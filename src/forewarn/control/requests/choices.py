@@ -1,0 +1,285 @@
+"""Tenants decide when their part of a rollout is maintained: later, or now.
+
+A choice is stored for a request and a scope, or one VM of it, so it follows a VM that
+moves to another host. A deferral withdraws announced maintenance without impact, and
+plans its host again in the same rollout. `holds` keeps the host waiting until then.
+An expedited host comes first in its rollout, and its events are approved at once.
+
+A crash leaves nothing incomplete: each target is one part of one transaction.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from forewarn.control.execution import ending, replanning
+from forewarn.control.requests import approvals, rollouts
+from forewarn.control.rules import waits
+from forewarn.control.transactions.work import Work
+from forewarn.fleet.model import Scope, Vm, VmState
+from forewarn.instants import DAY, HOUR, Micros, describe_duration, format_instant
+from forewarn.protocol.errors import NotFoundError, RefusedError
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.notes import Postponed
+from forewarn.protocol.operations import (
+    UNSTARTED_STATES,
+    WAITING_STATES,
+    Operation,
+    OperationState,
+    RequestState,
+)
+from forewarn.protocol.verbs import Verb
+from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.store.records import NOTHING, AuditKind, Choice, Facts, choice_key
+
+DEFER_MAX: Micros = 7 * DAY
+"""Maximum time for which maintenance is deferred at once: a week has each day of work and
+of rest once."""
+
+DEFERRALS_MAX = 2
+"""Maximum deferrals of a VM in one request: the operator must be able to end the work."""
+
+LEAD: Micros = HOUR
+"""Time before NotBefore after which announced maintenance is not deferred: the operator and
+other tenants prepare for it. In a short notice, this is its second half."""
+
+SCOPE_VMS_MAX = 2_000
+"""Maximum VMs of a scope that is deferred as a whole. Finding their hosts takes some tens
+of milliseconds, in which no approval is taken."""
+
+SHOW = "Run `forewarn deferrals` to see what is deferred, and until when."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A VM or a scope, with the VMs that it consists of."""
+
+    scope: str
+    tenant: str
+    vm: str
+    """Empty: all VMs of the scope."""
+    vms: tuple[Vm, ...]
+
+    @property
+    def text(self) -> str:
+        """Return the target for messages."""
+        return f"VM {self.vm}" if self.vm else f"scope {self.scope}"
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """Return the subjects of a history entry about it."""
+        named = (f"vm:{self.vm}",) if self.vm else ()
+        return (*named, f"scope:{self.scope}", f"tenant:{self.tenant}")
+
+
+def target_of(work: Work, name: str, kind: str = "") -> Target:
+    """Return the target with a name; raises NotFoundError and RefusedError.
+
+    A VM without a scope has one of its own, with its name. For a tenant, the objects of
+    others do not exist.
+    """
+    tenant = work.who.actor.tenant
+    vm = work.tx.get(Vm, name) if kind != "scope" else None
+    scope = work.tx.get(Scope, name) if kind != "vm" else None
+    if vm is not None and (
+        vm.state is VmState.DELETED or tenant not in {"", vm.tenant}
+    ):
+        vm = None
+    if scope is not None and tenant not in {"", scope.tenant}:
+        scope = None
+    if vm is not None and scope is not None and vm.scope != name:
+        raise RefusedError(
+            f"{name!r} is the name of a VM and of a scope",
+            hint="Add --kind vm or --kind scope.",
+        )
+    if vm is not None:
+        return Target(scope=vm.scope, tenant=vm.tenant, vm=vm.name, vms=(vm,))
+    if scope is None:
+        raise NotFoundError(
+            f"there is no VM or scope {name!r}",
+            hint="Names are case-sensitive. Run `forewarn fleet show --all` to list them.",
+        )
+    members = work.tx.select(kinds.VMS_OF_SCOPE, name, limit=SCOPE_VMS_MAX + 1)
+    if len(members) > SCOPE_VMS_MAX:
+        raise RefusedError(
+            f"scope {name} has more than {SCOPE_VMS_MAX:,} VMs",
+            hint="Name some of its VMs instead.",
+        )
+    return Target(scope=name, tenant=scope.tenant, vm="", vms=tuple(members))
+
+
+def defer(work: Work, target: Target, until: Micros) -> list[str]:
+    """Defer the maintenance of a target; return the keys of the choices.
+
+    Raises RefusedError if none of it can be deferred.
+    """
+    _check_time(work, until)
+    refused: list[RefusedError] = []
+    deferred: list[Operation] = []
+    for operation in _maintenance_of(work, target):
+        try:
+            _check_can_wait(work, target, operation)
+        except RefusedError as error:
+            refused.append(error)
+        else:
+            deferred.append(operation)
+    if not deferred:
+        raise refused[0]
+    work.lock_scopes(scope for operation in deferred for scope in operation.scopes)
+    _note(work, AuditKind.MAINTENANCE_DEFERRED, target, until, deferred)
+    made = _choose(work, target, deferred, until)
+    for operation in deferred:
+        if operation.state in WAITING_STATES:
+            _postpone(work, work.operation(operation.operation_id), until)
+    work.free_window(target.scope)
+    return made
+
+
+def expedite(work: Work, target: Target) -> list[str]:
+    """Let the maintenance of a VM come next, and approve it at once.
+
+    Return the keys of the choices; raises RefusedError.
+    """
+    found = _maintenance_of(work, target)
+    work.lock_scopes(scope for operation in found for scope in operation.scopes)
+    _note(work, AuditKind.MAINTENANCE_EXPEDITED, target, 0, found)
+    made = _choose(work, target, found, 0)
+    for operation in found:
+        if operation.state is OperationState.PLANNED:
+            _come_first(work, operation)
+        else:
+            approver = {target.scope: work.who.actor}
+            approvals.approve_scopes(work, operation.operation_id, approver)
+    work.free_window(target.scope)
+    return made
+
+
+def _check_time(work: Work, until: Micros) -> None:
+    if until <= work.now:
+        raise RefusedError(
+            f"{format_instant(until)} has passed", hint="Use a later time."
+        )
+    if until > work.now + DEFER_MAX:
+        raise RefusedError(
+            f"maintenance is deferred by at most {describe_duration(DEFER_MAX)}",
+            hint="Use an earlier time, and defer it again then.",
+        )
+
+
+def _maintenance_of(work: Work, target: Target) -> list[Operation]:
+    """Return the maintenance that affects the target and has not started."""
+    hosts = dict.fromkeys(vm.host for vm in target.vms)
+    rollouts.complete(work, hosts)
+    found = [
+        operation
+        for host in hosts
+        for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host)
+        if operation.verb is Verb.MAINTAIN and operation.state in UNSTARTED_STATES
+    ]
+    if not found:
+        raise RefusedError(
+            f"no maintenance of {target.text} is planned or announced",
+            hint="Run `forewarn operations` to see what has started.",
+        )
+    return found
+
+
+def _check_can_wait(work: Work, target: Target, operation: Operation) -> None:
+    """Refuse to defer an operation that must not wait; raises RefusedError."""
+    request = work.request(operation.request)
+    if operation.is_emergency:
+        raise RefusedError(
+            f"the maintenance of {target.text} is an emergency repair",
+            hint="Ask the operator.",
+        )
+    if request.state is not RequestState.OPEN or not request.at_once:
+        raise RefusedError(
+            f"the maintenance of {target.text} cannot be announced again",
+            hint="Ask the operator.",
+        )
+    if _deferrals(work, target, operation.request) >= DEFERRALS_MAX:
+        raise RefusedError(
+            f"the maintenance of {target.text} was deferred {DEFERRALS_MAX} times",
+            hint=SHOW,
+        )
+    if operation.state in WAITING_STATES:
+        notice = operation.not_before - operation.created
+        if work.now > operation.not_before - min(LEAD, notice // 2):
+            raise RefusedError(
+                f"the maintenance of {target.text} begins too soon to defer it: at "
+                f"{format_instant(operation.not_before)}",
+                hint="Prepare for it, or ask the operator.",
+            )
+
+
+def _deferrals(work: Work, target: Target, request: str) -> int:
+    """Return how often a part of the target was deferred in a request."""
+    if not work.request(request).has_choices:
+        return 0
+
+    def counted(vm: str = "") -> int:
+        found = work.tx.get(Choice, choice_key(request, target.scope, vm))
+        return found.deferrals if found is not None else 0
+
+    return counted() + max((counted(vm.name) for vm in target.vms), default=0)
+
+
+def _choose(
+    work: Work, target: Target, operations: Iterable[Operation], until: Micros
+) -> list[str]:
+    """Store the choice of a tenant for each request of the operations."""
+    made: list[str] = []
+    for request_id in dict.fromkeys(each.request for each in operations):
+        request = work.request(request_id)
+        if not request.has_choices:
+            work.tx.replace(request, changed(request, has_choices=True))
+        key = choice_key(request_id, target.scope, target.vm)
+        found = work.tx.get(Choice, key)
+        choice = Choice(
+            choice_id=key,
+            request=request_id,
+            tenant=target.tenant,
+            scope=target.scope,
+            vm=target.vm,
+            until=until,
+            by=work.who.actor,
+            reason=work.who.reason,
+            at=work.now,
+            deferrals=(found.deferrals if found else 0) + (1 if until else 0),
+        )
+        if found is None:
+            work.tx.add(choice)
+        else:
+            work.tx.replace(found, replace(choice, revision=found.revision))
+        made.append(key)
+    return made
+
+
+def _postpone(work: Work, operation: Operation, until: Micros) -> None:
+    """Withdraw an announced host without impact, and plan it again in its rollout."""
+    replanning.plan_first(work, operation)
+    by = work.who.actor
+    ending.cancel(work, operation, note=Postponed(by=by, until=until), by=by)
+
+
+def _come_first(work: Work, operation: Operation) -> None:
+    """Check a Planned host again, before the others of its rollout."""
+    kept = filter(waits.is_reservation, operation.waits_for)
+    turn = replanning.turn_of(work, operation)
+    names = (turn, waits.first_turn(operation.request), *kept)
+    work.save_operation(
+        operation, replace(operation, waits_for=names, held_by=(), due_at=0)
+    )
+    work.take_turn(operation.request)
+
+
+def _note(
+    work: Work,
+    kind: AuditKind,
+    target: Target,
+    until: Micros,
+    operations: Sequence[Operation],
+) -> None:
+    requests = dict.fromkeys(f"request:{each.request}" for each in operations)
+    facts = Facts(text=format_instant(until)) if until else NOTHING
+    work.note(kind, (*target.subjects, *requests), facts)

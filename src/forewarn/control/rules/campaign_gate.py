@@ -1,0 +1,257 @@
+"""Read what the gate of a campaign depends on, and ask it.
+
+`campaigns.gate` decides. This module only reads.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from forewarn.campaigns import gate
+from forewarn.campaigns.gate import Gate, Standing
+from forewarn.campaigns.hours import Hours
+from forewarn.campaigns.model import Impact
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import holds, implied_campaigns
+from forewarn.control.rules.holds import Hold
+from forewarn.control.rules.policy import Policy
+from forewarn.fleet.calendars import MISSES_MAX
+from forewarn.fleet.model import LABEL, Host, Vm, is_at, places_of
+from forewarn.instants import Micros
+from forewarn.protocol.blockers import AnyBlocker
+from forewarn.protocol.events import EventType
+from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.turn_blockers import (
+    BudgetKind,
+    BudgetUsed,
+    CampaignStopped,
+    InBlackout,
+    OutsideWindow,
+)
+from forewarn.settings.amounts import amount_of
+from forewarn.store import kinds
+from forewarn.store.port import Reader, count, every
+
+GROUP_HOSTS_MAX = 100_000
+"""Maximum hosts of a group that are counted for a percentage: the largest fleet."""
+
+VMS_DOWN_COUNTED = 1_000
+"""Maximum VMs that are counted for a campaign without a limit: a number for people."""
+
+EVENT_OF: Mapping[Impact, EventType] = {
+    Impact.FREEZE: EventType.FREEZE,
+    Impact.LIVE_MIGRATE: EventType.FREEZE,
+    Impact.REBOOT: EventType.REBOOT,
+    Impact.REDEPLOY: EventType.REDEPLOY,
+}
+"""The type of the events of each impact; none for work that VMs do not notice."""
+
+
+def notice_of(policy: Policy, impact: Impact) -> Micros:
+    """Return the notice of the events of an impact; 0 without events."""
+    event_type = EVENT_OF.get(impact)
+    return 0 if event_type is None else policy.notice_for(event_type)
+
+
+def campaign_of(reader: Reader, request: Request | None) -> CampaignRecord | None:
+    """Return the campaign of a rollout; None: it has none."""
+    if request is None or not request.campaign:
+        return None
+    campaign = reader.get(CampaignRecord, request.campaign)
+    assert campaign is not None, f"{request.request_id} has no campaign"
+    return campaign
+
+
+def gate_record(reader: Reader, request: Request) -> CampaignRecord:
+    """Return the campaign whose gate a rollout passes: its own, or the implied one."""
+    return campaign_of(reader, request) or implied_campaigns.terms_of(request)
+
+
+def at_once(campaign: CampaignRecord) -> int:
+    """Return the budget `in_flight` as a number of hosts."""
+    return max(1, amount_of(campaign.budget.in_flight).of(campaign.hosts))
+
+
+def overlap_of(reader: Reader, request_id: str) -> int:
+    """Return how many further fault domains of a scope a rollout may announce."""
+    campaign = campaign_of(reader, reader.get(Request, request_id))
+    return 0 if campaign is None else campaign.budget.overlap_notice
+
+
+def ask(
+    reader: Reader, request: Request, campaign: CampaignRecord, *, now: Micros
+) -> Gate:
+    """Return whether the campaign may announce its next host now."""
+    most = away_max(campaign)
+    away = 0 if most is None else count(reader, kinds.ROOMS_AWAY, limit=most + 1)
+    standing = Standing(
+        now=now,
+        in_flight=request.in_flight,
+        at_once=at_once(campaign),
+        notice=campaign.notice,
+        hours=hours_of(campaign),
+        away=away,
+        away_max=most,
+    )
+    return gate.decide(campaign, standing)
+
+
+def hours_of(campaign: CampaignRecord) -> Hours:
+    """Return when the hosts of a campaign can be announced and started."""
+    return Hours(
+        campaign=campaign.name,
+        work=campaign.slow,
+        windows=campaign.windows,
+        blackouts=campaign.blackouts,
+    )
+
+
+def away_max(campaign: CampaignRecord) -> int | None:
+    """Return the budget `unavailable` as a number of hosts; None: no limit."""
+    if not campaign.budget.unavailable:
+        return None
+    return amount_of(campaign.budget.unavailable).of(campaign.fleet_hosts)
+
+
+def vms_down(reader: Reader, campaign: CampaignRecord) -> int:
+    """Return how many VMs are down because of a campaign, as far as its limit needs it.
+
+    An index has them, and at most one more than the limit is counted.
+    """
+    most = campaign.tolerance.vms_down
+    limit = VMS_DOWN_COUNTED if most is None else most + 1
+    return count(reader, kinds.VMS_DOWN_FOR, campaign.campaign_id, limit=limit)
+
+
+def why_over_budget(
+    reader: Reader, operation: Operation, vms: Sequence[Vm]
+) -> Iterator[BudgetUsed]:
+    """Yield the budgets of its campaign that the announcement of a host would exceed."""
+    campaign = campaign_of(reader, reader.get(Request, operation.request))
+    if campaign is None:
+        return
+    if campaign.budget.by:
+        host = reader.get(Host, operation.host)
+        if host is not None:
+            yield from _groups(reader, campaign, host)
+    if campaign.tenant_most:
+        yield from _tenants(reader, campaign, vms)
+
+
+def _groups(
+    reader: Reader, campaign: CampaignRecord, host: Host
+) -> Iterator[BudgetUsed]:
+    places = set(places_of(host))
+    for label, amount in campaign.budget.by:
+        for place in sorted(each for each in places if is_at(each, label)):
+            most = _group_most(reader, amount, place)
+            failed = _failed_at(reader, campaign, place)
+            used = count(reader, kinds.ROOMS_AT_WORK, place, limit=most + 1) + failed
+            if used >= most:
+                yield BudgetUsed(
+                    campaign=campaign.name,
+                    budget=BudgetKind.GROUP,
+                    used=used,
+                    most=most,
+                    subject=place.removeprefix(f"{LABEL}="),
+                    failed=failed,
+                )
+
+
+def _group_most(reader: Reader, amount: str, place: str) -> int:
+    written = amount_of(amount)
+    size = 0
+    if written.is_percent:
+        size = count(reader, kinds.HOSTS_AT_PLACE, place, limit=GROUP_HOSTS_MAX)
+    return max(1, written.of(size))
+
+
+def _failed_at(reader: Reader, campaign: CampaignRecord, place: str) -> int:
+    """Return how many failed hosts of a campaign stand at a place."""
+    hosts = (reader.get(Host, name) for name in campaign.failed_hosts)
+    return sum(1 for host in hosts if host is not None and place in places_of(host))
+
+
+def _tenants(
+    reader: Reader, campaign: CampaignRecord, vms: Sequence[Vm]
+) -> Iterator[BudgetUsed]:
+    limits = dict(campaign.tenant_most)
+    for tenant, added in sorted(Counter(vm.tenant for vm in vms).items()):
+        most = limits.get(tenant)
+        if most is None:
+            continue
+        used = _vms_announced(reader, tenant, most)
+        # A host with more VMs than the budget is announced alone.
+        if used and used + added > most:
+            yield BudgetUsed(
+                campaign=campaign.name,
+                budget=BudgetKind.TENANT_VMS,
+                used=used,
+                most=most,
+                subject=tenant,
+            )
+
+
+def _vms_announced(reader: Reader, tenant: str, most: int) -> int:
+    """Return how many VMs of a tenant are announced or in work, as far as it matters."""
+    used = 0
+    for event in every(reader, kinds.PLANNED_EVENTS_OF_TENANT, tenant):
+        used += len(event.resources)
+        if used > most:
+            break
+    return used
+
+
+def why_planned(
+    reader: Reader,
+    request: Request,
+    campaign: CampaignRecord,
+    operation: Operation,
+    *,
+    now: Micros,
+) -> AnyBlocker | None:
+    """Return why the campaign does not announce this host yet; None: it may."""
+    stopped = gate.why_stopped(campaign)
+    if stopped is None and campaign.stage_of(operation.position) > campaign.stage:
+        found = ask(reader, request, campaign, now=now).blocker
+        stage_waits = gate.stage_still_runs(campaign)
+        return stage_waits if campaign.stage_left else found or stage_waits
+    return stopped or ask(reader, request, campaign, now=now).blocker
+
+
+def why_held(
+    reader: Reader, operation: Operation, *, now: Micros
+) -> tuple[CampaignStopped | OutsideWindow | InBlackout, ...]:
+    """Return why the campaign of an announced operation does not let it start.
+
+    It is halted, its windows are closed, or a blackout stops it.
+    """
+    if not operation.position:
+        return ()
+    campaign = campaign_of(reader, reader.get(Request, operation.request))
+    if campaign is None:
+        return ()
+    stopped = gate.why_stopped(campaign) if campaign.halt else None
+    closed = hours_of(campaign).why_held(now)
+    return tuple(each for each in (stopped, closed) if each is not None)
+
+
+def common_start(
+    reader: Reader, operation: Operation, kept: Sequence[Hold], at: Micros
+) -> Micros | None:
+    """Return the first instant, from `at` on, that the holds of tenants and the campaign of
+    an operation allow.
+
+    Return None if they have no such instant.
+    """
+    request = reader.get(Request, operation.request)
+    campaign = campaign_of(reader, request) if operation.position else None
+    if campaign is None:
+        return holds.first_start(kept, at)
+    hours = hours_of(campaign)
+    for _ in range(MISSES_MAX):
+        start = holds.first_start(kept, at)
+        found = None if start is None else hours.next_start(start)
+        if found is None or found == start:
+            return found
+        at = found
+    return None

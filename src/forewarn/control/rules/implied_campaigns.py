@@ -1,0 +1,101 @@
+"""The campaign that a rollout of `maintain` implies: one stage with the defaults.
+
+Every rollout passes the gate of a campaign. A campaign that was started with a file has a
+stored record. A rollout that was not steered has none: its request implies one of a
+single stage, with the hosts in flight that were ordered and without other budgets,
+windows or checks. So `maintain` stores no more than it did without campaigns. The first
+verb that steers the rollout stores the record (`control.requests.adoption`).
+"""
+
+from dataclasses import replace
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.campaigns.model import Impact, Tolerance
+from forewarn.campaigns.record import BudgetTerms, CampaignRecord, StageTerms
+from forewarn.protocol.notes import PLANNED_AGAIN
+from forewarn.protocol.operations import OperationState, Request, RequestState
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+_STATES = {
+    RequestState.OPEN: CampaignState.RUNNING,
+    RequestState.CLOSED: CampaignState.DONE,
+    RequestState.STOPPED: CampaignState.ABORTED,
+    RequestState.CANCELLED: CampaignState.ABORTED,
+}
+
+
+def implies_one(request: Request) -> bool:
+    """Return whether a request is a rollout of several hosts without a stored campaign."""
+    return bool(request.at_once) and request.hosts > 1 and not request.campaign
+
+
+def is_implied(campaign: CampaignRecord) -> bool:
+    """Return whether a campaign is not stored: it has the ID of its rollout."""
+    return campaign.campaign_id == campaign.request
+
+
+def terms_of(request: Request) -> CampaignRecord:
+    """Return the terms of the campaign that a rollout implies, as the gate needs them.
+
+    The effect on VMs, and what has been done, do not concern the gate.
+    """
+    return CampaignRecord(
+        campaign_id=request.request_id,
+        name=request.request_id,
+        reason=request.reason,
+        impact=Impact.NONE,
+        state=CampaignState.RUNNING,
+        request=request.request_id,
+        actor=request.actor,
+        created=request.created,
+        digest="",
+        text="",
+        hosts=request.hosts,
+        stages=(StageTerms(hosts=request.hosts),),
+        budget=BudgetTerms(in_flight=str(request.at_once)),
+        # A failure stops the rollout. When it is steered, a failure halts it.
+        tolerance=Tolerance(failures=0, in_a_row=0),
+        stage_left=request.hosts,
+        # All that was ordered can be in flight from the first host on.
+        ramp=request.at_once,
+        moved_at=request.created,
+    )
+
+
+def record_of(reader: Reader, request: Request) -> CampaignRecord:
+    """Return the campaign that a rollout implies, with what has been done.
+
+    It reads all operations of the request: as many as a request can name hosts, and a few
+    more.
+    """
+    operations = [
+        each
+        for each in every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
+        if not isinstance(each.note, PLANNED_AGAIN)
+    ]
+    visited = {
+        visit.operation
+        for visit in every(reader, kinds.OPEN_VISITS_OF_REQUEST, request.request_id)
+    }
+    ended = [
+        each
+        for each in operations
+        if each.ended_at and each.operation_id not in visited
+    ]
+    failed = [each for each in ended if each.state is OperationState.FAILED]
+    skipped = sum(1 for each in ended if each.state is OperationState.CANCELLED)
+    left = len(operations) - len(ended) + len(request.unplanned)
+    last = max((each.ended_at for each in ended), default=request.created)
+    return replace(
+        terms_of(request),
+        impact=Impact(operations[0].action.value),
+        state=_STATES[request.state],
+        ended=0 if request.state is RequestState.OPEN else last,
+        # Operations that were done long ago may be deleted.
+        done=request.hosts - left - skipped - len(failed),
+        skipped=skipped,
+        failed=tuple((each.host, each.operation_id) for each in failed),
+        stage_left=left,
+        moved_at=last,
+    )

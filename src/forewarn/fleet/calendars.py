@@ -1,0 +1,159 @@
+"""When routine work can be announced and can begin: windows and blackouts together."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from forewarn.fleet.blackouts import Blackout, clash, closed_times
+from forewarn.fleet.windows import Opening, Window, next_open, openings
+from forewarn.instants import DAY, Micros
+
+MISSES_MAX = 400
+"""Maximum openings in a row that are too short for a host, or blackouts in a row, before
+it counts as never: more than a year of windows, of which a change of the clock can join
+some."""
+
+AHEAD_MAX: Micros = 1_000 * DAY
+"""Maximum time that is looked ahead; what is later counts as never. A blackout of each
+whole day has no end, and each day of it is computed."""
+
+
+class Calendar:
+    """The windows and blackouts of a campaign from an instant on.
+
+    Without windows it is always open. A blackout closes it even in a window.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Window],
+        after: Micros,
+        blackouts: Sequence[Blackout] = (),
+    ) -> None:
+        """Find openings and blackouts after `after` when they are needed."""
+        self._openings = _Times(openings(windows, after)) if windows else None
+        self._closed = _Times(closed_times(blackouts, after)) if blackouts else None
+
+    def next_notice(self, at: Micros, notice: Micros, work: Micros) -> Micros | None:
+        """Return when a host can be announced: at this time, later, or never (None).
+
+        It is not announced in a blackout. Its work begins after the notice and the
+        opening, and must fit before the close and before the next blackout.
+        """
+        if self._openings is None and self._closed is None:
+            return at
+        until = at + AHEAD_MAX
+        for _ in range(MISSES_MAX):
+            start = self.next_start(at + notice, work)
+            if start is None or start > until:
+                return None
+            announced = max(at, start - notice)
+            at = self._after_closed(announced, announced)
+            if at == announced:
+                return at
+        return None
+
+    def next_start(self, at: Micros, work: Micros) -> Micros | None:
+        """Return when work can begin: at this time, later, or never (None)."""
+        until = at + AHEAD_MAX
+        for _ in range(MISSES_MAX):
+            start = self._next_open(at, work)
+            if start is None or start > until:
+                return None
+            at = self._after_closed(start, start + work)
+            if at == start:
+                return at
+        return None
+
+    def _next_open(self, at: Micros, work: Micros) -> Micros | None:
+        """Return when work can begin by the windows alone."""
+        if self._openings is None:
+            return at
+        for opening in self._openings.after(at + work - 1):
+            start = max(at, opening.opens)
+            if start + work <= opening.closes:
+                return start
+        return None
+
+    def _after_closed(self, start: Micros, end: Micros) -> Micros:
+        """Return the end of the blackout that some work overlaps, or its start."""
+        if self._closed is not None:
+            for time in self._closed.after(start):
+                return time.closes if time.opens < max(end, start + 1) else start
+        return start
+
+
+class _Times:
+    """Times in their order, which are computed when they are needed."""
+
+    def __init__(self, coming: Iterator[Opening]) -> None:
+        self._coming = coming
+        self._found: list[Opening] = []
+        self._closes: list[Micros] = []
+
+    def after(self, instant: Micros) -> Iterator[Opening]:
+        """Yield the first times that close after an instant, at most `MISSES_MAX`."""
+        while not self._closes or self._closes[-1] <= instant:
+            if not self._find():
+                return
+        place = bisect_right(self._closes, instant)
+        for number in range(place, place + MISSES_MAX):
+            if number == len(self._found) and not self._find():
+                return
+            yield self._found[number]
+
+    def _find(self) -> bool:
+        found = next(self._coming, None)
+        if found is None:
+            return False
+        self._found.append(found)
+        self._closes.append(found.closes)
+        return True
+
+
+def free_times(
+    windows: Sequence[Window],
+    blackouts: Sequence[Blackout],
+    after: Micros,
+    until: Micros,
+) -> Iterator[Opening]:
+    """Yield the times between two instants that are in a window and in no blackout.
+
+    Without windows, only blackouts count.
+    """
+    closed = closed_times(blackouts, after)
+    ban = next(closed, None)
+    opened = openings(windows, after) if windows else iter([Opening(after, until)])
+    for each in opened:
+        start, end = max(after, each.opens), min(each.closes, until)
+        if start >= until:
+            return
+        while ban is not None and ban.opens < end:
+            if start < ban.opens:
+                yield Opening(start, ban.opens)
+            start = max(start, ban.closes)
+            if start >= end:
+                # The blackout can cover the next window too.
+                break
+            ban = next(closed, None)
+        if start < end:
+            yield Opening(start, end)
+
+
+def next_free(
+    groups: Sequence[Sequence[Window]], blackouts: Sequence[Blackout], at: Micros
+) -> Micros | None:
+    """Return the first instant, from `at` on, that is in a window of each group and in no
+    blackout.
+
+    Return None if the windows have no such instant.
+    """
+    until = at + AHEAD_MAX
+    for _ in range(MISSES_MAX):
+        opens = next_open(groups, at)
+        if opens is None or opens > until:
+            return None
+        found = clash(blackouts, opens, opens)
+        if found is None:
+            return opens
+        at = found.ends
+    return None

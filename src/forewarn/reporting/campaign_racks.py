@@ -1,0 +1,117 @@
+"""The hosts of a campaign by stage and rack: a line for each, not one for each host.
+
+Single fields are read, each kind of record once, so that 10,000 hosts take a fraction of
+a second. For operators only.
+"""
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.protocol.operations import OperationState
+from forewarn.protocol.visits import ENDED_VISITS, VisitState
+from forewarn.reporting.campaign_reports import stage_of
+from forewarn.store import kinds
+from forewarn.store.port import Reader, columns
+
+Json: TypeAlias = dict[str, Any]
+
+ROWS_MAX = 1_000
+"""Maximum rows in one answer: 10,000 hosts have some hundreds of racks."""
+
+
+class HostCourse(enum.Enum):
+    """How far a host of a campaign is; the value is the name in the API."""
+
+    DONE = "done"
+    IN_FLIGHT = "in_flight"
+    WAITING = "waiting"
+    """It is not announced, or waits for another attempt."""
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    """The campaign leaves it out, or has ended before its turn."""
+
+
+def course_of(state: OperationState, visit: VisitState | None) -> HostCourse:
+    """Return how far a host is by its last operation, and by its visit if it has one.
+
+    The host is not one of the campaign's failed hosts.
+    """
+    if state is OperationState.PLANNED:
+        return HostCourse.WAITING
+    if state in {OperationState.CANCELLED, OperationState.FAILED}:
+        return HostCourse.SKIPPED
+    if visit is VisitState.SKIPPED:
+        return HostCourse.SKIPPED
+    has_left = visit is None or visit in ENDED_VISITS
+    if state is OperationState.DONE and has_left:
+        return HostCourse.DONE
+    return HostCourse.IN_FLIGHT
+
+
+def campaign_racks(reader: Reader, campaign: CampaignRecord) -> Json:
+    """Return the numbers of hosts by stage, rack and course."""
+    last = _last_operations(reader, campaign)
+    visits = _visits(reader, campaign)
+    racks = _racks(reader, last)
+    failed = set(campaign.failed_hosts)
+    found: defaultdict[tuple[int, str], Counter[HostCourse]] = defaultdict(Counter)
+    for host, (operation, position, state) in last.items():
+        course = (
+            HostCourse.FAILED
+            if host in failed
+            else course_of(state, visits.get(operation))
+        )
+        found[stage_of(campaign, position), racks.get(host, "")][course] += 1
+    rows = sorted(found)
+    return {
+        "campaign": campaign.campaign_id,
+        "racks": [
+            {
+                "stage": stage,
+                "rack": rack,
+                "hosts": found[stage, rack].total(),
+                **{each.value: found[stage, rack][each] for each in HostCourse},
+            }
+            for stage, rack in rows[:ROWS_MAX]
+        ],
+        "racks_left_out": max(0, len(rows) - ROWS_MAX),
+    }
+
+
+def _last_operations(
+    reader: Reader, campaign: CampaignRecord
+) -> dict[str, tuple[str, int, OperationState]]:
+    """Return the last operation of each host: its ID, its position, and its state.
+
+    IDs sort by time.
+    """
+    names = ("host", "operation_id", "position", "state")
+    query, one = kinds.OPERATIONS_OF_REQUEST, (campaign.request, campaign.request)
+    return {
+        host: (operation, position, state)
+        for page in columns(reader, query, names, between=one)
+        for host, operation, position, state in zip(*page, strict=True)
+    }
+
+
+def _visits(reader: Reader, campaign: CampaignRecord) -> dict[str, VisitState]:
+    """Return the state of the visit of each operation that has one."""
+    query, one = kinds.VISITS_OF_REQUEST, (campaign.request, campaign.request)
+    return {
+        operation: state
+        for page in columns(reader, query, ("operation", "state"), between=one)
+        for operation, state in zip(*page, strict=True)
+    }
+
+
+def _racks(reader: Reader, hosts: Collection[str]) -> dict[str, str]:
+    """Return the racks of some hosts."""
+    return {
+        name: rack
+        for page in columns(reader, kinds.ALL_HOSTS, ("name", "rack"))
+        for name, rack in zip(*page, strict=True)
+        if rack and name in hosts
+    }

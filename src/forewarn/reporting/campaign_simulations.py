@@ -1,0 +1,400 @@
+"""Simulated campaigns as JSON: what happened, when, and to whom. For operators only."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.model import Campaign
+from forewarn.campaigns.planner import CampaignPlan
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.campaigns.simulated import Assumptions, HostCourse, Peak, joined, peak
+from forewarn.control.rules import obstacles
+from forewarn.fleet.blackouts import coming
+from forewarn.fleet.model import PLACES, Host
+from forewarn.fleet.windows import openings
+from forewarn.instants import (
+    DAY,
+    MINUTE,
+    SECOND,
+    Micros,
+    format_instant,
+    instant_or_none,
+)
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.protocol.visits import Visit
+from forewarn.reporting.campaign_plans import time_of_blackout
+from forewarn.store import kinds
+from forewarn.store.port import Reader, Store, every
+from forewarn.wording import campaigns as wording
+from forewarn.wording import operators, rollouts
+
+Json: TypeAlias = dict[str, Any]
+
+WAITING_TOLD_MAX = 5
+"""Maximum hosts of which a report says why they still wait."""
+
+REASONS_MAX = 3
+"""Maximum reasons of such a host: a host can have one for each scope."""
+
+PERIODS_MAX = 400
+"""Maximum nights or days in a report: more than a simulation plays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """The current work of the service that a simulation does not have."""
+
+    operations: int
+    campaigns: tuple[str, ...]
+    is_braked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A campaign that was played to its end, and the store with all its records."""
+
+    plan: CampaignPlan
+    record: CampaignRecord
+    store: Store
+    assumed: Assumptions
+    announced: Mapping[str, Micros]
+    """When each operation was announced."""
+    approved: frozenset[str]
+    """The operations of which all events were approved."""
+    ended: Micros
+    is_cut: bool
+    """Whether it made no progress any more and was stopped; `ended` is the last one."""
+    left_out: LeftOut
+
+
+def simulation_report(played: Played, *, hosts_max: int) -> Json:
+    """Return what happened in a simulation, with at most `hosts_max` hosts."""
+    return played.store.read(lambda reader: _report(reader, played, hosts_max))
+
+
+def _report(reader: Reader, played: Played, hosts_max: int) -> Json:
+    plan, record = played.plan, played.record
+    operations = list(every(reader, kinds.OPERATIONS_OF_REQUEST, record.request))
+    courses = _courses(reader, played, operations)
+    last = [courses[host] for host in plan.hosts if host in courses]
+    failed = frozenset(record.failed_hosts)
+    shown = last[:hosts_max]
+    return {
+        "campaign": record.name,
+        "impact": record.impact.value,
+        "seed": played.assumed.seed,
+        "approve_percent": round(100 * played.assumed.approve, 6),
+        "failure_percent": round(100 * played.assumed.failures, 6),
+        "state": record.state.value,
+        "halted": None if record.halt is None else rollouts.halt(record.halt),
+        "is_stuck": played.is_cut,
+        "waits": _waits(reader, played, operations) if played.is_cut else [],
+        "begins": format_instant(plan.planned_at),
+        "ends": format_instant(played.ended),
+        "seconds": (played.ended - plan.planned_at) / SECOND,
+        "forecast_ends": format_instant(plan.typical.end),
+        "host_count": record.hosts,
+        "vm_count": sum(plan.vms),
+        "done": record.done,
+        "failed": sorted(failed),
+        "skipped": record.skipped,
+        "left": record.hosts - record.done - record.skipped - len(failed),
+        "withdrawn": record.withdrawn,
+        "stages": list(_stages(record, last)),
+        "blackouts": list(
+            islice(
+                map(
+                    time_of_blackout,
+                    coming(plan.campaign.blackouts, plan.planned_at, played.ended),
+                ),
+                PERIODS_MAX,
+            )
+        ),
+        "periods": list(_periods(plan, last, played.ended)),
+        "interruptions": _interruptions(reader, played),
+        "moves": _moves(operations),
+        "notice": _notice(last),
+        "budgets": list(_budgets(plan, reader, courses, played)),
+        "warnings": _warnings(played),
+        "hosts": [_host(each) for each in shown],
+        "hosts_left_out": len(last) - len(shown),
+    }
+
+
+def _courses(
+    reader: Reader, played: Played, operations: Sequence[Operation]
+) -> dict[str, HostCourse]:
+    """Return the last attempt of each host that was announced."""
+    record = played.record
+    labels = [each.label for each in played.plan.campaign.budget.by]
+    failed = dict(record.failed)
+    found: dict[str, HostCourse] = {}
+    first = replace(record, stage=1)
+    for operation in operations:
+        announced = played.announced.get(operation.operation_id)
+        if announced is None or operation.state is OperationState.CANCELLED:
+            continue
+        tenants = Counter[str]()
+        domains: set[tuple[str, int]] = set()
+        events: list[Event] = list(
+            every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id)
+        )
+        for event in events:
+            tenants[event.tenant] += len(event.resources)
+            domains.update((event.scope, each.fault_domain) for each in event.resources)
+        host = reader.get(Host, operation.host)
+        found[operation.host] = HostCourse(
+            host=operation.host,
+            stage=first.stage_of(operation.position),
+            vms=tenants.total(),
+            tenants=tenants,
+            domains=frozenset(domains),
+            groups={} if host is None else _groups(host, labels),
+            announced=announced,
+            not_before=operation.not_before,
+            started=operation.started_at,
+            ended=_end(reader, operation),
+            has_failed=failed.get(operation.host) == operation.operation_id,
+            was_approved=operation.operation_id in played.approved
+            and operation.started_at < operation.not_before,
+        )
+    return found
+
+
+def _end(reader: Reader, operation: Operation) -> Micros:
+    """Return when an operation, or its host steps, had ended; 0: they have not."""
+    visit = reader.get(Visit, operation.visit) if operation.visit else None
+    if visit is None:
+        return operation.ended_at
+    return visit.ended_at and max(visit.ended_at, operation.ended_at)
+
+
+def _groups(host: Host, labels: Sequence[str]) -> Mapping[str, str]:
+    values = {**dict(host.labels), **{kind: getattr(host, kind) for kind in PLACES}}
+    return {label: values[label] for label in labels if values.get(label)}
+
+
+def _waits(
+    reader: Reader, played: Played, operations: Sequence[Operation]
+) -> list[Json]:
+    """Return why the first hosts that wait do so."""
+    waiting = [each for each in operations if not each.ended_at][:WAITING_TOLD_MAX]
+    return [
+        {
+            "host": each.host,
+            "reasons": operators.reasons(
+                obstacles.why_waiting(reader, each, now=played.ended)[:REASONS_MAX]
+            ),
+        }
+        for each in waiting
+    ]
+
+
+def _stages(record: CampaignRecord, courses: Sequence[HostCourse]) -> Iterator[Json]:
+    by_stage = defaultdict[int, list[HostCourse]](list)
+    for each in courses:
+        by_stage[each.stage].append(each)
+    for number, stage in enumerate(record.stages, start=1):
+        found = by_stage[number]
+        ends = [each.ended for each in found if each.ended]
+        yield {
+            "stage": number,
+            "hosts": stage.hosts,
+            "done": sum(1 for each in found if each.ended and not each.has_failed),
+            "failed": sum(1 for each in found if each.has_failed),
+            "approval": stage.approval,
+            "begins": instant_or_none(
+                min((each.announced for each in found), default=0)
+            ),
+            "ends": instant_or_none(max(ends, default=0)),
+        }
+
+
+def _periods(
+    plan: CampaignPlan, courses: Sequence[HostCourse], ended: Micros
+) -> Iterator[Json]:
+    """Yield the openings of the windows, or the days, with the hosts that ended then.
+
+    A host that ends after the close belongs to the opening before.
+    """
+    bounds = list(_bounds(plan.campaign, plan.planned_at, ended))
+    starts = [*(opens for opens, _ in bounds[1:]), ended + 1]
+    before = 0
+    for (opens, closes), until in zip(bounds, starts, strict=True):
+        ends = [each for each in courses if before <= each.ended < until and each.ended]
+        before = until
+        yield {
+            "opens": format_instant(opens),
+            "closes": format_instant(closes),
+            "done": sum(1 for each in ends if not each.has_failed),
+            "failed": sum(1 for each in ends if each.has_failed),
+        }
+
+
+def _bounds(
+    campaign: Campaign, begins: Micros, ended: Micros
+) -> Iterator[tuple[Micros, Micros]]:
+    if campaign.windows:
+        for number, each in enumerate(openings(campaign.windows, begins)):
+            if number == PERIODS_MAX or (number and each.opens > ended):
+                return
+            yield each.opens, each.closes
+    else:
+        days = range(begins - begins % DAY, ended + DAY, DAY)
+        yield from list(pairwise(days))[:PERIODS_MAX]
+
+
+def _interruptions(reader: Reader, played: Played) -> list[Json]:
+    """Return for each kind of interruption the VMs and their minutes."""
+    lengths, vms = Counter[str](), defaultdict[str, set[str]](set)
+    down = Counter[str]()
+    for span in every(reader, kinds.ALL_SPANS):
+        if span.is_outage:
+            kind = span.kind.value
+            lengths[kind] += max(0, (span.ended or played.ended) - span.began)
+            vms[kind].add(span.vm)
+            down[kind] += span.is_open
+    return [
+        {
+            "kind": kind,
+            "vms": len(vms[kind]),
+            "minutes": round(lengths[kind] / MINUTE, 1),
+            "still_down": down[kind],
+        }
+        for kind in sorted(vms)
+    ]
+
+
+def _moves(operations: Sequence[Operation]) -> Json:
+    moves = Counter[str]()
+    for operation in operations:
+        moves.update(each.vm for each in operation.moves if each.done and each.to_host)
+    return {
+        "vms": len(moves),
+        "moves": moves.total(),
+        "most": max(moves.values(), default=0),
+    }
+
+
+def _notice(courses: Sequence[HostCourse]) -> Json:
+    """Return how much of their notice hosts with VMs have used."""
+    told = [each for each in courses if each.vms and each.started]
+    given = sum(each.not_before - each.announced for each in told)
+    used = sum(min(each.started, each.not_before) - each.announced for each in told)
+    return {
+        "hosts": len(told),
+        "approved_hosts": sum(1 for each in told if each.was_approved),
+        "given_minutes": round(given / MINUTE / len(told), 1) if told else 0.0,
+        "used_percent": round(100 * used / given, 1) if given else 0.0,
+    }
+
+
+def _budgets(
+    plan: CampaignPlan,
+    reader: Reader,
+    courses: Mapping[str, HostCourse],
+    played: Played,
+) -> Iterator[Json]:
+    """Yield the worst moment of each budget. A failed host uses it to the end."""
+    limits, budget = plan.limits, plan.campaign.budget
+    spans = [
+        (
+            each,
+            each.announced,
+            played.ended if each.has_failed else each.ended or played.ended,
+        )
+        for each in courses.values()
+    ]
+    hosts = [(begins, ends, "", 1) for _, begins, ends in spans]
+    yield _peak("in-flight", "", peak(hosts, {"": limits.in_flight}))
+    yield _peak(
+        "unavailable",
+        "",
+        peak(hosts, {"": limits.unavailable}, base=limits.away),
+    )
+    for group in limits.groups:
+        if group.written:
+            most = {
+                value: group.most[number]
+                for number, value in enumerate(group.column.names)
+            }
+            uses = [
+                (begins, ends, each.groups[group.label], 1)
+                for each, begins, ends in spans
+                if group.label in each.groups
+            ]
+            yield _peak("group", group.label, peak(uses, most))
+    totals = Counter(vm.tenant for vm in every(reader, kinds.ALL_VMS))
+    amount = budget.tenant_vms
+    vms = [
+        (begins, ends, tenant, count)
+        for each, begins, ends in spans
+        for tenant, count in each.tenants.items()
+    ]
+    per_tenant = (
+        {}
+        if amount is None
+        else {name: max(1, amount.of(vms)) for name, vms in totals.items()}
+    )
+    yield _peak("tenant-vms", "", peak(vms, per_tenant))
+    yield _peak("overlap-notice", "", _domains_peak(spans, limits.overlap + 1))
+
+
+def _domains_peak(
+    spans: Iterable[tuple[HostCourse, Micros, Micros]], most: int
+) -> Peak | None:
+    """Return when most fault domains of a scope were announced or in work."""
+    by_domain = defaultdict[tuple[str, int], list[tuple[Micros, Micros]]](list)
+    for each, begins, ends in spans:
+        for domain in each.domains:
+            by_domain[domain].append((begins, ends))
+    uses = [
+        (begins, ends, scope, 1)
+        for (scope, _), found in by_domain.items()
+        for begins, ends in joined(found)
+    ]
+    limits: dict[str, int | None] = {scope: most for scope, _ in by_domain}
+    return peak(uses, limits)
+
+
+def _peak(kind: str, label: str, found: Peak | None) -> Json:
+    return {
+        "kind": kind,
+        "label": label,
+        "subject": "" if found is None else found.subject,
+        "used": 0 if found is None else found.used,
+        "most": None if found is None else found.most,
+        "at": None if found is None else format_instant(found.at),
+    }
+
+
+def _warnings(played: Played) -> list[str]:
+    return [
+        *wording.warnings(played.plan),
+        *wording.not_simulated(
+            operations=played.left_out.operations,
+            campaigns=played.left_out.campaigns,
+            is_braked=played.left_out.is_braked,
+            checks=len(played.plan.campaign.checks),
+        ),
+    ]
+
+
+def _host(course: HostCourse) -> Json:
+    state = "done"
+    if course.has_failed:
+        state = "failed"
+    elif not course.ended:
+        state = "in-work" if course.started else "announced"
+    return {
+        "host": course.host,
+        "stage": course.stage,
+        "vms": course.vms,
+        "state": state,
+        "begins": format_instant(course.announced),
+        "starts": instant_or_none(course.started),
+        "ends": instant_or_none(course.ended),
+    }

@@ -1,0 +1,223 @@
+"""The sums of a campaign's report: results, downtime, moves, notice and approvals.
+
+A campaign of 10,000 hosts has ten times as many events. So single fields are read, each
+kind of record once: operations by rollout, their events and spans by the range of their
+IDs, which sort by time. For operators only.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.instants import Micros
+from forewarn.protocol.operations import (
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    could_not_move,
+)
+from forewarn.protocol.visits import VisitState
+from forewarn.reporting.campaign_reports import DEFERRED, stage_of
+from forewarn.reporting.uptime import seconds
+from forewarn.store import kinds
+from forewarn.store.port import Reader, columns
+from forewarn.store.questions import Query
+from forewarn.wording import operators
+
+Json: TypeAlias = dict[str, Any]
+
+FAILURES_MAX = 20
+"""Failures in the sums, one screen of text. The attempts have all."""
+
+_PHASES = ("waiting", "notice", "work", "recovery")
+"""The phases of an attempt, in their order."""
+
+_FIELDS = (
+    *("operation_id", "host", "position", "state", "action", "created", "not_before"),
+    *("started_at", "impact_ended_at", "ended_at", "moves", "visit"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """The fields of an operation that are summed up, in the order of `_FIELDS`."""
+
+    operation_id: str
+    host: str
+    position: int
+    state: OperationState
+    action: Action
+    created: Micros
+    not_before: Micros
+    started_at: Micros
+    impact_ended_at: Micros
+    ended_at: Micros
+    moves: tuple[Move, ...]
+    visit: str
+
+
+@dataclass(slots=True)
+class _Sums:
+    """The sums of attempts, added one by one."""
+
+    attempts: int = 0
+    stages: dict[int, Counter[str]] = field(default_factory=dict[int, Counter[str]])
+    phases: Counter[str] = field(default_factory=Counter[str])
+    vms: set[str] = field(default_factory=set[str])
+    moves: Counter[str] = field(default_factory=Counter[str])
+    started: int = 0
+    given: Micros = 0
+    used: Micros = 0
+    failures: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """Failed and deferred operations, each with its state."""
+
+    def add(
+        self, attempt: _Attempt, state: str, stage: int, announced: Micros, now: Micros
+    ) -> None:
+        """Add an attempt with its state, and the time of its announcement or 0."""
+        self.attempts += 1
+        self.stages.setdefault(stage, Counter())[state] += 1
+        started, over = attempt.started_at, attempt.impact_ended_at
+        stop = attempt.ended_at or now
+        spent = (
+            _between(attempt.created, announced or stop),
+            _between(announced, started or stop),
+            _between(started, over or stop),
+            _between(over, stop),
+        )
+        for name, span in zip(_PHASES, spent, strict=True):
+            self.phases[name] += span
+        self.moves.update(
+            move.vm
+            for move in attempt.moves
+            if move.done and move.to_host not in {"", attempt.host}
+        )
+        if started:
+            self.started += 1
+            self.vms.update(move.vm for move in attempt.moves)
+            self.given += _between(announced, attempt.not_before)
+            self.used += _between(announced, started)
+        if state in {OperationState.FAILED.value, DEFERRED.title()}:
+            self.failures.append((attempt.operation_id, state))
+
+
+def _between(first: Micros, last: Micros) -> Micros:
+    """Return the span between two instants; 0 if one of them has not come."""
+    return max(0, last - first) if first and last else 0
+
+
+def campaign_sums(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Json:
+    """Return the sums of a campaign, which can still run."""
+    one = (campaign.request, campaign.request)
+    attempts = [
+        _Attempt(*row)
+        for row in _rows(reader, kinds.OPERATIONS_OF_REQUEST, _FIELDS, one)
+    ]
+    names = {each.operation_id for each in attempts}
+    span = (min(names, default=""), max(names, default=""))
+    announced, approvals = _events(reader, names, span)
+    deferred = {
+        operation
+        for operation, state in _rows(
+            reader, kinds.VISITS_OF_REQUEST, ("operation", "state"), one
+        )
+        if state is VisitState.DEFERRED
+    }
+    sums = _Sums()
+    for each in attempts:
+        is_deferred = each.operation_id in deferred or (
+            not each.visit and could_not_move(each.state, each.action, each.moves)
+        )
+        sums.add(
+            each,
+            DEFERRED.title() if is_deferred else each.state.value,
+            stage_of(campaign, each.position),
+            announced.get(each.operation_id, 0),
+            now,
+        )
+    down = sum(
+        (ended or now) - began
+        for operation, began, ended in _rows(
+            reader, kinds.SPANS_OF_OPERATION, ("operation", "began", "ended"), span
+        )
+        if operation in names
+    )
+    return {
+        **_document(reader, sums),
+        "vm_down_seconds": seconds(down),
+        **approvals,
+    }
+
+
+def _rows(
+    reader: Reader,
+    query: Query[Any],
+    names: tuple[str, ...],
+    between: tuple[str, str],
+) -> Iterator[tuple[Any, ...]]:
+    for page in columns(reader, query, names, between=between):
+        yield from zip(*page, strict=True)
+
+
+def _events(
+    reader: Reader, names: set[str], span: tuple[str, str]
+) -> tuple[dict[str, Micros], Json]:
+    """Return when each operation was announced, and the events and approvals of all."""
+    announced: dict[str, Micros] = {}
+    events, approvers, early = 0, Counter[str](), 0
+    wanted = ("operation", "created", "tenant", "approved_at", "not_before")
+    rows = _rows(reader, kinds.EVENTS_OF_OPERATION, wanted, span)
+    for operation, created, tenant, approved_at, not_before in rows:
+        if operation not in names:
+            continue
+        events += 1
+        if created < announced.setdefault(operation, created):
+            announced[operation] = created
+        if approved_at:
+            approvers[tenant] += 1
+            early += approved_at < not_before
+    return announced, {
+        "events": events,
+        "approvals": approvers.total(),
+        "approvals_early": early,
+        "approvals_by_tenant": dict(approvers),
+    }
+
+
+def _document(reader: Reader, sums: _Sums) -> Json:
+    states = Counter[str]()
+    for each in sums.stages.values():
+        states += each
+    distribution = Counter(sums.moves.values())
+    return {
+        "attempts": sums.attempts,
+        "states": dict(states),
+        "stages": {str(each): dict(sums.stages[each]) for each in sorted(sums.stages)},
+        "seconds": {name: seconds(sums.phases[name]) for name in _PHASES},
+        "vms": len(sums.vms),
+        "moves_per_vm": {
+            str(moves): vms for moves, vms in sorted(distribution.items())
+        },
+        "started": sums.started,
+        "notice_given_seconds": seconds(sums.given),
+        "notice_used_seconds": seconds(sums.used),
+        "failures_count": len(sums.failures),
+        "failures": [
+            _failure(reader, operation, state)
+            for operation, state in sums.failures[:FAILURES_MAX]
+        ],
+    }
+
+
+def _failure(reader: Reader, operation_id: str, state: str) -> Json:
+    operation = reader.get(Operation, operation_id)
+    assert operation is not None, operation_id
+    return {
+        "host": operation.host,
+        "operation": operation_id,
+        "state": state,
+        "note": operators.note(operation.note),
+    }

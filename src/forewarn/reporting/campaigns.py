@@ -1,0 +1,215 @@
+"""Campaigns as JSON: how far each is, and what it waits for. For operators only."""
+
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
+from forewarn.campaigns.record import CampaignRecord, StageTerms
+from forewarn.campaigns.troubles import is_only_failed
+from forewarn.control.rules import campaign_gate, shared_limit
+from forewarn.fleet.blackout_fields import line_of_blackout
+from forewarn.fleet.blackouts import Blackout, coming
+from forewarn.fleet.window_fields import line_of
+from forewarn.instants import SECOND, Micros, format_instant, instant_or_none
+from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.visits import STUCK_VISITS, Visit
+from forewarn.store import kinds
+from forewarn.store.port import Reader, count
+from forewarn.wording import operators, rollouts, visits
+
+Json: TypeAlias = dict[str, Any]
+
+DEFERRED_SHOWN_MAX = 100
+"""Maximum deferred hosts in one report: a list for people. A tenth of a millisecond each."""
+
+FAILURES_MAX = 20
+"""Failed hosts of a campaign with their reasons: as many as its text shows. Each needs
+two reads."""
+
+
+DRIFT_COUNTED_MAX = 1_000
+"""Maximum hosts that a report counts as drift: a number for people, and 1 ms."""
+
+
+def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Json:
+    """Return a campaign with its stages and counts.
+
+    The cost does not depend on the number of its hosts.
+    """
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    waits, _ = why_waiting(reader, campaign, now=now)
+    halt = campaign.halt
+    deferred = deferred_count(reader, campaign)
+    return {
+        "campaign": campaign.campaign_id,
+        "name": campaign.name,
+        "reason": campaign.reason,
+        "impact": campaign.impact.value,
+        "state": campaign.state.value,
+        "rollout": campaign.request,
+        "digest": campaign.digest,
+        "actor": campaign.actor.text,
+        "created": format_instant(campaign.created),
+        "ended": format_instant(campaign.ended) if campaign.ended else None,
+        "progressed": format_instant(campaign.moved_at),
+        "emergency": campaign.is_emergency,
+        "priority": campaign.priority,
+        "hosts": campaign.hosts,
+        "waiting": max(0, campaign.left - request.in_flight - deferred),
+        "in_flight": request.in_flight,
+        "done": campaign.done,
+        "skipped": campaign.skipped,
+        "failed": [
+            {
+                "host": host,
+                "operation": operation,
+                "reason": failure_of(reader, operation) if place < FAILURES_MAX else "",
+            }
+            for place, (host, operation) in enumerate(campaign.failed)
+        ],
+        "deferred_count": deferred,
+        "deferred": _deferred(reader, campaign),
+        "vms_down": campaign_gate.vms_down(reader, campaign),
+        "vms_down_max": vms_down_max(campaign),
+        "drift": _drift(reader, campaign),
+        "withdrawn": campaign.withdrawn,
+        "at_once": min(campaign.ramp, campaign_gate.at_once(campaign)),
+        "budgets": _budgets(campaign),
+        "stage": campaign.stage,
+        "stages": [
+            _stage(campaign, number, stage)
+            for number, stage in enumerate(campaign.stages, start=1)
+        ],
+        "halted": None
+        if halt is None
+        else {
+            "cause": halt.cause.value,
+            "by": halt.by.text,
+            "at": format_instant(halt.at),
+            "host": halt.host or None,
+            "message": rollouts.halt(halt),
+        },
+        "pauses": [
+            {"by": each.by.text, "reason": each.reason, "at": format_instant(each.at)}
+            for each in campaign.pauses
+        ],
+        "windows": list(map(line_of, campaign.windows)),
+        "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
+        "waits_for": waits,
+    }
+
+
+def failure_of(reader: Reader, operation_id: str) -> str:
+    """Return why a host failed in a campaign; empty if the store has deleted it.
+
+    The operation of a host can be done although a host step failed after it.
+    """
+    operation = reader.get(Operation, operation_id)
+    if operation is None:
+        return ""
+    visit = reader.get(Visit, operation.visit) if operation.visit else None
+    if visit is not None and visit.state in STUCK_VISITS:
+        return visits.failure(visit)
+    return operators.note(operation.note)
+
+
+def blackout_report(blackout: Blackout, *, now: Micros) -> Json:
+    """Return a blackout, with its current or next time."""
+    following = next(coming([blackout], now, now), None)
+    return {
+        "name": blackout.name,
+        "line": line_of_blackout(blackout),
+        "begins": instant_or_none(following.begins if following else 0),
+        "ends": instant_or_none(following.ends if following else 0),
+    }
+
+
+def why_waiting(
+    reader: Reader, campaign: CampaignRecord, *, now: Micros
+) -> tuple[str, Micros]:
+    """Return why the campaign announces no further host now, and until when.
+
+    The text is empty if it may announce one. The time is 0 if something else than the
+    time must happen.
+    """
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    if request.unplanned or campaign.has_ended:
+        return "", 0
+    if is_only_failed(campaign):
+        return rollouts.only_failed(campaign.name, len(campaign.failed)), 0
+    found = shared_limit.ask(reader, request, campaign, now=now)
+    blocker = found.blocker
+    if blocker is not None:
+        return operators.reason(blocker), found.look_at
+    deferred = deferred_count(reader, campaign)
+    if deferred and not request.in_flight and deferred == campaign.left:
+        until = min((each.due_at for each in _waiting(reader, campaign)), default=0)
+        return rollouts.only_deferred(campaign.name, deferred, until), until
+    return "", 0
+
+
+def deferred_count(reader: Reader, campaign: CampaignRecord) -> int:
+    """Return how many hosts wait because their VMs could not be moved away."""
+    if not campaign.deferred or campaign.has_ended:
+        return 0
+    most = max(1, campaign.hosts)
+    return count(reader, kinds.DEFERRED_OF_REQUEST, campaign.request, limit=most)
+
+
+def _waiting(reader: Reader, campaign: CampaignRecord) -> list[Operation]:
+    """Return the first deferred hosts, in the order of their next attempts."""
+    return reader.select(
+        kinds.DEFERRED_OF_REQUEST, campaign.request, limit=DEFERRED_SHOWN_MAX
+    )
+
+
+def _drift(reader: Reader, campaign: CampaignRecord) -> int:
+    """Return how many hosts match the campaign and were added after its start."""
+    if campaign.has_ended:
+        return 0
+    return count(
+        reader, kinds.DRIFT_OF_CAMPAIGN, campaign.campaign_id, limit=DRIFT_COUNTED_MAX
+    )
+
+
+def _deferred(reader: Reader, campaign: CampaignRecord) -> list[Json]:
+    if not campaign.deferred or campaign.has_ended:
+        return []
+    return [
+        {
+            "host": each.host,
+            "operation": each.operation_id,
+            "attempts": each.drains,
+            "attempts_max": DRAINS_MAX,
+            "until": instant_or_none(each.due_at),
+        }
+        for each in _waiting(reader, campaign)
+    ]
+
+
+def _budgets(campaign: CampaignRecord) -> Json:
+    budget = campaign.budget
+    return {
+        "in_flight": budget.in_flight,
+        "unavailable": budget.unavailable or None,
+        "by": dict(budget.by),
+        "tenant_vms": budget.tenant_vms or None,
+        "overlap_notice": budget.overlap_notice,
+    }
+
+
+def _stage(campaign: CampaignRecord, number: int, stage: StageTerms) -> Json:
+    is_current = number == campaign.stage
+    left = stage.hosts if number > campaign.stage else 0
+    if is_current:
+        left = max(0, campaign.stage_left)
+    soaks = is_current and campaign.soaks_until
+    return {
+        "hosts": stage.hosts,
+        "left": left,
+        "soak_seconds": stage.soak / SECOND,
+        "soaks_until": format_instant(campaign.soaks_until) if soaks else None,
+        "approval": stage.approval,
+        "approved": number < campaign.stage or (is_current and campaign.is_approved),
+    }

@@ -1,0 +1,131 @@
+"""Maintenance that windows and blackouts hold, with the time when each ends. For operators."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import campaign_gate, waits
+from forewarn.fleet.model import Scope
+from forewarn.instants import Micros, instant_or_none
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    InBlackout,
+    OutsideWindow,
+    WindowClosed,
+)
+from forewarn.protocol.operations import Operation, Request
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.wording import operators
+
+Json: TypeAlias = dict[str, Any]
+
+SCOPES_MAX = 1_000
+"""Maximum scopes with windows that are looked at: each takes two reads, and all of them a
+tenth of a second."""
+
+OPERATIONS_MAX = 5_000
+"""Maximum held operations that are read: half a second's work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Hosts that one window or blackout holds."""
+
+    blocker: AnyBlocker
+    tenant: str = ""
+    """The tenant of the scope; empty: a campaign's."""
+    hosts: int
+    until: Micros
+    """When it ends; 0: it has no known end."""
+
+
+def by_scopes(
+    reader: Reader, *, scope: str = "", tenant: str = ""
+) -> tuple[list[Held], bool]:
+    """Return the windows of scopes that hold maintenance, and whether they are complete.
+
+    `scope` and `tenant` narrow them; empty: all.
+    """
+    found: list[Held] = []
+    left = OPERATIONS_MAX
+    for looked, each in enumerate(_scopes(reader, scope)):
+        if looked == SCOPES_MAX or left <= 0:
+            return found, False
+        if tenant not in {"", each.tenant}:
+            continue
+        held = list(islice(_held(reader, each.name), left))
+        left -= len(held)
+        if held:
+            first = min(held, key=lambda blocker: blocker.opens)
+            found.append(
+                Held(
+                    blocker=first,
+                    tenant=each.tenant,
+                    hosts=len(held),
+                    until=first.opens,
+                )
+            )
+    return found, left > 0
+
+
+def _scopes(reader: Reader, name: str) -> Iterator[Scope]:
+    if not name:
+        return every(reader, kinds.SCOPES_WITH_WINDOW)
+    found = reader.get(Scope, name)
+    return iter([found] if found is not None and found.maintenance_window else [])
+
+
+def _held(reader: Reader, scope: str) -> Iterator[WindowClosed]:
+    """Yield the closed window of a scope as each operation that waits for it stored it."""
+    for name in (waits.turn_for_window(scope), waits.for_window(scope)):
+        operation: Operation
+        for operation in every(reader, kinds.OPERATIONS_THAT_WAIT, name):
+            for blocker in operation.held_by:
+                if isinstance(blocker, WindowClosed) and blocker.scope == scope:
+                    yield blocker
+
+
+def by_campaigns(reader: Reader, *, now: Micros) -> list[Held]:
+    """Return the windows and blackouts of campaigns that stop their announcements."""
+    found = (
+        _of_campaign(reader, each, now=now)
+        for each in every(reader, kinds.CAMPAIGNS_OPEN)
+    )
+    return [each for each in found if each is not None]
+
+
+def _of_campaign(
+    reader: Reader, campaign: CampaignRecord, *, now: Micros
+) -> Held | None:
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    answer = campaign_gate.ask(reader, request, campaign, now=now)
+    hosts = max(0, campaign.left - request.in_flight)
+    match answer.blocker:
+        case OutsideWindow() | InBlackout() as blocker if hosts:
+            return Held(blocker=blocker, hosts=hosts, until=answer.look_at)
+        case _:
+            return None
+
+
+def held_report(held: Held) -> Json:
+    """Return a window or blackout with the hosts that it holds."""
+    names: Mapping[str, str] = {
+        key: getattr(held.blocker, key, "") for key in ("scope", "campaign", "blackout")
+    }
+    return {
+        "kind": held.blocker.kind,
+        **{key: name or None for key, name in names.items()},
+        "tenant": held.tenant or None,
+        "hosts": held.hosts,
+        "until": instant_or_none(held.until),
+        "text": operators.reason(held.blocker),
+    }
+
+
+def in_order(found: list[Held]) -> list[Held]:
+    """Return holds in the order of their ends; those without one are last."""
+    return sorted(found, key=lambda each: (not each.until, each.until))

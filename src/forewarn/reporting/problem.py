@@ -1,0 +1,64 @@
+"""Problems that need attention, as values."""
+
+import enum
+from dataclasses import dataclass
+
+from forewarn.instants import Micros, sortable
+
+
+class ProblemKind(enum.Enum):
+    """Kinds of problems, the worst first."""
+
+    NOT_READY = "not-ready"
+    BRAKE = "brake"
+    VMS_STOPPED = "vms-stopped"
+    VM_DOWN = "vm-down"
+    OUTCOME_UNKNOWN = "outcome-unknown"
+    DRIVER_FAILING = "driver-failing"
+    VISIT_FAILED = "visit-failed"
+    VISIT_LATE = "visit-late"
+    CAMPAIGN_HALTED = "campaign-halted"
+    SHARED_HOST = "shared-host"
+    APPROVAL_LATE = "approval-late"
+    HELD = "held"
+    CAMPAIGN_FAILED_HOSTS = "campaign-failed-hosts"
+    CAMPAIGN_WAITS = "campaign-waits"
+    CAMPAIGN_STALLED = "campaign-stalled"
+    NO_COMMON_WINDOW = "no-common-window"
+    WEBHOOK_LATE = "webhook-late"
+    HOST_CORDONED = "host-cordoned"
+
+
+_RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem."""
+
+    kind: ProblemKind
+    name: str
+    """The name that distinguishes the problem from others of its kind."""
+    text: str
+    since: Micros = 0
+    """0 if unknown."""
+    operation: str = ""
+    request: str = ""
+    """The request of the operation."""
+    target: str = ""
+    """The target of the operation, a host or VM."""
+    tenants: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    vms: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+    webhook: str = ""
+    campaign: str = ""
+    """The name of the campaign."""
+    actions: tuple[str, ...] = ()
+    """Commands that can end the problem."""
+
+    @property
+    def key(self) -> str:
+        """Return the sort key: the worst kind first, then the oldest."""
+        return f"{_RANKS[self.kind]:02d}.{sortable(self.since)}.{self.name}"

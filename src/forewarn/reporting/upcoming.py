@@ -1,0 +1,22 @@
+"""The coming work on the VMs of a tenant, as JSON."""
+
+from typing import Any, TypeAlias
+
+from forewarn.control.redaction.upcoming import Upcoming
+from forewarn.instants import format_instant
+
+Json: TypeAlias = dict[str, Any]
+
+
+def upcoming_report(work: Upcoming) -> Json:
+    """Return coming work on one VM; unknown times are null."""
+    earliest, latest = work.earliest, work.latest
+    return {
+        "vm": work.vm,
+        "scope": work.scope,
+        "impact": work.action.value,
+        "state": work.state.value,
+        "operation": work.operation or None,
+        "earliest": None if earliest is None else format_instant(earliest),
+        "latest": None if latest is None else format_instant(latest),
+    }

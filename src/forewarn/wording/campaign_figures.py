@@ -1,0 +1,37 @@
+"""The figures of a campaign as texts, for its report and for messages of webhooks.
+
+They are made from the sums of its attempts, which have the form of the API.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from forewarn.instants import MINUTE, SECOND, describe_duration
+from forewarn.texts import count
+
+
+def figures(sums: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield downtime, moves, notice and approvals, each with its name."""
+    minutes = sums["vm_down_seconds"] * SECOND / MINUTE
+    yield "Downtime", f"{minutes:,.1f} VM minutes of {count(sums['vms'], 'VM')}"
+    if moves := sums["moves_per_vm"]:
+        spread = ", ".join(
+            f"{count(vms, 'VM')} moved {count(int(times), 'time')}"
+            for times, vms in moves.items()
+        )
+        yield "Moves", spread
+    if started := sums["started"]:
+        given, used = (
+            duration(sums[f"notice_{word}_seconds"] / started)
+            for word in ("given", "used")
+        )
+        yield "Notice", f"{given} given on average, {used} used"
+    early = sums["approvals_early"]
+    share = f", {early:,} before NotBefore" if early else ""
+    events = count(sums["events"], "event")
+    yield "Approvals", f"{sums['approvals']:,} of {events}{share}"
+
+
+def duration(seconds: float) -> str:
+    """Return a span of the sums, to the second."""
+    return describe_duration(round(seconds) * SECOND)

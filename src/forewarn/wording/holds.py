@@ -1,0 +1,71 @@
+"""Sentences about what holds routine work of the whole fleet or of scopes: the brake and
+maintenance windows."""
+
+from forewarn.instants import cut_to_second, describe_duration, format_instant
+from forewarn.problems import listed
+from forewarn.protocol.blockers import (
+    BrakeOn,
+    Deferred,
+    NoCommonWindow,
+    WindowClosed,
+)
+from forewarn.protocol.losses import Losses, LossKind
+from forewarn.protocol.notes import Postponed, VmArrived, WithdrawnByBrake
+
+
+def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
+    """Return why routine work is held."""
+    match blocker:
+        case BrakeOn():
+            return brake(blocker)
+        case WindowClosed():
+            opens = format_instant(cut_to_second(blocker.opens))
+            return f"the maintenance window of scope {blocker.scope} opens at {opens}"
+        case Deferred():
+            what = f"VM {blocker.vm}" if blocker.vm else f"scope {blocker.scope}"
+            until = format_instant(cut_to_second(blocker.until))
+            return f"tenant {blocker.tenant} has deferred {what} until {until}"
+        case NoCommonWindow():
+            return (
+                f"the maintenance windows of scopes {listed(blocker.scopes)} are never "
+                "open together"
+            )
+
+
+def withdrawn(found: WithdrawnByBrake | Postponed | VmArrived) -> str:
+    """Return why announced work was withdrawn without impact."""
+    match found:
+        case WithdrawnByBrake():
+            again = (
+                f"; {found.successor} is announced after it" if found.successor else ""
+            )
+            return f"withdrawn by the brake{again}"
+        case Postponed():
+            until = format_instant(cut_to_second(found.until))
+            return f"deferred until {until} by {found.by.text}"
+        case VmArrived():
+            instead = (
+                f"; {found.successor} is announced instead" if found.successor else ""
+            )
+            return f"vm {found.vm} came to the host without a notice{instead}"
+
+
+def brake(found: BrakeOn) -> str:
+    """Return why the brake is on, and what takes it off."""
+    parts = [losses(found.losses)] if found.losses is not None else []
+    if found.reason:
+        parts.append(f"by {found.by}: {found.reason}")
+    return f"the brake is on until `forewarn brake off`, {'; '.join(parts)}"
+
+
+def losses(found: Losses) -> str:
+    """Return what was lost together, and the limit that it exceeded."""
+    what = "VMs" if found.what is LossKind.VMS else "hosts"
+    where = f" of rack {found.rack}" if found.rack else ""
+    span = describe_duration(found.within)
+    more = found.count - len(found.named)
+    names = ", ".join(found.named) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"because {found.count} {what}{where} were lost within {span}, more than "
+        f"{found.most}: {names}"
+    )

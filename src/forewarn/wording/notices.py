@@ -1,0 +1,105 @@
+"""Texts of the notices about campaigns and the brake, for operators."""
+
+from collections.abc import Mapping
+
+from forewarn.campaigns.record import HaltCause
+from forewarn.problems import listed
+from forewarn.store.notices import CampaignStatus, Notice, NoticeKind
+from forewarn.texts import count
+from forewarn.wording import holds, rollouts
+
+_TITLES: Mapping[NoticeKind, str] = {
+    NoticeKind.CAMPAIGN_STARTED: "campaign {name} has started",
+    NoticeKind.STAGE_STARTED: "campaign {name}: stage {stage} of {stages} has started",
+    NoticeKind.APPROVAL_NEEDED: "campaign {name}: stage {next} waits for approval",
+    NoticeKind.CAMPAIGN_PAUSED: "campaign {name} is paused",
+    NoticeKind.CAMPAIGN_HALTED: "campaign {name} is halted",
+    NoticeKind.CAMPAIGN_RESUMED: "campaign {name} was resumed",
+    NoticeKind.CAMPAIGN_DONE: "campaign {name} is done",
+    NoticeKind.CAMPAIGN_ABORTED: "campaign {name} was aborted",
+    NoticeKind.BRAKE_ON: "the brake is on",
+    NoticeKind.BRAKE_OFF: "the brake is off",
+}
+
+
+def title(notice: Notice) -> str:
+    """Return what has happened: `campaign bios-2.19 is halted`."""
+    found = notice.campaign
+    if found is None:
+        return _TITLES[notice.kind]
+    return _TITLES[notice.kind].format(
+        name=found.name, stage=found.stage, stages=found.stages, next=found.stage + 1
+    )
+
+
+def sentence(notice: Notice) -> str:
+    """Return why it has happened, and what an operator can do."""
+    found = notice.campaign
+    if found is None:
+        return _brake(notice)
+    match notice.kind:
+        case NoticeKind.CAMPAIGN_STARTED:
+            return (
+                f"{found.impact.value} of {count(found.hosts, 'host')} in "
+                f"{count(found.stages, 'stage')}, by {notice.by.text}: {found.reason}."
+            )
+        case NoticeKind.STAGE_STARTED:
+            return f"Stage {found.stage} has {count(found.stage_hosts, 'host')}; {_sums(found)}."
+        case NoticeKind.APPROVAL_NEEDED:
+            return (
+                f"{_sums(found)}. Run `forewarn campaign approve {found.name} "
+                f"{found.stage + 1}` to let stage {found.stage + 1} begin."
+            )
+        case NoticeKind.CAMPAIGN_HALTED:
+            return _halted(notice, found)
+        case NoticeKind.CAMPAIGN_PAUSED:
+            return f"By {notice.by.text}{_why(notice)}. Hosts in flight continue."
+        case NoticeKind.CAMPAIGN_RESUMED:
+            return f"By {notice.by.text}{_why(notice)}."
+        case NoticeKind.CAMPAIGN_DONE:
+            return f"{_sums(found)}. Run `forewarn campaign report {found.name}`."
+        case _:
+            return (
+                f"By {notice.by.text}{_why(notice)}. {_sums(found)}. Run `forewarn "
+                f"campaign report {found.name}`."
+            )
+
+
+def _halted(notice: Notice, found: CampaignStatus) -> str:
+    halt = notice.halt
+    if halt is None:
+        return f"{_sums(found)}."
+    by = f"by {halt.by.text}: " if halt.cause is HaltCause.OPERATOR else ""
+    failed = f" Failed: {listed(found.failed_hosts)}." if found.failed_hosts else ""
+    return (
+        f"{_upper(by + rollouts.halt(halt))}.{failed} {_sums(found)}. Run `forewarn "
+        f"campaign show {found.name}`, then `campaign resume` or `campaign abort`."
+    )
+
+
+def _brake(notice: Notice) -> str:
+    if notice.kind is NoticeKind.BRAKE_OFF:
+        return f"By {notice.by.text}{_why(notice)}. Routine work continues."
+    lost = f", {holds.losses(notice.losses)}" if notice.losses is not None else ""
+    return (
+        f"By {notice.by.text}{_why(notice)}{lost}. No routine work begins until "
+        "`forewarn brake off`."
+    )
+
+
+def _why(notice: Notice) -> str:
+    return f": {notice.why}" if notice.why else ""
+
+
+def _sums(found: CampaignStatus) -> str:
+    """Return the hosts of a campaign by result."""
+    parts = [f"{found.done:,} of {count(found.hosts, 'host')} done"]
+    if found.skipped:
+        parts.append(f"{found.skipped:,} skipped")
+    if found.failed:
+        parts.append(f"{found.failed:,} failed")
+    return ", ".join(parts)
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,339 @@
+"""Texts about rollouts and campaigns, for operators."""
+
+from collections.abc import Callable, Mapping
+
+from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause
+from forewarn.campaigns.troubles import TroubleKind, is_only_failed
+from forewarn.fleet.resources import format_size
+from forewarn.instants import (
+    Micros,
+    cut_to_second,
+    describe_duration,
+    format_instant,
+)
+from forewarn.protocol.notes import CampaignAborted, HostSkipped, Withdrawn
+from forewarn.protocol.turn_blockers import (
+    BudgetKind,
+    BudgetUsed,
+    CampaignStopped,
+    CheckUnknown,
+    DrainFailed,
+    HostInUse,
+    InBlackout,
+    NotItsTurn,
+    OutsideWindow,
+    ReserveKept,
+    ScopeInUse,
+    ScopeReserved,
+    StageWaits,
+    TurnBlocker,
+)
+from forewarn.store.records import AuditKind, Facts
+
+_AMOUNTS: Mapping[str, tuple[Callable[[int], str], str]] = {
+    "capacity": ("{:,}".format, "places"),
+    "vcpu": ("{:,}".format, "vCPUs"),
+    "memory": (format_size, "of memory"),
+}
+"""How an amount of each resource is shown, and its noun."""
+
+
+def turn(blocker: TurnBlocker) -> str:
+    """Return why a host of a rollout is not announced yet."""
+    match blocker:
+        case (
+            CampaignStopped()
+            | StageWaits()
+            | OutsideWindow()
+            | InBlackout()
+            | BudgetUsed()
+            | CheckUnknown()
+        ):
+            return _campaign(blocker)
+        case DrainFailed():
+            return (
+                f"its VMs could not be moved away in {blocker.drains} of at most "
+                f"{blocker.most} attempts; campaign {blocker.campaign} tries it again "
+                f"after its other hosts, from {format_instant(blocker.until)} on"
+            )
+        case NotItsTurn():
+            return (
+                f"it waits for its turn: host {blocker.position} of {blocker.hosts} of "
+                f"rollout {blocker.request}, with {blocker.in_flight} in flight and at "
+                f"most {blocker.at_once} at once"
+            )
+        case ScopeInUse():
+            by = f" by {blocker.operation}" if blocker.operation else ""
+            several = f"{blocker.at_once} at a time are allowed (overlap_notice)"
+            return (
+                f"fault domain {blocker.fault_domain} of scope {blocker.scope} is "
+                f"announced, in maintenance or down{by}, and only "
+                + ("one at a time is allowed" if blocker.at_once == 1 else several)
+            )
+        case ScopeReserved():
+            return (
+                f"operation {blocker.operation} has waited longer and comes first in "
+                f"scope {blocker.scope}"
+            )
+        case HostInUse():
+            if blocker.verb is not None:
+                work = f"{blocker.operation} ({blocker.verb.value})"
+                return f"host {blocker.host} has {work} under way"
+            if blocker.arriving:
+                return f"host {blocker.host} keeps a place for vm {blocker.arriving}"
+            return f"host {blocker.host} is down"
+        case ReserveKept():
+            return _reserve(blocker)
+
+
+def _reserve(blocker: ReserveKept) -> str:
+    show, noun = _AMOUNTS[blocker.resource]
+    where = f"other hosts of pool {blocker.pool}" if blocker.pool else "other hosts"
+    return (
+        f"its VMs need {show(blocker.needed)} {noun} on {where}, which have "
+        f"{show(blocker.free)} free, and policy.reserve ({blocker.setting}) keeps "
+        f"{show(blocker.reserve)} free"
+    )
+
+
+def _campaign(
+    blocker: CampaignStopped
+    | StageWaits
+    | OutsideWindow
+    | InBlackout
+    | BudgetUsed
+    | CheckUnknown,
+) -> str:
+    name = blocker.campaign
+    match blocker:
+        case CampaignStopped():
+            what = "halted" if blocker.is_halted else "paused"
+            why = f": {blocker.reason}" if blocker.reason else ""
+            return (
+                f"campaign {name} is {what} until `forewarn campaign resume {name}`, by "
+                f"{blocker.by}{why}"
+            )
+        case StageWaits():
+            return _stage(blocker)
+        case OutsideWindow():
+            if not blocker.opens:
+                return f"no window of campaign {name} is long enough for a host"
+            opens = format_instant(blocker.opens)
+            return f"the windows of campaign {name} allow it from {opens} on"
+        case InBlackout():
+            return _blackout(blocker)
+        case BudgetUsed():
+            return _budget(blocker)
+        case CheckUnknown():
+            return (
+                f"check {blocker.check} of campaign {name} is unknown: {blocker.said}"
+            )
+
+
+def _blackout(blocker: InBlackout) -> str:
+    of = f" of campaign {blocker.campaign}" if blocker.campaign else ""
+    if not blocker.ends:
+        return f"blackout {blocker.blackout}{of} never ends for it"
+    ends = format_instant(cut_to_second(blocker.ends))
+    return f"blackout {blocker.blackout}{of} forbids it until {ends}"
+
+
+def _stage(blocker: StageWaits) -> str:
+    stage = f"stage {blocker.stage} of campaign {blocker.campaign}"
+    if blocker.left:
+        hosts = "1 host" if blocker.left == 1 else f"{blocker.left:,} hosts"
+        return f"{stage} begins when {hosts} of the stage before it are done"
+    if blocker.remaining:
+        left = describe_duration(blocker.remaining)
+        approval = ", and needs an approval" if blocker.needs_approval else ""
+        return f"the stage before {stage} soaks for another {left}{approval}"
+    if blocker.needs_approval:
+        command = f"`forewarn campaign approve {blocker.campaign} {blocker.stage}`"
+        return f"{stage} needs an approval: {command}"
+    return f"{stage} begins now"
+
+
+def _budget(blocker: BudgetUsed) -> str:
+    failed = ""
+    if blocker.failed:
+        hosts = (
+            "a failed host" if blocker.failed == 1 else f"{blocker.failed} failed hosts"
+        )
+        failed = (
+            f", with {hosts} that `forewarn campaign retry {blocker.campaign} --failed` "
+            "or `skip` would free"
+        )
+    used = f"{blocker.used:,} of {blocker.most:,}"
+    match blocker.budget:
+        case BudgetKind.IN_FLIGHT:
+            what = f"{used} hosts are in flight"
+        case BudgetKind.UNAVAILABLE:
+            what = f"{used} hosts are away for any cause"
+        case BudgetKind.GROUP:
+            what = f"{used} hosts of {blocker.subject} are in flight"
+        case BudgetKind.TENANT_VMS:
+            what = f"{used} VMs of tenant {blocker.subject} are announced or in work"
+        case BudgetKind.SHARED:
+            what = f"{used} hosts of all campaigns are in flight, the maximum of "
+            what += "`[campaigns] in_flight`"
+            if blocker.used < blocker.most:
+                what = f"{used} hosts of all campaigns are in flight"
+            first = blocker.subject
+            what += f", and campaign {first} goes first" if first else ""
+    return f"campaign {blocker.campaign}: {what}{failed}"
+
+
+def only_failed(name: str, failed: int) -> str:
+    """Return that a campaign has only failed hosts left."""
+    hosts = "a failed host" if failed == 1 else f"{failed:,} failed hosts"
+    return (
+        f"campaign {name} has only {hosts} left, which `forewarn campaign retry {name} "
+        "--failed` tries again and `skip` leaves out"
+    )
+
+
+def only_deferred(name: str, deferred: int, until: Micros) -> str:
+    """Return that a campaign has only hosts left whose VMs could not be moved away."""
+    hosts = "1 deferred host" if deferred == 1 else f"{deferred:,} deferred hosts"
+    return (
+        f"campaign {name} has only {hosts} left, and tries again from "
+        f"{format_instant(until)} on"
+    )
+
+
+def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
+    """Return why a campaign needs an operator; `waits` is why it announces nothing."""
+    name = campaign.name
+    match kind:
+        case TroubleKind.HALTED:
+            assert campaign.halt is not None
+            by, why = campaign.halt.by.text, halt(campaign.halt)
+            return f"campaign {name} was halted by {by}: {why}"
+        case TroubleKind.FAILED_HOSTS if is_only_failed(campaign):
+            return only_failed(name, len(campaign.failed))
+        case TroubleKind.FAILED_HOSTS:
+            failed = len(campaign.failed)
+            hosts = (
+                "a failed host uses" if failed == 1 else f"{failed:,} failed hosts use"
+            )
+            return (
+                f"campaign {name} has one host in flight at a time: {hosts} its budget "
+                f"until `forewarn campaign retry {name} --failed` or `skip`"
+            )
+        case TroubleKind.WAITS:
+            return (
+                f"stage {campaign.stage + 1} of campaign {name} waits for an approval: "
+                f"`forewarn campaign approve {name} {campaign.stage + 1}`"
+            )
+        case TroubleKind.STALLED:
+            since = format_instant(campaign.moved_at)
+            why = f": {waits}" if waits else ""
+            return f"campaign {name} has made no progress since {since}{why}"
+
+
+def campaign_standing(campaign: CampaignRecord, in_flight: int, deferred: int) -> str:
+    """Return how far a campaign is."""
+    parts = (
+        (in_flight, "in flight"),
+        (deferred, "deferred"),
+        (len(campaign.failed), "failed"),
+        (campaign.skipped, "skipped"),
+    )
+    told = "".join(f", {number:,} {what}" for number, what in parts if number)
+    return (
+        f"{campaign.done:,} of {campaign.hosts:,} hosts are done{told}; it is in stage "
+        f"{campaign.stage} of {len(campaign.stages)}"
+    )
+
+
+def has_host(name: str) -> str:
+    """Return that a campaign has a host to do."""
+    return f"campaign {name} has it to do"
+
+
+def has_failed_host(name: str) -> str:
+    """Return that a host has failed in a campaign."""
+    return f"it failed in campaign {name}, which can retry or skip it"
+
+
+def failed_host(host: str, reason: str) -> str:
+    """Return that a host has failed, and why if that is known."""
+    return f"host {host} failed: {reason}" if reason else f"host {host} failed"
+
+
+def campaign_note(found: Withdrawn | CampaignAborted | HostSkipped) -> str:
+    """Return what a campaign did to the operation of a host."""
+    match found:
+        case Withdrawn():
+            why = f"campaign {found.campaign} was halted"
+            if found.blackout:
+                why = (
+                    f"blackout {found.blackout} of campaign {found.campaign} forbids it"
+                )
+            return (
+                f"{why}; the host waits for its next announcement as {found.successor}"
+            )
+        case CampaignAborted():
+            return f"campaign {found.campaign} was aborted"
+        case HostSkipped():
+            return f"left out of campaign {found.campaign} by {found.by.text}: {found.reason}"
+
+
+def entry(kind: AuditKind, facts: Facts) -> str:
+    """Return the details of a history entry about a campaign; empty: there are none."""
+    match kind:
+        case AuditKind.CAMPAIGN_STARTED:
+            ignored = f", in an emergency despite {facts.text}" if facts.text else ""
+            return f"{facts.count:,} hosts{ignored}"
+        case AuditKind.CAMPAIGN_HALTED if facts.halt is not None:
+            return halt(facts.halt)
+        case AuditKind.CAMPAIGN_STAGE_BEGUN:
+            return f"stage {facts.stage}, {facts.count:,} hosts"
+        case AuditKind.CAMPAIGN_HOSTS_ADDED:
+            return "1 host" if facts.count == 1 else f"{facts.count:,} hosts"
+        case AuditKind.CAMPAIGN_HOST_DEFERRED:
+            return f"its VMs could not be moved away, attempt {facts.count}"
+        case AuditKind.CAMPAIGN_HOSTS_SKIPPED if facts.count:
+            return f"its VMs could not be moved away in {facts.count} attempts"
+        case AuditKind.CAMPAIGN_APPROVAL_NEEDED | AuditKind.CAMPAIGN_STAGE_APPROVED:
+            return f"stage {facts.stage}"
+        case AuditKind.CAMPAIGN_CHANGED:
+            return ", ".join(
+                f"{key} {before} -> {after}" for key, before, after in facts.changes
+            )
+        case _:
+            return ""
+
+
+def halt(found: Halt) -> str:
+    """Return why a campaign was halted."""
+    match found.cause:
+        case HaltCause.OPERATOR:
+            return found.reason
+        case HaltCause.CHECK:
+            return f"check {found.check} failed: {found.reason}"
+        case HaltCause.BRAKE:
+            return f"the brake came on: {found.reason or 'too much was lost at once'}"
+        case HaltCause.CANARY:
+            return (
+                f"host {found.host} failed, and no stage but the last one tolerates a "
+                "failure"
+            )
+        case HaltCause.IN_A_ROW:
+            return f"{found.count} hosts failed in a row, the last of them {found.host}"
+        case HaltCause.FAILURES:
+            return (
+                f"{found.count} of the last {found.of} hosts failed, the last of them "
+                f"{found.host}"
+            )
+        case HaltCause.DEFERRED:
+            return (
+                f"the VMs of {found.count} of {found.of} hosts could not be moved away, "
+                f"the last of them {found.host}"
+            )
+        case HaltCause.VMS_DOWN:
+            vms = "1 VM is" if found.count == 1 else f"{found.count:,} VMs are"
+            return (
+                f"{vms} down after the work, and at most {found.of:,} can be; the last "
+                f"one was on host {found.host}"
+            )

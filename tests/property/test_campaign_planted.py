@@ -1,0 +1,349 @@
+"""The watcher of campaigns can fail: each bug planted here breaks a rule that it names.
+
+A bug replaces one function for one test. A short life shows it, and the same life without
+the bug breaks no rule.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from forewarn.campaigns import gate, planner, progress
+from forewarn.campaigns.hours import Hours
+from forewarn.campaigns.record import CampaignRecord, Pause
+from forewarn.control.execution import campaign_ends
+from forewarn.control.requests import brake, campaign_drift
+from forewarn.control.requests.verbs import campaign_hosts
+from forewarn.control.rules import (
+    campaign_gate,
+    implied_campaigns,
+    reserves,
+    shared_limit,
+)
+from forewarn.control.rules.policy import Policy
+from forewarn.protocol.host_steps import StepKind
+from forewarn.settings.amounts import Amount
+from tests.support.campaign_lives import VERBS, CampaignLife
+from tests.support.fleets import FleetPlan, HostPlan, ScopePlan, VmPlan
+from tests.support.lives import Step
+
+HOSTS = 4
+
+FLEET = FleetPlan(
+    hosts=tuple(HostPlan(name=f"h{number}") for number in range(HOSTS)),
+    scopes=tuple(
+        ScopePlan(name=f"s{number}", tenant="ash", kind="availability-set")
+        for number in range(HOSTS)
+    ),
+    vms=tuple(
+        VmPlan(name=f"vm_{number}", host=f"h{number}", scope=f"s{number}")
+        for number in range(HOSTS)
+    ),
+)
+
+ROOMY = replace(FLEET, hosts=tuple(replace(host, capacity=2) for host in FLEET.hosts))
+"""One free place on each host: with a closed host, none can be emptied into the reserve."""
+
+REBOOT, MIGRATE, NONE = 0, 1, 4
+"""Impacts, as `campaign` numbers them."""
+SOAK, APPROVAL = {"stages": 1}, {"stages": 2}
+RACK, TENANT = {"budget": 2}, {"budget": 3}
+WINDOW, NOON = {"hours": 1}, {"hours": 2}
+"""Terms of a campaign, as `campaign` numbers them."""
+
+LISTEN = tuple(
+    Step("get", {"vm": number, "version": 6, "tag": 0}) for number in range(HOSTS)
+)
+DAY = (Step("advance", {"seconds": 300}), Step("approve_all")) * 288
+HOUR = DAY[:24]
+
+
+def begin(
+    impact: int = REBOOT, *, hosts: int = HOSTS, first: int = 0, **terms: int
+) -> Step:
+    """Start a campaign of `hosts` hosts, with at most three in flight."""
+    args = {"first": first, "hosts": hosts - 1, "impact": impact}
+    return Step("campaign", {**args, "at_once": 3, **terms})
+
+
+def steer(verb: str, actor: int = 0, number: int = 1) -> Step:
+    """Steer the campaign as alice, who is actor 0, or as bob."""
+    at = VERBS.index(verb)
+    return Step("steer", {"which": 0, "verb": at, "actor": actor, "number": number})
+
+
+def fails(step: StepKind, times: int) -> Step:
+    return Step(
+        "fault_step", {"kind": 0, "step": list(StepKind).index(step), "times": times}
+    )
+
+
+def hours(number: float) -> Step:
+    return Step("advance", {"seconds": 3600 * number})
+
+
+GROW = Step("change_fleet", {"what": "add host", "one": 0, "two": 0, "three": 0})
+BRAKE = Step("put_brake_on", {"withdraw": False})
+WITHDRAW = Step("put_brake_on", {"withdraw": True})
+OFF = Step("take_brake_off")
+CLOSED = Step("cordon", {"host": 3, "owner": 0})
+FREEZE_ALL = Step("maintain", {"hosts": [0, 1, 2, 3], "impact": 0})
+
+WORK_FAILS = (fails(StepKind.WORK, 3), begin(NONE), *HOUR)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bug:
+    """A function, what replaces it, and a life that shows the difference."""
+
+    name: str
+    breaks: str
+    """The rule that the watcher must name."""
+    home: Any
+    function: str
+    instead: Callable[..., Any]
+    life: tuple[Step, ...]
+    policy: Policy | None = None
+    fleet: FleetPlan = FLEET
+
+
+_MOST = planner._tenant_most
+
+
+def _one_more(*args: Any) -> tuple[tuple[str, int], ...]:
+    return tuple((tenant, most + 1) for tenant, most in _MOST(*args))
+
+
+def _added_first(campaign: CampaignRecord, number: int) -> CampaignRecord:
+    first, *others = campaign.stages
+    return replace(
+        campaign,
+        hosts=campaign.hosts + number,
+        stages=(replace(first, hosts=first.hosts + number), *others),
+        stage_left=campaign.stage_left + number,
+    )
+
+
+def _not_counted(campaign: CampaignRecord, _host: str, **_more: Any) -> CampaignRecord:
+    return campaign
+
+
+BUGS = (
+    Bug(
+        name="no budget is asked",
+        breaks="K2",
+        home=gate,
+        function="_used",
+        instead=lambda _campaign, _standing: None,
+        life=(begin(), *HOUR),
+    ),
+    Bug(
+        name="campaigns do not count the hosts of others",
+        breaks="K2",
+        home=shared_limit,
+        function="_in_flight",
+        instead=lambda _reader, _campaigns: 0,
+        life=(begin(hosts=2), begin(hosts=2, first=2), *HOUR),
+        policy=Policy(campaigns_in_flight=1),
+    ),
+    Bug(
+        name="an early approval starts a host before the window",
+        breaks="K9",
+        home=campaign_gate,
+        function="why_held",
+        instead=lambda _reader, _operation, *, now: (),
+        life=(begin(**WINDOW), *DAY),
+    ),
+    Bug(
+        name="a stage begins before the soak",
+        breaks="2.6",
+        home=gate,
+        function="may_advance",
+        instead=lambda campaign, *, now: (
+            gate.is_stage_over(campaign) and not campaign.is_last_stage
+        ),
+        life=(begin(**SOAK), *DAY),
+    ),
+    Bug(
+        name="a paused campaign announces",
+        breaks="K3",
+        home=gate,
+        function="why_stopped",
+        instead=lambda _campaign: None,
+        life=(begin(), steer("pause"), *HOUR),
+    ),
+    Bug(
+        name="a failed host is not cordoned",
+        breaks="K4",
+        home=campaign_ends.cordoning,
+        function="cordon_of",
+        instead=lambda _host, owner: owner,
+        life=WORK_FAILS,
+    ),
+    Bug(
+        name="a resumption ends the pauses of others",
+        breaks="K6",
+        home=Pause,
+        function="is_of",
+        instead=lambda _pause, _actor: True,
+        life=(begin(), steer("pause"), steer("resume", actor=1)),
+    ),
+    Bug(
+        name="a skipped host is not counted",
+        breaks="K7",
+        home=progress,
+        function="host_skipped",
+        instead=_not_counted,
+        life=(begin(), steer("skip", number=2)),
+    ),
+    Bug(
+        name="failures are tolerated without end",
+        breaks="2.6",
+        home=progress,
+        function="why_halt",
+        instead=lambda _campaign, _host, *, by, now: None,
+        life=WORK_FAILS,
+    ),
+    Bug(
+        name="a host is announced in a blackout",
+        breaks="K1",
+        home=gate,
+        function="_by_hours",
+        instead=lambda _hours, _now, _notice: gate.Gate(),
+        life=(hours(11.5), begin(**NOON), *HOUR),
+    ),
+    Bug(
+        name="a host starts so late that its work reaches into a blackout",
+        breaks="K9",
+        home=campaign_gate,
+        function="why_held",
+        instead=lambda _reader, _operation, *, now: (),
+        life=(hours(9.5), begin(**NOON), BRAKE, hours(1), OFF, *HOUR),
+    ),
+    Bug(
+        name="what was announced for a blackout is not withdrawn",
+        breaks="K1",
+        home=Hours,
+        function="clash_at",
+        instead=lambda _hours, _start: None,
+        life=(begin(), steer("add blackout", number=0)),
+    ),
+    Bug(
+        name="the VMs of a tenant are not counted",
+        breaks="K1",
+        home=campaign_gate,
+        function="_tenants",
+        instead=lambda _reader, _campaign, _vms: iter(()),
+        life=(begin(**TENANT), *HOUR),
+    ),
+    Bug(
+        name="a tenant has one VM more than its part",
+        breaks="K1",
+        home=planner,
+        function="_tenant_most",
+        instead=_one_more,
+        life=(begin(hosts=2, budget=4),),
+    ),
+    Bug(
+        name="a host is emptied into the reserve",
+        breaks="2.4",
+        home=reserves,
+        function="why_kept",
+        instead=lambda _reader, _operation, _vms, _amount: (),
+        life=(begin(MIGRATE), CLOSED, *HOUR),
+        policy=Policy(reserve=Amount(value=1)),
+        fleet=ROOMY,
+    ),
+    Bug(
+        name="added hosts are part of the first stage",
+        breaks="2.1",
+        home=progress,
+        function="hosts_added",
+        instead=_added_first,
+        life=(begin(hosts=2, **SOAK), steer("add", number=3)),
+    ),
+    Bug(
+        name="new hosts are not compared with the selection",
+        breaks="2.1",
+        home=campaign_drift,
+        function="marked",
+        instead=lambda _work, host: host,
+        life=(begin(), GROW),
+    ),
+    Bug(
+        name="drift that was added is still drift",
+        breaks="2.1",
+        home=campaign_hosts,
+        function="_forget_drift",
+        instead=lambda _work, _name: None,
+        life=(begin(), GROW, steer("add drift")),
+    ),
+    Bug(
+        name="the brake lets campaigns go on",
+        breaks="K3",
+        home=brake,
+        function="_withdraw_all",
+        instead=lambda work, _by, _reason: work.withdraw(),
+        life=(begin(), WITHDRAW),
+    ),
+    Bug(
+        name="a steered rollout forgets what it has done",
+        breaks="K7",
+        home=implied_campaigns,
+        function="record_of",
+        instead=lambda _reader, request: implied_campaigns.terms_of(request),
+        life=(FREEZE_ALL, *HOUR[:12], steer("pause")),
+    ),
+)
+
+
+def lived(
+    steps: tuple[Step, ...],
+    policy: Policy | None = None,
+    fleet: FleetPlan = FLEET,
+) -> CampaignLife:
+    life = CampaignLife(fleet, policy=policy)
+    try:
+        for step in (*LISTEN, *steps):
+            life.do(step)
+    finally:
+        life.close()
+    return life
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_the_watcher_finds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lived(bug.life, bug.policy, bug.fleet).mirror.table(CampaignRecord)
+    monkeypatch.setattr(bug.home, bug.function, bug.instead)
+    with pytest.raises(AssertionError, match=rf"^{bug.breaks}\b"):
+        lived(bug.life, bug.policy, bug.fleet)
+
+
+def test_a_host_that_is_still_worked_on_is_in_no_other_campaign() -> None:
+    """K5: its visit goes on after its operation has ended."""
+    minute = Step("advance", {"seconds": 60})
+    lived(5 * (begin(NONE, hosts=1), minute))
+
+
+@pytest.mark.parametrize("terms", [{}, SOAK, WINDOW], ids=str)
+def test_the_same_life_announces_the_same_hosts(terms: dict[str, int]) -> None:
+    """K8: decisions depend on the store and the time, and on nothing else."""
+    steps = (
+        begin(**terms),
+        *DAY,
+        Step("restart_service", {"crash_after": 0}),
+        *DAY,
+    )
+    first, second = (_admissions(lived(steps)) for _ in range(2))
+    assert first == second
+    assert len(first) == HOSTS
+
+
+def _admissions(life: CampaignLife) -> list[tuple[str, int, int, int]]:
+    """Return each host with the times of its notice, its start and its end."""
+    return [
+        (each.host, each.not_before, each.started_at, each.ended_at)
+        for each in life.mirror.operations.values()
+    ]

@@ -1,0 +1,99 @@
+"""Campaigns on the virtual clock: files, starts, and what came of them."""
+
+from collections.abc import Callable
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import campaigns
+from forewarn.control.transactions.work import Work
+from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.reporting import campaign_plans
+from forewarn.reporting.campaigns import campaign_report
+from tests.support.rollouts import PLANNED
+from tests.support.worlds import World
+
+ONE_STAGE = """
+[[campaign.stage]]
+hosts = "100%"
+"""
+
+
+def file_of(
+    more: str = ONE_STAGE, *, impact: str = "reboot", name: str = "bios"
+) -> str:
+    return (
+        f'[campaign]\nname = "{name}"\nreason = "CVE-2026-1234"\nimpact = "{impact}"\n'
+        f'order = "rack"\nselect = {{ all = true }}\n{more}'
+    )
+
+
+def start(
+    world: World, more: str = ONE_STAGE, *, impact: str = "reboot", name: str = "bios"
+) -> CampaignRecord:
+    """Plan a campaign of all hosts, and start this plan."""
+    return start_text(world, file_of(more, impact=impact, name=name))
+
+
+def start_text(world: World, written: str) -> CampaignRecord:
+    """Plan the campaign of a file, and start this plan."""
+    text = CampaignText(name="campaign.toml", text=written)
+    asked = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    prepared = world.read(
+        lambda reader: campaign_plans.prepared_of(
+            reader, campaign_plans.plan_of(reader, asked), text
+        )
+    )
+    made = world.order(lambda work: campaigns.start(work, prepared), actor="alice")
+    world.settle()
+    return made
+
+
+def campaign(world: World, name: str = "bios") -> CampaignRecord:
+    return world.read(lambda reader: campaigns.find(reader, name))
+
+
+def steer(
+    world: World,
+    decide: Callable[[Work], CampaignRecord],
+    *,
+    actor: str = "alice",
+    reason: str = "a reason",
+) -> CampaignRecord:
+    """Give an order, and let the service act on it."""
+    made = world.order(decide, actor=actor, reason=reason)
+    world.settle()
+    return made
+
+
+def waits_for(world: World, name: str = "bios") -> str:
+    """Return why the campaign announces no further host now."""
+    found = campaign(world, name)
+    report = world.read(lambda reader: campaign_report(reader, found, now=world.now))
+    return report["waits_for"]
+
+
+def rollout(world: World, name: str = "bios") -> Request:
+    found = world.read(
+        lambda reader: reader.get(Request, campaign(world, name).request)
+    )
+    assert found is not None
+    return found
+
+
+def announced(world: World) -> list[str]:
+    """Return the hosts that are announced and have not started."""
+    waiting = {OperationState.ANNOUNCED, OperationState.READY}
+    return [each.host for each in world.operations() if each.state in waiting]
+
+
+def in_work(world: World) -> list[str]:
+    """Return the hosts that are announced or in work."""
+    return [
+        each.host
+        for each in world.operations()
+        if not each.ended_at and each.state is not PLANNED
+    ]
+
+
+def ended(world: World, state: OperationState) -> list[Operation]:
+    return [each for each in world.operations() if each.state is state]

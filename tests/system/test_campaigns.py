@@ -1,0 +1,67 @@
+"""A campaign through a service of several processes, from its plan to its end."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.store.check import check
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+HOSTS = 8
+
+FLEET = '[[tenant]]\nname = "shop"\n' + "".join(
+    f'[[scope]]\nname = "s{number}"\ntenant = "shop"\nkind = "availability-set"\n'
+    f'[[host]]\nname = "h{number}"\n'
+    f'[[vm]]\nname = "vm_{number}"\nhost = "h{number}"\nscope = "s{number}"\n'
+    + ('listen = "127.0.0.1:0"\n' if number == 0 else "")
+    for number in range(HOSTS)
+)
+
+FILE = """
+[campaign]
+name = "bios"
+reason = "CVE-2026-1234"
+impact = "reboot"
+select = { all = true }
+[campaign.budget]
+in_flight = 4
+[[campaign.stage]]
+hosts = 1
+soak = "1m"
+"""
+
+
+def begin(folder: Path) -> Serving:
+    return Serving(folder, FLEET, timing_speed="600").wait_ready()
+
+
+def campaign(service: Serving) -> dict[str, Any]:
+    return service.admin("/v1/campaigns/bios")
+
+
+def start(service: Serving) -> dict[str, Any]:
+    file = {"name": "bios.toml", "text": FILE}
+    plan = service.admin("/v1/campaigns/plan", file)
+    return service.admin("/v1/campaigns", {**file, "digest": plan["digest"]})
+
+
+def test_a_killed_service_continues_its_campaign(tmp_path: Path) -> None:
+    service = begin(tmp_path)
+    try:
+        made = start(service)
+        assert (made["state"], made["hosts"]) == ("Running", HOSTS)
+        eventually(lambda: campaign(service), lambda found: found["done"] >= 1)
+        service.kill()
+        service = begin(tmp_path)
+        found = eventually(
+            lambda: campaign(service), lambda found: found["state"] == "Done"
+        )
+        assert found["done"] == HOSTS
+        report = service.admin("/v1/campaigns/bios/report")
+        assert report["campaign"] == made["campaign"]
+    finally:
+        service.kill()
+    assert check(tmp_path / "forewarn.db") == []

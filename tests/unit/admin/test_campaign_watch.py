@@ -1,0 +1,93 @@
+"""The stream has campaigns, for operators only, and each change of one."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin import limits
+from forewarn.control.requests import campaigns
+from forewarn.control.transactions.work import Who
+from forewarn.protocol.actors import operator
+from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.streams import Streams, run
+from tests.unit.admin.tenants import Shared
+
+ALL = """\
+[campaign]
+name = "bios"
+reason = "CVE-2026-1234"
+impact = "reboot"
+select = { all = true }
+"""
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for changes without operations more often than once a second."""
+    monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.02)
+
+
+def started(client: TestClient) -> dict[str, Any]:
+    """Plan and start a campaign of all hosts."""
+    file = {"name": "bios.toml", "text": ALL}
+    plan = client.post("/v1/campaigns/plan", json=file)
+    assert plan.is_success, plan.text
+    made = client.post("/v1/campaigns", json={**file, "digest": plan.json()["digest"]})
+    assert made.is_success, made.text
+    return made.json()
+
+
+def pause(gateway: LocalGateway) -> None:
+    gateway.plane.order(
+        Who(actor=operator("bob"), reason="a look"),
+        lambda work: campaigns.pause(work, "bios"),
+        now=gateway.now(),
+    )
+
+
+def abort(gateway: LocalGateway) -> None:
+    gateway.plane.order(
+        Who(actor=operator("bob"), reason="no more"),
+        lambda work: campaigns.abort(work, "bios"),
+        now=gateway.now(),
+    )
+
+
+def test_a_viewer_gets_open_campaigns_and_their_changes(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    made = started(client)
+
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("campaigns")
+        (present,) = await watcher.until("ready")
+        assert (present["campaign"], present["state"]) == (made["campaign"], "Running")
+        pause(gateway)
+        name, told = await watcher.next()
+        assert (name, told["state"]) == ("campaigns", "Paused")
+        abort(gateway)
+        while not told["ended"]:
+            name, told = await watcher.next()
+        assert (told["campaign"], told["state"]) == (made["campaign"], "Aborted")
+        again = streams.watch("campaigns")
+        assert await again.until("ready") == []
+
+    run(gateway, story)
+
+
+def test_a_tenant_gets_no_stream_of_campaigns() -> None:
+    shared = Shared()
+    token = shared.token("shop")
+    answer = shared.ask(token, "GET", "/v1/watch?topics=campaigns")
+    assert answer.status_code == 403
+
+
+def test_a_campaign_is_explained_to_operators(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    made = started(client)
+    told = client.get("/v1/explain/bios").json()
+    assert (told["kind"], told["id"]) == ("campaign", made["campaign"])
+    assert "campaign bios" in json.dumps(client.get("/v1/explain/h1").json())

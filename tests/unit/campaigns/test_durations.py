@@ -1,0 +1,78 @@
+"""Durations of past work replace those of a campaign's file, if there is enough of it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from forewarn.campaigns.durations import (
+    SAMPLES_MAX,
+    SAMPLES_MIN,
+    Sample,
+    measured,
+    percentile,
+)
+from forewarn.instants import MINUTE
+
+
+def sample(minutes: int, *, at: int = 0, model: str = "", vms: bool = True) -> Sample:
+    return Sample(
+        at=at,
+        model=model,
+        work=minutes * MINUTE,
+        notice=minutes * MINUTE // 2,
+        has_vms=vms,
+    )
+
+
+def test_too_few_hosts_measure_nothing() -> None:
+    assert measured([sample(5)] * (SAMPLES_MIN - 1), []) is None
+    assert measured([], ["r7525"]) is None
+
+
+def test_half_of_the_hosts_are_typical_and_a_tenth_is_slower_than_slow() -> None:
+    found = measured([sample(minutes) for minutes in range(1, 11)], [])
+    assert found is not None
+    assert (found.work.typical, found.work.slow) == (5 * MINUTE, 9 * MINUTE)
+    assert found.work.is_given
+    assert found.notice_slow == 9 * MINUTE // 2
+    assert found.models == ()
+
+
+def test_hosts_of_the_same_model_count_if_there_are_enough() -> None:
+    slow = [sample(60, model="old")] * SAMPLES_MIN
+    fast = [sample(5, model="new")] * SAMPLES_MIN
+    found = measured([*slow, *fast], ["new", "new"])
+    assert found is not None
+    assert (found.models, found.work.slow) == (("new",), 5 * MINUTE)
+    fewer = measured([*slow, *fast[1:]], ["new"])
+    assert fewer is not None
+    assert (fewer.models, fewer.work.slow) == ((), 60 * MINUTE)
+
+
+def test_only_the_newest_hosts_count() -> None:
+    old = [sample(60, at=1)] * SAMPLES_MAX
+    new = [sample(5, at=2)] * SAMPLES_MAX
+    found = measured([*old, *new], [])
+    assert found is not None
+    assert (found.hosts, found.work.slow) == (SAMPLES_MAX, 5 * MINUTE)
+
+
+def test_empty_hosts_say_nothing_about_notices() -> None:
+    found = measured([sample(5, vms=False)] * SAMPLES_MIN, [])
+    assert found is not None
+    assert found.notice_typical is None
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=1), st.integers(1, 100))
+def test_a_percentile_is_a_value_that_enough_do_not_exceed(
+    values: list[int], percent: int
+) -> None:
+    found = percentile(values, percent)
+    assert found in values
+    assert sum(each <= found for each in values) * 100 >= len(values) * percent
+    assert sum(each < found for each in values) * 100 < len(values) * percent
+
+
+@pytest.mark.parametrize(("percent", "value"), [(50, 2), (90, 4), (100, 4), (1, 1)])
+def test_percentiles_of_four_values(percent: int, value: int) -> None:
+    assert percentile([3, 1, 4, 2], percent) == value

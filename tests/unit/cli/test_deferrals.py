@@ -1,0 +1,99 @@
+"""`forewarn defer`, `expedite`, `deferrals` and `upcoming`, as a tenant and an operator."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.cli.conftest import Ended
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def tenant(forewarn: Run) -> tuple[str, str]:
+    """Return the option with a token of the tenant `shop`."""
+    return "--token", forewarn("token", "create", "--tenant", "shop").out.strip()
+
+
+@pytest.mark.usefixtures("service")
+def test_tenant_defers_and_expedites_its_maintenance(
+    forewarn: Run, tenant: tuple[str, str]
+) -> None:
+    assert forewarn("deferrals").out == "no maintenance is deferred or expedited\n"
+    begins = ("--not-before", "+5h")
+    assert forewarn("maintain", "h1", "--impact", "reboot", *begins).status == 0
+    later = ("--until", "+2d", "--reason", "month end")
+    ended = forewarn("defer", "web_0", *later, *tenant)
+    assert ended.status == 0, ended.err
+    assert ended.out.startswith("the maintenance of VM web_0 is deferred until ")
+    (seen,) = json.loads(forewarn("deferrals", "--json", *tenant).out)
+    assert (seen["vm"], seen["deferrals"], seen["rollout"]) == ("web_0", 1, None)
+    (shown,) = json.loads(forewarn("deferrals", "--json", "--tenant", "shop").out)
+    assert (shown["reason"], shown["until"]) == ("month end", seen["until"])
+    assert shown["rollout"].startswith("ro-")
+    (rollout,) = json.loads(forewarn("rollout", "list", "--json").out)
+    assert rollout["states"] == {"Postponed": 1, "Cancelled": 1}
+    told = forewarn("explain", "h1").out
+    assert "tenant shop has deferred VM web_0 until" in told
+    history = forewarn("history", *tenant).out
+    assert "maintenance deferred" in history
+    ended = forewarn("expedite", "web_0", "--reason", "ready", *tenant)
+    assert ended.out == "the maintenance of VM web_0 comes next, and is approved\n"
+    assert "at once" in forewarn("deferrals").out
+
+
+@pytest.mark.usefixtures("service")
+def test_refused_deferrals_say_why_and_reveal_nothing(
+    forewarn: Run, tenant: tuple[str, str]
+) -> None:
+    later = ("--until", "+2d", "--reason", "month end")
+    ended = forewarn("defer", "web_0", *later, *tenant)
+    assert ended.status == 4
+    assert "no maintenance of VM web_0 is planned or announced" in ended.err
+    assert forewarn("maintain", "h1", "--impact", "reboot").status == 0
+    ended = forewarn("defer", "web_0", "--until", "+9d", "--reason", "x", *tenant)
+    assert "maintenance is deferred by at most 7 d" in ended.err
+    ended = forewarn("defer", "db_0", *later, *tenant)
+    assert "there is no VM or scope 'db_0'" in ended.err
+    ended = forewarn("expedite", "db_0", *tenant)
+    assert "there is no VM 'db_0'" in ended.err
+
+
+@pytest.mark.usefixtures("service")
+def test_tenant_lists_its_coming_work_and_the_operator_sees_the_same(
+    forewarn: Run, tenant: tuple[str, str]
+) -> None:
+    assert forewarn("upcoming", *tenant).out == "no work is planned or announced\n"
+    assert forewarn("maintain", "h1", "h2", "--impact", "reboot").status == 0
+    first, second = json.loads(forewarn("upcoming", "--json", *tenant).out)
+    assert [each["vm"] for each in (first, second)] == ["web_0", "web_1"]
+    assert {first["impact"], second["impact"]} == {"reboot"}
+    assert (first["state"], second["state"]) == ("Announced", "Planned")
+    assert first["operation"] in forewarn("operations", *tenant).out
+    assert second["operation"] is None
+    # No pace of the rollout is known yet.
+    assert (first["latest"] is None, second["latest"] is None) == (False, True)
+    shown = forewarn("upcoming", "--tenant", "shop")
+    assert shown.out == forewarn("upcoming", *tenant).out
+    assert "unknown" in shown.out
+    (only,) = json.loads(forewarn("upcoming", "--vm", "web_1", "--json", *tenant).out)
+    assert only == second
+    assert (
+        len(json.loads(forewarn("upcoming", "--scope=web", "--json", *tenant).out)) == 2
+    )
+
+
+@pytest.mark.usefixtures("service")
+def test_coming_work_of_others_is_unknown_and_an_operator_names_a_tenant(
+    forewarn: Run, tenant: tuple[str, str]
+) -> None:
+    assert forewarn("maintain", "h1", "h2", "--impact", "reboot").status == 0
+    for words in (("--vm", "db_0"), ("--scope", "db"), ("--tenant", "bank")):
+        ended = forewarn("upcoming", *words, *tenant)
+        assert (ended.status, ended.out) == (4, "")
+        assert "there is no" in ended.err
+    ended = forewarn("upcoming")
+    assert "name the tenant whose coming work to list" in ended.err
+    assert "Add --tenant NAME" in ended.err
+    assert "there is no tenant 'nope'" in forewarn("upcoming", "--tenant", "nope").err

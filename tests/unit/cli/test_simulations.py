@@ -1,0 +1,168 @@
+"""`campaign simulate` from the command line."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from forewarn import cli
+from forewarn.cli import stopping
+from tests.unit.cli.conftest import Ended, Screen, Served
+
+Run = Callable[..., Ended]
+
+TEXT = """\
+[campaign]
+name = "kernel"
+reason = "CVE-2026-1234"
+impact = "reboot"
+select = { all = true }
+[campaign.budget]
+in_flight = "50%"
+[[campaign.window]]
+start = "06:00"
+length = "12h"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    made = tmp_path / "kernel.toml"
+    made.write_text(TEXT)
+    return made
+
+
+def test_simulation_shows_stages_nights_and_budgets(
+    file: Path, service: Served, forewarn: Run
+) -> None:
+    ended = forewarn("campaign", "simulate", str(file), "--approve", "50%")
+    assert ended.status == 0, ended.err
+    told = json.loads(
+        forewarn("campaign", "simulate", str(file), "--approve", "50%", "--json").out
+    )
+    lines = ended.out.splitlines()
+    hosts = told["host_count"]
+    assert lines[0].startswith(f"campaign kernel: reboot of {hosts} hosts with ")
+    assert lines[1] == (
+        "assumed: 50 % of the scopes approve, 0 % of the hosts fail; stages are "
+        "approved at once"
+    )
+    assert lines[2].startswith("ended at ")
+    assert f": {hosts} done, 0 failed, 0 left" in lines[2]
+    assert lines[-1] == "seed 1; nothing was announced or changed"
+    for each in told["stages"]:
+        # People get whole seconds.
+        assert f"{each['ends'][:19]}Z" in ended.out
+    (opening,) = [each for each in told["periods"] if each["done"]]
+    assert opening["opens"].endswith("T06:00:00Z")
+    assert forewarn("campaign", "list").out == "no open campaigns\n"
+
+
+def test_halt_is_shown_with_what_was_left(
+    file: Path, service: Served, forewarn: Run
+) -> None:
+    file.write_text(f"{TEXT}[campaign.tolerance]\nfailures = 0\nin_a_row = 0\n")
+    ended = forewarn("campaign", "simulate", str(file), "--failures", "100%")
+    told = json.loads(
+        forewarn("campaign", "simulate", str(file), "--failures", "100%", "--json").out
+    )
+    assert ended.status == 0, ended.err
+    assert f"halted at {told['ends'][:19]}Z, " in ended.out
+    assert f"1 failed, {told['left']} left" in ended.out
+    assert f"failed: {told['failed'][0]}" in ended.out
+
+
+def test_page_has_the_hosts_and_no_script(
+    tmp_path: Path, file: Path, service: Served, forewarn: Run
+) -> None:
+    page = tmp_path / "kernel.html"
+    ended = forewarn("campaign", "simulate", str(file), "--html", str(page))
+    assert ended.status == 0, ended.err
+    told = json.loads(forewarn("campaign", "simulate", str(file), "--json").out)
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>Simulation of campaign kernel</h1>" in text
+    assert "<script" not in text
+    for each in told["hosts"]:
+        assert f"<title>{each['host']}: {each['begins']}" in text
+    for each in told["budgets"]:
+        assert f"<td>{each['kind']}</td>" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--approve", "0.7"), "--approve: '0.7' is not a percentage"),
+        (("--failures", "101%"), "--failures: '101%' is not a percentage"),
+        (("--seed", "one"), "--seed: 'one' is not a whole number"),
+    ],
+)
+def test_invalid_assumption_is_refused(
+    given: tuple[str, str], said: str, file: Path, forewarn: Run
+) -> None:
+    ended = forewarn("campaign", "simulate", str(file), *given)
+    assert ended.status == 2
+    assert said in ended.err
+
+
+SHOWN_WITHIN = 60
+"""Maximum seconds until the line is shown, on a busy machine."""
+
+
+class WatchedScreen(Screen):
+    """A screen that says when a text was written."""
+
+    def __init__(self, text: str) -> None:
+        """Wait for `text`."""
+        super().__init__()
+        self._text = text
+        self.is_shown = threading.Event()
+
+    def write(self, text: str, /) -> int:
+        """Write, and note whether the text is there."""
+        written = super().write(text)
+        if self._text in self.getvalue():
+            self.is_shown.set()
+        return written
+
+
+DOING = {
+    "plan": "planning {file}: ",
+    "simulate": "simulating {file}, which takes at most 10 minutes: ",
+}
+
+
+@pytest.mark.parametrize("verb", DOING)
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_long_work_is_shown_on_a_terminal_until_it_has_ended(
+    verb: str,
+    file: Path,
+    service: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_terminal: bool,
+) -> None:
+    said = DOING[verb].format(file=file)
+    screen = WatchedScreen(said)
+    name = f"{verb}_campaign"
+    work = getattr(service.gateway, name)
+
+    async def wait(*given: object, **options: object) -> str:
+        if is_terminal:
+            await asyncio.to_thread(screen.is_shown.wait, SHOWN_WITHIN)
+        return await work(*given, **options)
+
+    monkeypatch.setattr(service.gateway, name, wait)
+    monkeypatch.setattr(stopping, "PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stderr", screen)
+    assert cli.main(["campaign", verb, str(file)]) == 0
+    shown = screen.getvalue()
+    # The line is removed at the end; without a terminal, nothing is printed.
+    if is_terminal:
+        assert said in shown
+        assert shown.endswith("\r\x1b[K")
+    else:
+        assert shown == ""

@@ -1,0 +1,179 @@
+"""Hosts are taken into a running campaign, also those that its fleet gained later."""
+
+import pytest
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import campaigns, failures
+from forewarn.control.requests.verbs import campaign_hosts
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
+from forewarn.protocol.operations import Action
+from forewarn.reporting.campaigns import campaign_report
+from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.store.records import AuditKind
+from tests.support.campaigns import (
+    ONE_STAGE,
+    campaign,
+    in_work,
+    rollout,
+    start,
+    steer,
+)
+from tests.support.rollouts import fleet, name_of, world_of
+from tests.support.worlds import World
+
+CANARY = "[[campaign.stage]]\nhosts = 1\n"
+
+
+def of(hosts: int, *, failing: int = 0) -> World:
+    driver = SimulatedDriver()
+    for number in range(failing):
+        vm = f"s{number}-{number}"
+        driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm=vm, times=3))
+    return world_of([{f"s{number}": 0} for number in range(hosts)], driver=driver)
+
+
+def grow(world: World, hosts: int) -> None:
+    """Apply a fleet file with this many hosts."""
+    world.apply_fleet(fleet([{f"s{number}": 0} for number in range(hosts)]))
+
+
+def add(world: World, *hosts: str, name: str = "bios", drift: bool = False) -> None:
+    steer(
+        world,
+        lambda work: campaign_hosts.add_hosts(work, name, hosts, with_drift=drift),
+    )
+
+
+def drift(world: World) -> int:
+    found = campaign(world)
+    return world.read(lambda reader: campaign_report(reader, found, now=world.now))[
+        "drift"
+    ]
+
+
+def test_an_added_host_comes_last_in_the_last_stage() -> None:
+    it = of(4)
+    start(it, CANARY)
+    assert drift(it) == 0
+    grow(it, 6)
+    assert drift(it) == 2
+    add(it, name_of(5))
+    found = campaign(it)
+    assert (found.hosts, found.stage, found.stage_left) == (5, 1, 1)
+    assert [stage.hosts for stage in found.stages] == [1, 4]
+    assert in_work(it) == [name_of(0)]
+    assert drift(it) == 1
+    add(it, drift=True)
+    assert (campaign(it).hosts, drift(it)) == (6, 0)
+    it.advance("2d")
+    found = campaign(it)
+    assert (found.state, found.done) == (CampaignState.DONE, 6)
+    started = sorted(it.operations(), key=lambda each: each.started_at)
+    assert [each.host for each in started[-2:]] == [name_of(5), name_of(4)]
+
+
+def test_only_hosts_that_match_the_selection_are_drift() -> None:
+    it = of(2)
+    start(it, ONE_STAGE)
+    text = fleet([{f"s{number}": 0} for number in range(2)])
+    it.apply_fleet(text + '\n[[host]]\nname = "new"\nzone = "2"\n')
+    assert drift(it) == 1, "the campaign selects all hosts"
+    it.apply_fleet(text)
+    assert drift(it) == 0, "the host has left the fleet"
+
+
+def test_what_cannot_be_added_says_why() -> None:
+    it = of(6, failing=1)
+    start(it, "[campaign.tolerance]\nin_a_row = 2\n" + ONE_STAGE)
+    while campaign(it).done < 1:
+        it.advance("1m")
+    grow(it, 9)
+    it.order(lambda work: failures.fail_host(work, name_of(8)))
+    it.settle()
+    for host, why in (
+        (name_of(0), "has failed in campaign bios"),
+        (name_of(1), "is done in campaign bios"),
+        (name_of(5), "is in campaign bios, which has not ended"),
+        (name_of(8), "is down"),
+    ):
+        with pytest.raises(RefusedError, match=why):
+            add(it, host)
+    with pytest.raises(NotFoundError, match="there is no host 'h99'"):
+        add(it, "h99")
+    with pytest.raises(BadRequestError, match="name hosts, or all hosts"):
+        add(it)
+    with pytest.raises(RefusedError, match="at most 25 hosts, not 26"):
+        add(it, *(f"x{number}" for number in range(26)))
+    with pytest.raises(BadRequestError, match="an added host needs a reason"):
+        it.order(
+            lambda work: campaign_hosts.add_hosts(
+                work, "bios", [name_of(7)], with_drift=False
+            )
+        )
+    assert campaign(it).hosts == 6
+
+
+def test_a_host_whose_vms_cannot_leave_is_refused() -> None:
+    hosts = [{f"s{number}": 0} for number in range(3)]
+    it = world_of(hosts)
+    start(it, impact="live-migrate")
+    pinned = fleet(hosts) + (
+        '\n[[host]]\nname = "new"\n[[vm]]\nname = "gpu"\nhost = "new"\nmovable = false\n'
+    )
+    it.apply_fleet(pinned)
+    with pytest.raises(
+        RefusedError, match="host new cannot be emptied: VM gpu cannot be moved"
+    ):
+        add(it, "new")
+
+
+def test_a_skipped_host_can_come_back_and_no_drift_is_refused() -> None:
+    it = of(3)
+    start(it)
+    with pytest.raises(RefusedError, match="campaign bios has no drift"):
+        add(it, drift=True)
+    steer(it, lambda work: campaigns.skip(work, "bios", [name_of(2)]))
+    add(it, name_of(2))
+    it.advance("1d")
+    found = campaign(it)
+    assert (found.state, found.done, found.skipped) == (CampaignState.DONE, 3, 1)
+    with pytest.raises(RefusedError, match="campaign bios is Done"):
+        add(it, name_of(2))
+
+
+def test_percentages_and_tenants_follow_the_added_hosts() -> None:
+    it = of(4)
+    start(it, '[campaign.budget]\nin_flight = "50%"\ntenant_vms = "50%"\n' + ONE_STAGE)
+    grow(it, 8)
+    text = fleet([{f"s{number}": 0} for number in range(8)])
+    it.apply_fleet(
+        text
+        + '\n[[tenant]]\nname = "bank"\n[[host]]\nname = "new"\n'
+        + "".join(
+            f'[[scope]]\nname = "b{n}"\ntenant = "bank"\nkind = "availability-set"\n'
+            f'[[vm]]\nname = "b{n}"\nhost = "new"\nscope = "b{n}"\nfault_domain = 0\n'
+            for n in range(4)
+        )
+    )
+    add(it, drift=True)
+    found = campaign(it)
+    assert found.hosts == 9
+    assert dict(found.tenant_most) == {"shop": 2, "bank": 2}
+    assert (rollout(it).hosts, rollout(it).at_once) == (9, 4)
+
+
+def test_the_history_has_who_added_which_hosts_and_why() -> None:
+    it = of(2)
+    start(it)
+    grow(it, 3)
+    add(it, name_of(2))
+    (entry,) = [
+        each
+        for each in it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+        if each.kind is AuditKind.CAMPAIGN_HOSTS_ADDED
+    ]
+    assert (entry.actor.name, entry.why) == ("alice", "a reason")
+    assert f"host:{name_of(2)}" in entry.subjects

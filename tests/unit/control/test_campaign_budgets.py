@@ -1,0 +1,141 @@
+"""Campaigns keep the budgets of racks, tenants and the whole fleet."""
+
+from collections import Counter
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import cordons, failures, verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.protocol.operations import Action
+from forewarn.store.memory import MemoryStore
+from tests.support.campaigns import (
+    ONE_STAGE,
+    campaign,
+    in_work,
+    start,
+    waits_for,
+)
+from tests.support.worlds import World
+
+
+def world(hosts: int, *, per_rack: int, tenants: int = 1) -> World:
+    """Return a world of racks, where each host has two VMs of one tenant."""
+    lines = [f'[[tenant]]\nname = "t{number}"' for number in range(tenants)]
+    for number in range(hosts):
+        tenant = f"t{number % tenants}"
+        lines.append(
+            f'[[host]]\nname = "h{number:02}"\nrack = "r{number // per_rack}"\n'
+            f'labels = {{ model = "m{number % 2}" }}'
+        )
+        lines += [
+            (
+                f'[[scope]]\nname = "s{number}"\ntenant = "{tenant}"\n'
+                'kind = "availability-set"'
+            )
+        ]
+        lines += [
+            f'[[vm]]\nname = "v{number}-{each}"\nhost = "h{number:02}"\n'
+            f'scope = "s{number}"'
+            for each in range(2)
+        ]
+    return World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
+
+
+def rack_of(host: str, per_rack: int) -> int:
+    return int(host.removeprefix("h")) // per_rack
+
+
+def play(it: World) -> list[list[str]]:
+    """Advance to the end of the campaign; return the hosts in work in each minute."""
+    seen: list[list[str]] = []
+    for _ in range(3 * 24 * 60):
+        it.advance("1m")
+        seen.append(in_work(it))
+        if campaign(it).state is CampaignState.DONE:
+            return seen
+    raise AssertionError(f"the campaign has not ended: {waits_for(it)}")
+
+
+def test_one_host_of_a_rack_is_in_flight() -> None:
+    it = world(12, per_rack=3)
+    start(
+        it,
+        "[campaign.budget]\nin_flight = 8\n"
+        f'[[campaign.budget.by]]\nlabel = "rack"\nmax = 1\n{ONE_STAGE}',
+    )
+    seen = play(it)
+    assert max(map(len, seen)) == 4
+    for hosts in seen:
+        assert max(Counter(rack_of(each, 3) for each in hosts).values(), default=0) <= 1
+
+
+def test_a_percentage_counts_the_hosts_with_the_label() -> None:
+    it = world(20, per_rack=20)
+    start(
+        it,
+        "[campaign.budget]\nin_flight = 20\n"
+        f'[[campaign.budget.by]]\nlabel = "model"\nmax = "20%"\n{ONE_STAGE}',
+    )
+    seen = play(it)
+    assert max(map(len, seen)) == 4
+    for hosts in seen:
+        models = Counter(int(each.removeprefix("h")) % 2 for each in hosts)
+        assert max(models.values(), default=0) <= 2
+
+
+def test_maintenance_of_a_rack_counts_too() -> None:
+    it = world(4, per_rack=4)
+    it.order(lambda work: verbs.maintain(work, ["h03"], Action.REBOOT, OrderOptions()))
+    start(
+        it,
+        "[campaign.budget]\nin_flight = 4\n"
+        f'[[campaign.budget.by]]\nlabel = "rack"\nmax = 1\n{ONE_STAGE}',
+    )
+    assert in_work(it) == ["h03"]
+    planned = next(each for each in it.operations() if each.host == "h00")
+    assert it.explain(planned.operation_id) == [
+        "campaign bios: 1 of 1 hosts of rack=r0 are in flight"
+    ]
+    seen = play(it)
+    assert max(map(len, seen)) == 1
+
+
+def test_hosts_that_are_away_for_any_cause_count() -> None:
+    it = world(10, per_rack=10)
+    start(
+        it,
+        f'[campaign.budget]\nin_flight = 10\nunavailable = "30%"\n{ONE_STAGE}',
+    )
+    it.order(lambda work: failures.fail_host(work, "h09"))
+    it.order(lambda work: cordons.cordon(work, "h08"), actor="alice")
+    it.advance("20m")
+    assert len([each for each in in_work(it) if each < "h08"]) == 1
+    it.advance("2h")
+    assert len([each for each in in_work(it) if each < "h08"]) <= 1
+    it.order(lambda work: cordons.open_host(work, "h08", by_all=True), actor="alice")
+    it.advance("30m")
+    assert len([each for each in in_work(it) if each != "h09"]) == 2
+    it.order(lambda work: failures.restore_host(work, "h09"))
+    it.advance("1d")
+    assert campaign(it).state is CampaignState.DONE
+
+
+def test_a_campaign_says_that_too_many_hosts_are_away() -> None:
+    it = world(4, per_rack=4)
+    it.order(lambda work: cordons.cordon(work, "h03"), actor="alice")
+    start(it, f"[campaign.budget]\nin_flight = 2\nunavailable = 1\n{ONE_STAGE}")
+    assert in_work(it) == []
+    assert waits_for(it) == "campaign bios: 1 of 1 hosts are away for any cause"
+    it.order(lambda work: cordons.open_host(work, "h03", by_all=True), actor="alice")
+    it.advance("2m")
+    assert len(in_work(it)) == 1
+
+
+def test_vms_of_a_tenant_have_a_budget() -> None:
+    it = world(12, per_rack=12, tenants=2)
+    start(it, f"[campaign.budget]\nin_flight = 12\ntenant_vms = 4\n{ONE_STAGE}")
+    seen = play(it)
+    assert max(map(len, seen)) == 4
+    for hosts in seen:
+        vms = Counter(int(each.removeprefix("h")) % 2 for each in hosts)
+        assert max(vms.values(), default=0) <= 2

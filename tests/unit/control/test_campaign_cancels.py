@@ -1,0 +1,52 @@
+"""Cancel the rollout of a campaign, or one of its hosts."""
+
+import pytest
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import campaigns, verbs
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.notes import Cancelled
+from forewarn.protocol.operations import Operation
+from tests.support.campaigns import campaign, rollout, start, steer
+from tests.support.rollouts import world_of
+from tests.support.worlds import World
+
+
+def of(hosts: int) -> World:
+    """Return a world of hosts, each with a VM of a scope of its own."""
+    return world_of([{f"s{number}": 0} for number in range(hosts)])
+
+
+def cancel(world: World, name: str) -> list[Operation]:
+    made = world.order(
+        lambda work: verbs.cancel(work, name, note=Cancelled(by=work.who.actor))
+    )
+    world.settle()
+    return made
+
+
+def test_rollout_of_a_campaign_is_not_cancelled() -> None:
+    it = of(3)
+    start(it)
+    name = rollout(it).request_id
+    with pytest.raises(
+        RefusedError, match="of campaign bios, which is Running"
+    ) as it_is:
+        cancel(it, name)
+    assert "forewarn campaign abort bios --reason TEXT" in it_is.value.hint
+    assert campaign(it).state is CampaignState.RUNNING
+    steer(it, lambda work: campaigns.abort(work, "bios"))
+    with pytest.raises(RefusedError, match=r"are already Cancelled$"):
+        cancel(it, name)
+    assert campaign(it).state is CampaignState.ABORTED
+
+
+def test_cancelled_host_counts_as_skipped() -> None:
+    it = of(3)
+    start(it)
+    [operation] = [each for each in it.operations() if each.scopes]
+    cancel(it, operation.operation_id)
+    assert campaign(it).skipped == 1
+    it.advance("1d")
+    assert campaign(it).state is CampaignState.DONE
+    assert campaign(it).done == 2

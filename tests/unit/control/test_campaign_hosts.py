@@ -1,0 +1,109 @@
+"""A host is in one campaign that has not ended, however two starts are interleaved."""
+
+from collections import Counter
+from itertools import permutations
+
+import pytest
+
+from forewarn.campaigns.prepared import Prepared
+from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import campaigns
+from forewarn.control.rules import campaign_hosts
+from forewarn.control.transactions.work import Work
+from forewarn.protocol.errors import RefusedError
+from forewarn.reporting import campaign_plans
+from tests.support.campaigns import ONE_STAGE, file_of, steer
+from tests.support.counted import Counted
+from tests.support.rollouts import world_of
+from tests.support.worlds import World
+
+
+def of(hosts: int) -> World:
+    return world_of([{f"s{number}": 0} for number in range(hosts)])
+
+
+def prepare(it: World, name: str, select: str = "all = true") -> Prepared:
+    """Plan a campaign as the planning process does, from a snapshot of the store."""
+    written = file_of(ONE_STAGE, name=name).replace("all = true", select)
+    text = CampaignText(name="campaign.toml", text=written)
+    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
+    return it.read(
+        lambda reader: campaign_plans.prepared_of(
+            reader, campaign_plans.plan_of(reader, asked), text
+        )
+    )
+
+
+def begin(it: World, prepared: Prepared) -> bool:
+    """Start a campaign in its transaction; return whether it was started."""
+    try:
+        it.order(lambda work: campaigns.start(work, prepared), actor="alice")
+    except RefusedError:
+        return False
+    return True
+
+
+def test_of_two_starts_that_share_a_host_one_is_refused_in_any_interleaving() -> None:
+    steps = [("prepare", "a"), ("start", "a"), ("prepare", "b"), ("start", "b")]
+    orders = {
+        order
+        for order in permutations(steps)
+        if all(order.index(("prepare", x)) < order.index(("start", x)) for x in "ab")
+    }
+    assert len(orders) == 6
+    for order in orders:
+        it = of(4)
+        ready: dict[str, Prepared] = {}
+        started: list[str] = []
+        for what, name in order:
+            if what == "prepare":
+                try:
+                    ready[name] = prepare(it, name)
+                except RefusedError:
+                    continue
+            elif name in ready and begin(it, ready[name]):
+                started.append(name)
+        assert len(started) == 1, order
+        hosts = [each.host for each in it.operations() if not each.ended_at]
+        assert len(hosts) == len(set(hosts)) == 4
+
+
+def test_starts_of_other_hosts_do_not_disturb_each_other() -> None:
+    it = of(4)
+    first = prepare(it, "a", 'host = ["h0000", "h0001"]')
+    second = prepare(it, "b", 'host = ["h0002", "h0003"]')
+    assert begin(it, first)
+    assert begin(it, second)
+
+
+def test_hosts_that_are_not_planned_yet_are_not_free() -> None:
+    it = of(60)
+    first, second = prepare(it, "a"), prepare(it, "b", 'host = ["h0059"]')
+
+    def both(work: Work) -> None:
+        campaigns.start(work, first)
+        campaigns.start(work, second)
+
+    with pytest.raises(RefusedError, match="campaign a has 1 of the hosts"):
+        it.order(both, actor="alice")
+
+
+def test_a_start_reads_no_host_of_campaigns_that_its_plan_has_seen() -> None:
+    it = of(100)
+    assert begin(it, prepare(it, "a", 'all = true, except = ["h0099"]'))
+    second = prepare(it, "b", 'host = ["h0099"]')
+    rows: Counter[str] = Counter()
+    it.read(
+        lambda reader: campaign_hosts.check_free(
+            Counted(reader, rows).reader, second.hosts, known=second.seen
+        )
+    )
+    assert rows == {"campaigns_open": 2}
+
+
+def test_hosts_of_an_ended_campaign_are_free() -> None:
+    it = of(2)
+    first, second = prepare(it, "a"), prepare(it, "b")
+    assert begin(it, first)
+    steer(it, lambda work: campaigns.abort(work, "a"))
+    assert begin(it, second)

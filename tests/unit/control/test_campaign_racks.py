@@ -1,0 +1,138 @@
+"""The hosts of a campaign by stage and rack add up to the counts of the campaign."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.control.requests import campaigns
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.protocol.operations import Action, OperationState
+from forewarn.protocol.visits import VisitState
+from forewarn.reporting import campaign_racks
+from forewarn.reporting.campaign_racks import HostCourse, course_of
+from forewarn.reporting.campaigns import campaign_report
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Store
+from forewarn.store.snapshot import SnapshotStore
+from forewarn.store.sqlite import SqliteStore
+from tests.support.campaigns import campaign, start, steer
+from tests.support.rollouts import fleet
+from tests.support.worlds import World
+
+TWO_STAGES = """
+[campaign.budget]
+in_flight = 2
+[campaign.tolerance]
+failures = 1
+in_a_row = 1
+[[campaign.stage]]
+hosts = 1
+[[campaign.stage]]
+hosts = "100%"
+"""
+
+
+def racked(hosts: int, per_rack: int) -> str:
+    """Return a fleet whose hosts are in racks r0, r1, and so on."""
+    parts = fleet([{f"s{number}": 0} for number in range(hosts)]).split("[[host]]\n")
+    first, *others = parts
+    return "[[host]]\n".join(
+        [
+            first,
+            *(
+                part.replace("\n", f'\nrack = "r{number // per_rack}"\n', 1)
+                for number, part in enumerate(others)
+            ),
+        ]
+    )
+
+
+def world_of(
+    hosts: int,
+    per_rack: int,
+    *,
+    driver: SimulatedDriver | None = None,
+    store: Callable[[], Store] = MemoryStore,
+) -> World:
+    return World(
+        store=store, driver=driver or SimulatedDriver(), fleet=racked(hosts, per_rack)
+    )
+
+
+def rows(world: World) -> list[dict[str, Any]]:
+    """Return the rows, which add up to the campaign's own counts."""
+    now = campaign(world)
+    found = world.read(lambda reader: campaign_racks.campaign_racks(reader, now))
+    report = world.read(lambda reader: campaign_report(reader, now, now=world.now))
+    total = Counter[str]()
+    for row in found["racks"]:
+        assert row["hosts"] == sum(row[each.value] for each in HostCourse)
+        total.update({each.value: row[each.value] for each in HostCourse})
+    assert total == {
+        "done": report["done"],
+        "in_flight": report["in_flight"],
+        "waiting": report["waiting"] + report["deferred_count"],
+        "failed": len(report["failed"]),
+        "skipped": report["skipped"],
+    }
+    return found["racks"]
+
+
+def test_rows_follow_each_host_to_its_end() -> None:
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s4-4", times=3))
+    it = world_of(6, 2, driver=driver)
+    start(it, TWO_STAGES)
+    first = [(each["stage"], each["rack"], each["hosts"]) for each in rows(it)]
+    assert first == [(1, "r0", 1), (2, "r0", 1), (2, "r1", 2), (2, "r2", 2)]
+    seen = set[str]()
+    for _ in range(60):
+        it.advance("10m")
+        seen |= {name for row in rows(it) for name, value in row.items() if value}
+    assert {"in_flight", "done", "failed"} <= seen
+    assert [each["failed"] for each in rows(it)] == [0, 0, 0, 1]
+    steer(it, lambda work: campaigns.skip(work, "bios", ["h0004"]))
+    assert rows(it)[-1]["skipped"] == 1
+
+
+def test_hosts_that_an_abort_leaves_out_are_skipped() -> None:
+    it = world_of(4, 4)
+    start(it, TWO_STAGES)
+    steer(it, lambda work: campaigns.abort(work, "bios"))
+    assert [each["skipped"] for each in rows(it)] == [1, 3]
+
+
+def test_a_snapshot_of_the_file_gives_the_same_rows(tmp_path: Path) -> None:
+    """The operator API reads single fields of a snapshot."""
+    file = tmp_path / "racks.db"
+    it = world_of(6, 2, store=lambda: SqliteStore(file))
+    start(it, TWO_STAGES)
+    it.advance("2h")
+    expected = rows(it)
+    snapshot = SnapshotStore(file)
+    found = snapshot.read(
+        lambda reader: campaign_racks.campaign_racks(reader, campaign(it))
+    )
+    snapshot.close()
+    assert found["racks"] == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "visit", "course"),
+    [
+        (OperationState.DONE, VisitState.VERIFYING, HostCourse.IN_FLIGHT),
+        (OperationState.DONE, VisitState.DONE, HostCourse.DONE),
+        (OperationState.DONE, VisitState.SKIPPED, HostCourse.SKIPPED),
+        (OperationState.IMPACTING, VisitState.WORKING, HostCourse.IN_FLIGHT),
+        (OperationState.PLANNED, VisitState.WAITING, HostCourse.WAITING),
+        (OperationState.CANCELLED, VisitState.SKIPPED, HostCourse.SKIPPED),
+    ],
+)
+def test_a_host_is_done_when_its_visit_is(
+    state: OperationState, visit: VisitState, course: HostCourse
+) -> None:
+    assert course_of(state, visit) is course

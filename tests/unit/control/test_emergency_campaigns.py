@@ -1,0 +1,155 @@
+"""Emergency campaigns start at once, and the history names what they do not keep to."""
+
+import pytest
+
+from forewarn.campaigns.file import read_campaign
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import campaign_changes, campaigns, cordons
+from forewarn.control.requests.verbs import campaign_hosts
+from forewarn.control.rules.policy import Policy
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, format_instant
+from forewarn.protocol.errors import RefusedError
+from forewarn.reporting.campaigns import campaign_report
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import every
+from forewarn.store.records import AuditKind
+from forewarn.wording import operators
+from tests.support.campaigns import (
+    ONE_STAGE,
+    campaign,
+    file_of,
+    in_work,
+    start,
+    start_text,
+    waits_for,
+)
+from tests.support.rollouts import fleet
+from tests.support.worlds import World
+
+EMERGENCY = "emergency = true\n"
+
+
+def hour_of(it: World, hours: int) -> str:
+    """Return the hour of the day that is so many hours ahead, in UTC."""
+    return f"{format_instant(it.now + hours * HOUR)[11:13]}:00"
+
+
+def closed(it: World) -> str:
+    """Return a window and a blackout that let nothing begin for hours."""
+    return (
+        f'[[campaign.window]]\nstart = "{hour_of(it, 12)}"\nlength = "2h"\n'
+        'timezone = "UTC"\n'
+        f'[[campaign.blackout]]\nname = "release"\nstart = "{hour_of(it, -2)}"\n'
+        'length = "12h"\ntimezone = "UTC"\n'
+    )
+
+
+def world(hosts: int = 3, policy: Policy | None = None) -> World:
+    """Return hosts with VMs of their own scopes; the window of the first one is closed."""
+    found = fleet([{f"s{number}": 0} for number in range(hosts)])
+    bank = (
+        '\n[[scope]]\nname = "bank"\ntenant = "shop"\nkind = "availability-set"\n'
+        'maintenance_window = { start = "HOUR", length = "1h", timezone = "UTC" }\n'
+        '[[vm]]\nname = "bank_0"\nhost = "h0000"\nscope = "bank"\nfault_domain = 0\n'
+    )
+    empty = World(store=MemoryStore, driver=SimulatedDriver(), fleet="")
+    return World(
+        store=MemoryStore,
+        driver=SimulatedDriver(),
+        fleet=found + bank.replace("HOUR", hour_of(empty, 12)),
+        policy=policy,
+    )
+
+
+def history(it: World, kind: AuditKind) -> list[str]:
+    """Return the entries of a kind, in the words of the history."""
+    return [
+        operators.detail_of(each)
+        for each in it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+        if each.kind is kind
+    ]
+
+
+def test_windows_blackouts_and_windows_of_tenants_do_not_stop_an_emergency() -> None:
+    it = world()
+    start(it, closed(it) + ONE_STAGE, name="routine")
+    it.advance("1h")
+    assert in_work(it) == []
+    it = world()
+    start(it, EMERGENCY + closed(it) + ONE_STAGE)
+    begun = it.now
+    while campaign(it).state is not CampaignState.DONE:
+        it.advance("5m")
+        assert it.now < begun + 6 * HOUR, waits_for(it)
+    assert all("emergency" in each.description for each in it.operations())
+
+
+def test_the_history_names_all_that_an_emergency_does_not_keep_to() -> None:
+    it = world()
+    start(it, EMERGENCY + closed(it) + ONE_STAGE)
+    (begun,) = history(it, AuditKind.CAMPAIGN_STARTED)
+    assert begun.startswith("3 hosts, in an emergency despite window ")
+    assert begun.endswith(", blackout release")
+    it.advance("4h")
+    (ignored,) = history(it, AuditKind.CAMPAIGN_WINDOWS_IGNORED)
+    assert ignored.startswith("the maintenance window of scope bank opens at ")
+
+
+def test_the_budget_unavailable_stays() -> None:
+    it = world()
+    it.order(lambda work: cordons.cordon(work, "h0002"), actor="alice")
+    start(it, f"{EMERGENCY}[campaign.budget]\nunavailable = 1\n{ONE_STAGE}")
+    it.advance("1h")
+    assert in_work(it) == []
+    assert waits_for(it) == "campaign bios: 1 of 1 hosts are away for any cause"
+
+
+def test_an_emergency_takes_no_blackout_and_no_hosts() -> None:
+    it = world()
+    start(it, EMERGENCY + ONE_STAGE)
+    old = campaign(it)
+    with pytest.raises(RefusedError, match="which no blackout stops"):
+        it.order(
+            lambda work: campaign_changes.change(work, old, {"remove_blackout": "x"})
+        )
+    with pytest.raises(RefusedError, match="takes no more hosts"):
+        it.order(
+            lambda work: campaign_hosts.add_hosts(
+                work, "bios", ["h0001"], with_drift=False
+            ),
+            reason="a reason",
+        )
+    report = it.read(lambda reader: campaign_report(reader, old, now=it.now))
+    assert report["emergency"] is True
+
+
+def test_an_emergency_goes_before_any_priority() -> None:
+    it = world(policy=Policy(campaigns_in_flight=1))
+    select = 'select = {{ host = ["{}"] }}\n'
+    routine = "priority = 9\n" + ONE_STAGE
+    all_hosts = "select = { all = true }\n"
+
+    def begin(name: str, host: str, more: str) -> None:
+        text = file_of("", name=name).replace(all_hosts, select.format(host))
+        start_text(it, text + more)
+
+    begin("first", "h0000", EMERGENCY + ONE_STAGE)
+    begin("routine", "h0001", routine)
+    begin("bios", "h0002", EMERGENCY + ONE_STAGE)
+    while campaign(it, "first").state is not CampaignState.DONE:
+        it.advance("1m")
+    assert in_work(it) == ["h0002"]
+    assert waits_for(it, "routine").startswith("campaign routine: 1 of 1 hosts of all")
+    it.order(lambda work: campaigns.halt(work, "bios"), reason="a reason")
+
+
+def test_a_file_that_is_no_emergency_keeps_its_windows() -> None:
+    it = world()
+    more = closed(it) + ONE_STAGE
+    routine = read_campaign(file_of("emergency = false\n" + more), name="a.toml")
+    urgent = read_campaign(file_of(EMERGENCY + more), name="a.toml")
+    assert len(routine.windows) == len(routine.blackouts) == 1
+    assert (routine.ignored, urgent.windows, urgent.blackouts) == ((), (), ())
+    assert len(urgent.ignored) == 2

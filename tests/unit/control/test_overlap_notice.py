@@ -1,0 +1,162 @@
+"""Campaigns with `overlap_notice` announce further fault domains, and start one."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import failures
+from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.operations import Operation, OperationState
+from forewarn.store.sqlite import SqliteStore
+from tests.support.campaigns import ONE_STAGE, announced, campaign, in_work, start
+from tests.support.rollouts import check_of, name_of, of_host, world_of
+from tests.support.worlds import World
+
+IN_WORK = {OperationState.IMPACTING, OperationState.RECOVERING}
+
+
+def budget(overlap: int, in_flight: int = 8) -> str:
+    return (
+        f"[campaign.budget]\nin_flight = {in_flight}\noverlap_notice = {overlap}\n"
+        + ONE_STAGE
+    )
+
+
+def open_ones(world: World) -> list[Operation]:
+    return [each for each in world.operations() if each.scopes and not each.ended_at]
+
+
+def domains(
+    hosts: Sequence[dict[str, int]], operations: Sequence[Operation]
+) -> dict[str, set[int]]:
+    """Return the fault domains of the hosts of some operations, by scope."""
+    found = defaultdict[str, set[int]](set)
+    for each in operations:
+        for scope, domain in hosts[int(each.host.removeprefix("h"))].items():
+            found[scope].add(domain)
+    return found
+
+
+def play(world: World, hosts: Sequence[dict[str, int]], overlap: int) -> Micros:
+    """Play a campaign to its end, judge each minute, and return how long it took."""
+    began = world.now
+    while campaign(world).state is not CampaignState.DONE:
+        assert world.now < began + len(hosts) * 2 * 60 * MINUTE, "it does not end"
+        noticed = open_ones(world)
+        for scope, found in domains(hosts, noticed).items():
+            assert len(found) <= overlap + 1, f"{scope}: {found}"
+        working = [each for each in noticed if each.state in IN_WORK]
+        for scope, found in domains(hosts, working).items():
+            assert len(found) <= 1, f"{scope} in work: {found}"
+        world.advance("1m")
+    return world.now - began
+
+
+THREE = [{"web": 0}, {"web": 1}, {"web": 2}, {"web": 1}]
+
+
+def after_the_first(overlap: int) -> World:
+    """Return a world whose campaign has one host done, so that two can be in flight."""
+    world = world_of([{"first": 0}, *THREE])
+    start(world, budget(overlap))
+    while campaign(world).done == 0:
+        world.advance("1m")
+    return world
+
+
+def test_without_overlap_one_domain_is_announced() -> None:
+    assert announced(after_the_first(0)) == [name_of(1)]
+
+
+def test_with_overlap_the_next_domain_is_announced_beside_the_first() -> None:
+    it = after_the_first(1)
+    assert announced(it) == [name_of(1), name_of(2)]
+
+
+def test_guard_lets_the_second_domain_start_after_the_first() -> None:
+    it = after_the_first(1)
+    first, second = of_host(it, 1), of_host(it, 2)
+    it.advance("16m")
+    assert it.operation(first.operation_id).state in IN_WORK
+    assert it.operation(second.operation_id).state is OperationState.READY
+    assert any(first.operation_id in why for why in it.explain(second.operation_id))
+    while not it.operation(first.operation_id).ended_at:
+        it.advance("10s")
+    # It needs no new notice.
+    assert it.operation(second.operation_id).state is OperationState.IMPACTING
+
+
+def test_host_beyond_the_overlap_names_the_domains_in_its_way() -> None:
+    it = world_of([{"first": 0}, {"second": 0}, {"third": 0}, *THREE])
+    start(it, budget(1))
+    while len(in_work(it)) < 3 or campaign(it).ramp < 4:
+        it.advance("1m")
+    last = of_host(it, 5)
+    assert last.state is OperationState.PLANNED
+    reasons = it.explain(last.operation_id)
+    for domain in (0, 1):
+        [why] = [
+            each for each in reasons if each.startswith(f"fault domain {domain} of")
+        ]
+        assert why.endswith(", and only 2 at a time are allowed (overlap_notice)")
+    # When a domain is free again, the next one follows at once.
+    while not of_host(it, 3).ended_at:
+        it.advance("1m")
+    assert of_host(it, 5).state is not OperationState.PLANNED
+
+
+def test_overlap_saves_the_notice_of_each_domain() -> None:
+    hosts = [{"web": domain} for domain in range(5)]
+    took: list[Micros] = []
+    for overlap in (0, 1):
+        it = world_of(hosts)
+        start(it, budget(overlap))
+        took.append(play(it, hosts, overlap))
+    assert took[1] <= took[0] - 3 * 10 * MINUTE
+
+
+def test_domain_that_is_down_counts() -> None:
+    it = world_of([{"web": 0}, {"web": 1}, {"web": 2}, {"other": 0}])
+    it.order(lambda work: failures.fail_vm(work, "web-0", None))
+    it.settle()
+    start(it, budget(1) + "[campaign.tolerance]\nfailures = 3\nin_a_row = 3\n")
+    it.advance("10m")
+    # The failed VM has domain 0, and domain 1 is announced beside it.
+    assert name_of(2) not in in_work(it)
+
+
+@pytest.mark.parametrize("overlap", [1, 2])
+def test_check_of_the_store_accepts_it(overlap: int, tmp_path: Path) -> None:
+    file = tmp_path / "forewarn.db"
+    hosts = [{"first": 0}, *({"web": domain} for domain in range(4))]
+    it = world_of(hosts, store=lambda: SqliteStore(file))
+    start(it, budget(overlap))
+    for _ in range(6):
+        it.advance("12m")
+        assert check_of(it, file) == []
+        file.with_suffix(".copy").unlink()
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["web", "db"]), st.integers(0, 3), min_size=1, max_size=2
+        ),
+        min_size=2,
+        max_size=8,
+    ),
+    st.integers(0, 3),
+    st.integers(1, 8),
+)
+def test_any_campaign_keeps_its_overlap_and_ends(
+    hosts: list[dict[str, int]], overlap: int, in_flight: int
+) -> None:
+    it = world_of(hosts)
+    start(it, budget(overlap, in_flight))
+    play(it, hosts, overlap)

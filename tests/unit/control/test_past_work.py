@@ -1,0 +1,116 @@
+"""A plan takes durations and notices from the work that the fleet has had."""
+
+import json
+from typing import Any
+
+from forewarn.campaigns.model import Impact
+from forewarn.campaigns.text import CampaignText
+from forewarn.instants import MINUTE, SECOND
+from forewarn.reporting import campaign_plans, past_work
+from tests.support.campaigns import ONE_STAGE, campaign, file_of, start
+from tests.support.rollouts import world_of
+from tests.support.worlds import World
+
+HOSTS = 12
+
+
+def plan(world: World, *, impact: str = "reboot") -> dict[str, Any]:
+    text = CampaignText(name="c.toml", text=file_of(impact=impact, name="next"))
+    asked = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    return json.loads(world.read(lambda reader: campaign_plans.planned(reader, asked)))
+
+
+def of(hosts: int) -> World:
+    return world_of([{f"s{number}": 0} for number in range(hosts)])
+
+
+def test_a_plan_without_past_work_uses_the_durations_of_the_file() -> None:
+    it = of(3)
+    found = plan(it)
+    assert found["measured"] is None
+    assert any("durations are assumed" in each for each in found["warnings"])
+    start(it)
+    it.advance("1d")
+    assert plan(it)["measured"] is None, "three hosts are too few"
+
+
+def test_a_plan_uses_the_measured_durations_of_the_same_impact() -> None:
+    it = of(HOSTS)
+    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    it.advance("2d")
+    assert campaign(it).done == HOSTS
+    found = plan(it)
+    measured = found["measured"]
+    assert measured["hosts"] == HOSTS
+    # The simulated driver reboots in a minute, and nobody approves early.
+    assert measured["work_typical_seconds"] == measured["work_slow_seconds"] == 60
+    assert measured["notice_slow_seconds"] == 15 * 60
+    assert found["warnings"] == ["there is no window: hosts would be announced at once"]
+    assert found["typical"]["ends"] == found["slow"]["ends"]
+    assert plan(it, impact="freeze")["measured"] is None
+
+
+def test_measured_durations_decide_what_fits_before_a_window_closes() -> None:
+    it = of(HOSTS)
+    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    it.advance("2d")
+    second = start(it, ONE_STAGE, name="second")
+    assert second.slow == 60_000_000
+
+
+def test_past_work_does_not_change_the_digest_of_a_plan() -> None:
+    it = of(HOSTS)
+    before = plan(it)["digest"]
+    start(it, "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE)
+    it.advance("2d")
+    assert plan(it)["digest"] == before
+
+
+def test_early_approvals_shorten_the_forecast() -> None:
+    it = of(HOSTS)
+    vms = [it.vm(f"s{number}-{number}") for number in range(HOSTS)]
+    for vm in vms:
+        vm.get()
+    start(it, ONE_STAGE)
+    for _ in range(400):
+        for vm in vms:
+            for event in vm.get().events:
+                if event["EventStatus"] == "Scheduled":
+                    vm.approve(event["EventId"])
+        it.advance("1m")
+        if campaign(it).has_ended:
+            break
+    assert campaign(it).done == HOSTS
+    found = plan(it)
+    assert found["measured"]["notice_slow_seconds"] <= 60
+    quick = found["typical"]["seconds"]
+    assert quick < HOSTS * 15 * 60, "less than their notices"
+
+
+STEPS = "[campaign.steps]\n" + "".join(
+    f'{name} = {{ step = "{name}" }}\n' for name in ("needed", "work", "verify")
+)
+
+
+def test_work_with_host_steps_is_measured_from_its_start_to_the_last_step() -> None:
+    it = of(HOSTS)
+    start(
+        it,
+        "[campaign.budget]\nin_flight = 6\n" + ONE_STAGE + STEPS,
+        impact="live-migrate",
+    )
+    it.advance("2d")
+    assert campaign(it).done == HOSTS
+    found = it.read(lambda reader: past_work.samples(reader, Impact.LIVE_MIGRATE))
+    assert len(found) == HOSTS
+    times = it.plane.policy
+    move = 5 * SECOND  # of the simulated driver
+    steps = MINUTE + times.verify_times * MINUTE + times.verify_settle
+    for each in found:
+        # The step `needed` runs before the notice.
+        assert each.needed == MINUTE
+        # VMs that moved there from other hosts move once more.
+        assert each.moving
+        assert each.moving % move == 0
+        assert each.work == each.moving + steps
+        assert each.notice == times.freeze_notice

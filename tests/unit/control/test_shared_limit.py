@@ -1,0 +1,199 @@
+"""Campaigns share the limit `[campaigns] in_flight` by their priorities."""
+
+from collections import Counter
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.campaigns.text import CampaignText
+from forewarn.control.requests import campaigns
+from forewarn.control.rules.policy import Policy
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.reporting import campaign_plans
+from forewarn.store.memory import MemoryStore
+from tests.support.campaigns import ONE_STAGE, campaign, steer, waits_for
+from tests.support.rollouts import PLANNED, fleet, name_of
+from tests.support.worlds import World
+
+HOSTS = 6
+"""Hosts of each campaign."""
+
+NAMES = ("bios", "disks", "nics")
+
+
+def world(limit: int = 2, count: int = 2, *, shared: bool = False) -> World:
+    """Return hosts with VMs of their own scopes, for some campaigns.
+
+    If `shared`, the VMs of the second campaign are in fault domains of one scope.
+    """
+    hosts = [{f"s{number}": 0} for number in range(HOSTS * count)]
+    if shared:
+        hosts[HOSTS : 2 * HOSTS] = [{"db": domain} for domain in range(HOSTS)]
+    return World(
+        store=MemoryStore,
+        driver=SimulatedDriver(),
+        fleet=fleet(hosts),
+        policy=Policy(campaigns_in_flight=limit),
+    )
+
+
+def begin(
+    it: World, name: str, *, priority: int = 0, in_flight: int = 4, more: str = ""
+) -> CampaignRecord:
+    """Start a campaign of its own hosts."""
+    first = NAMES.index(name) * HOSTS
+    hosts = ", ".join(f'"{name_of(first + each)}"' for each in range(HOSTS))
+    written = (
+        f'[campaign]\nname = "{name}"\nreason = "CVE-2026-1234"\nimpact = "reboot"\n'
+        f"priority = {priority}\nselect = {{ host = [{hosts}] }}\n"
+        f"[campaign.budget]\nin_flight = {in_flight}\n{ONE_STAGE}{more}"
+    )
+    text = CampaignText(name="campaign.toml", text=written)
+    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
+    prepared = it.read(
+        lambda reader: campaign_plans.prepared_of(
+            reader, campaign_plans.plan_of(reader, asked), text
+        )
+    )
+    made = it.order(lambda work: campaigns.start(work, prepared), actor="alice")
+    it.settle()
+    return made
+
+
+def in_flight(it: World) -> Counter[str]:
+    """Return the hosts in flight of each campaign."""
+    return Counter(
+        NAMES[int(each.host.removeprefix("h")) // HOSTS]
+        for each in it.operations()
+        if not each.ended_at and each.state is not PLANNED
+    )
+
+
+def is_done(it: World, *names: str) -> bool:
+    return all(campaign(it, each).state is CampaignState.DONE for each in names)
+
+
+def play(it: World, *names: str, limit: int = 2) -> list[Counter[str]]:
+    """Advance until the campaigns are done; return what was in flight in each minute."""
+    seen: list[Counter[str]] = []
+    for _ in range(2 * 24 * 60):
+        seen.append(in_flight(it))
+        assert seen[-1].total() <= limit
+        if is_done(it, *names):
+            return seen
+        it.advance("1m")
+    raise AssertionError([waits_for(it, each) for each in names])
+
+
+def test_two_campaigns_share_two_places_and_the_higher_priority_goes_first() -> None:
+    it = world()
+    begin(it, "bios")
+    begin(it, "disks", priority=5, in_flight=2)
+    assert in_flight(it) == {"bios": 1, "disks": 1}
+    begun = False
+    while not is_done(it, "disks"):
+        it.advance("1m")
+        now = in_flight(it)
+        assert now.total() <= 2
+        begun = begun or now["disks"] == 2
+        if begun and campaign(it, "disks").left > 1:
+            assert now["bios"] == 0, "a campaign of lower priority passed it"
+    assert begun
+    play(it, "bios")
+
+
+def test_the_older_campaign_of_the_same_priority_goes_first() -> None:
+    it = world()
+    begin(it, "bios", in_flight=2)
+    begin(it, "disks", in_flight=2)
+    it.advance("1m")
+    seen = play(it, "bios", "disks")
+    both = [each for each in seen if each["bios"] == 2]
+    assert both
+    assert max(each["disks"] for each in seen) == 2
+    assert campaign(it, "bios").ended < campaign(it, "disks").ended
+
+
+def test_a_campaign_says_which_one_goes_first() -> None:
+    it = world(limit=1)
+    begin(it, "disks", priority=5)
+    begin(it, "bios")
+    assert in_flight(it) == {"disks": 1}
+    waits = (
+        "campaign bios: 1 of 1 hosts of all campaigns are in flight, the maximum of "
+        "`[campaigns] in_flight`"
+    )
+    assert waits_for(it) == waits
+    it.advance("20m")
+    while campaign(it, "disks").ramp < 2:
+        it.advance("1m")
+    assert waits_for(it) == f"{waits}, and campaign disks goes first"
+    (host,) = [each for each in it.operations() if each.host == name_of(0)]
+    assert it.explain(host.operation_id) == [waits_for(it)]
+
+
+def test_a_paused_campaign_blocks_no_other() -> None:
+    it = world(limit=1)
+    begin(it, "disks", priority=5)
+    begin(it, "bios")
+    steer(it, lambda work: campaigns.pause(work, "disks"))
+    seen = play(it, "bios", limit=1)
+    assert any(each["bios"] for each in seen)
+    assert campaign(it, "disks").state is CampaignState.PAUSED
+    steer(it, lambda work: campaigns.resume(work, "disks", by_all=True))
+    play(it, "disks", limit=1)
+
+
+def test_a_free_place_goes_to_a_lower_priority_when_the_first_campaign_is_paused() -> (
+    None
+):
+    it = world(limit=2)
+    begin(it, "disks", priority=5, in_flight=2)
+    while in_flight(it)["disks"] < 2:
+        it.advance("1m")
+    begin(it, "bios")
+    assert in_flight(it)["bios"] == 0
+    steer(it, lambda work: campaigns.pause(work, "disks"))
+    while in_flight(it)["disks"] == 2:
+        it.advance("1m")
+    assert in_flight(it)["bios"] == 1
+
+
+def test_a_closed_window_blocks_no_other_campaign() -> None:
+    it = world(limit=1, count=3)
+    closed = (
+        '[[campaign.window]]\ndays = ["sat"]\nstart = "02:00"\nlength = "20h"\n'
+        'timezone = "UTC"\n'
+    )
+    begin(it, "disks", priority=9, more=closed)
+    begin(it, "nics", priority=5)
+    begin(it, "bios")
+    seen = play(it, "nics", "bios", limit=1)
+    assert not any(each["disks"] for each in seen)
+    assert campaign(it, "nics").ended < campaign(it, "bios").ended
+
+
+def test_a_campaign_whose_hosts_are_passed_over_blocks_no_other() -> None:
+    it = world(shared=True)
+    begin(it, "disks", priority=5)
+    begin(it, "bios")
+    seen = play(it, "bios", "disks")
+    assert max(each["disks"] for each in seen) == 1, "its hosts share a scope"
+    assert any(each["disks"] == each["bios"] == 1 for each in seen)
+
+
+def test_the_limit_holds_after_a_restart_and_when_it_is_taken_away() -> None:
+    it = world(limit=2)
+    begin(it, "bios")
+    begin(it, "disks")
+    for _ in range(90):
+        it.advance("1m")
+        it.restart()
+        assert in_flight(it).total() <= 2
+    it = world(limit=0)
+    begin(it, "bios")
+    begin(it, "disks")
+    most = 0
+    while not is_done(it, "bios", "disks"):
+        it.advance("1m")
+        most = max(most, in_flight(it).total())
+    assert most > 2

@@ -1,0 +1,257 @@
+"""A tenant's list of coming work: its VMs, the impact, and when."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.control.redaction.upcoming import VMS_LOOKED_MAX
+from forewarn.control.requests import brake, campaigns, choices, windows
+from forewarn.control.transactions.work import Who, Work
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.window_fields import window_of
+from forewarn.instants import DAY, HOUR, Micros, parse_instant
+from forewarn.protocol.actors import tenant_user
+from forewarn.protocol.operations import Action
+from forewarn.reporting.upcoming import upcoming_report
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader
+from tests.support.campaigns import ONE_STAGE, start, steer
+from tests.support.counted import Counted
+from tests.support.rollouts import roll_out, world_of
+from tests.support.worlds import World
+
+EXPECT = '[campaign.expect]\ntypical = "20m"\nslow = "30m"\n'
+NIGHTS = '[[campaign.window]]\nstart = "22:00"\nlength = "7h"\n'
+
+SHARED = """
+[[tenant]]
+name = "shop"
+[[tenant]]
+name = "bank"
+""" + "".join(
+    f'[[scope]]\nname = "{scope}"\ntenant = "{tenant}"\nkind = "availability-set"\n'
+    for scope, tenant in (("web", "shop"), ("db", "bank"))
+)
+
+
+def shared(hosts: int) -> World:
+    """Return a world of hosts that each have a VM of both tenants."""
+    text = SHARED
+    for number in range(hosts):
+        text += f'[[host]]\nname = "h{number:04}"\n'
+        for scope in ("web", "db"):
+            text += (
+                f'[[vm]]\nname = "{scope}_{number}"\nhost = "h{number:04}"\n'
+                f'scope = "{scope}"\nfault_domain = {number}\n'
+            )
+    return World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+
+
+def upcoming(
+    it: World, tenant: str = "shop", *, limit: int = VMS_LOOKED_MAX, **only: str
+) -> list[dict[str, Any]]:
+    """Return the whole list, page by page."""
+    found: list[dict[str, Any]] = []
+    after = ""
+    while True:
+        asked = {"scope": "", "vm": "", **only, "after": after}
+
+        def ask(reader: Reader, asked: dict[str, str] = asked) -> Any:
+            own = TenantReader(reader, tenant)
+            return own.upcoming(**asked, limit=limit, now=it.now)
+
+        page = it.read(ask)
+        found += map(upcoming_report, page.work)
+        after = page.next
+        if not after:
+            return found
+
+
+def one(it: World, vm: str, tenant: str = "shop") -> dict[str, Any]:
+    (found,) = upcoming(it, tenant, vm=vm)
+    return found
+
+
+def at(text: str | None) -> Micros:
+    assert text is not None
+    return parse_instant(text)
+
+
+def as_tenant(it: World, decide: Any, tenant: str = "shop") -> None:
+    who = Who(actor=tenant_user(tenant, "ci"), reason="month end")
+    it.plane.order(who, decide, now=it.now)
+    it.settle()
+
+
+def set_window(it: World, scope: str, line: str) -> None:
+    it.order(lambda work: windows.set_windows(work, scope, (window_of(line),)))
+    it.settle()
+
+
+def test_nothing_is_coming_without_maintenance() -> None:
+    assert upcoming(shared(2)) == []
+
+
+def test_list_has_announced_and_planned_work() -> None:
+    it = shared(3)
+    start(it, EXPECT + ONE_STAGE)
+    first, second, _ = upcoming(it)
+    assert (first["vm"], first["state"], first["impact"]) == (
+        *("web_0", "Announced"),
+        "reboot",
+    )
+    assert at(first["earliest"]) == it.operations()[0].not_before
+    assert (second["vm"], second["state"], second["operation"]) == (
+        *("web_1", "Planned"),
+        None,
+    )
+    # The notice of a reboot is 15 minutes.
+    assert at(second["earliest"]) >= it.now + HOUR // 4 - 1_000_000
+    for each in (first, second):
+        assert at(each["earliest"]) < at(each["latest"]) < it.now + 2 * DAY
+        assert at(each["latest"]) % DAY == 0
+
+
+def test_each_host_begins_between_its_earliest_and_latest_time() -> None:
+    it = shared(8)
+    start(it, EXPECT + NIGHTS + ONE_STAGE)
+    told = {each["vm"]: each for each in upcoming(it)}
+    assert len(told) == 8
+    it.advance("3d")
+    for operation in it.operations():
+        (vm,) = (name for name in operation.vms if name.startswith("web"))
+        assert operation.started_at >= at(told[vm]["earliest"]), vm
+        assert operation.started_at <= at(told[vm]["latest"]), vm
+
+
+def test_the_tenants_window_and_deferral_count() -> None:
+    it = shared(3)
+    start(it, EXPECT + ONE_STAGE)
+    before = one(it, "web_2")
+    set_window(it, "web", "sat 02:00 4h")
+    during = one(it, "web_2")
+    opens = at(during["earliest"])
+    assert opens > at(before["earliest"])
+    assert opens % DAY == 2 * HOUR
+    assert (opens // DAY + 3) % 7 == 5  # 1970-01-01 was a Thursday
+    assert at(during["latest"]) > opens
+    it.order(lambda work: windows.clear_windows(work, "web"))
+    it.settle()
+    until = it.now + 3 * DAY
+
+    def decide(work: Work) -> object:
+        return choices.defer(work, choices.target_of(work, "web_2"), until)
+
+    as_tenant(it, decide)
+    assert at(one(it, "web_2")["earliest"]) == until // 1_000_000 * 1_000_000
+    assert at(one(it, "web_2")["latest"]) > until
+
+
+def test_window_of_another_tenant_hides_the_latest_time_and_nothing_else() -> None:
+    it = shared(3)
+    start(it, EXPECT + ONE_STAGE)
+    before = one(it, "web_2")
+    set_window(it, "db", "sat 02:00 4h")
+    assert one(it, "web_2") == {**before, "latest": None}
+    assert at(one(it, "db_2", "bank")["latest"])
+
+
+def test_window_of_the_campaign_counts_for_all() -> None:
+    it = shared(2)
+    start(it, EXPECT + NIGHTS.replace("22:00", "10:00") + ONE_STAGE)
+    for tenant, vm in (("shop", "web_1"), ("bank", "db_1")):
+        told = one(it, vm, tenant)
+        assert at(told["earliest"]) % DAY == 10 * HOUR
+        assert "bios" not in str(told)
+
+
+@pytest.mark.parametrize("stop", ["pause", "brake", "approval"])
+def test_latest_time_is_unknown_if_an_operator_must_act(stop: str) -> None:
+    it = shared(4)
+    stages = "[[campaign.stage]]\nhosts = 1\napproval = true\n" + ONE_STAGE
+    start(it, EXPECT + (stages if stop == "approval" else ONE_STAGE))
+    if stop == "pause":
+        steer(it, lambda work: campaigns.pause(work, "bios"))
+    if stop == "brake":
+        it.order(brake.put_on, reason="power is unstable")
+        it.settle()
+    told = one(it, "web_3")
+    assert told["latest"] is None
+    assert at(told["earliest"]) >= it.now
+
+
+def test_plain_rollout_has_no_latest_time_until_its_pace_is_known() -> None:
+    it = world_of([{"web": number} for number in range(30)])
+    roll_out(it, 30, action=Action.REBOOT)
+    last = "web-29"
+    assert one(it, last)["latest"] is None
+    it.advance("6h")
+    told = one(it, last)
+    it.advance("2d")
+    (done,) = [each for each in it.operations() if last in each.vms]
+    assert at(told["earliest"]) <= done.started_at <= at(told["latest"])
+
+
+def test_work_without_impact_is_not_listed() -> None:
+    it = shared(2)
+    steps = '[campaign.steps]\nwork = { step = "flash", version = "2.19" }\n'
+    start(it, EXPECT + steps + ONE_STAGE, impact="none")
+    assert len(it.operations()) == 2
+    assert upcoming(it) == []
+
+
+def test_pages_have_the_whole_list() -> None:
+    it = world_of([{"web": number, f"s{number}": 0} for number in range(5)])
+    start(it, EXPECT + ONE_STAGE)
+    whole = upcoming(it)
+    assert len(whole) == 10
+    for limit in (1, 2, 3):
+        assert upcoming(it, limit=limit) == whole
+    assert upcoming(it, limit=1, scope="web") == [
+        each for each in whole if each["scope"] == "web"
+    ]
+    assert upcoming(it, scope="s1", vm="web-1") == []
+
+
+def test_objects_of_others_are_not_found() -> None:
+    it = shared(2)
+    start(it, EXPECT + ONE_STAGE)
+    assert upcoming(it, scope="db") == upcoming(it, vm="db_1") == []
+    assert {each["vm"] for each in upcoming(it)} == {"web_0", "web_1"}
+
+
+ROWS_PER_VM_MAX = 40
+"""Rows for a VM on a host with 15: the VMs there, its operations, and the rollout."""
+
+
+@pytest.mark.amounts
+def test_cost_depends_on_the_tenants_vms_and_not_on_the_fleet() -> None:
+    """Of 6,000 VMs on 400 hosts, a tenant has ten. All hosts wait."""
+    costs = {hosts: rows_read(hosts) for hosts in (40, 400)}
+    assert costs[400] <= costs[40] + 10
+    assert costs[400] <= ROWS_PER_VM_MAX * 10
+
+
+def rows_read(hosts: int) -> int:
+    text = SHARED
+    for number in range(hosts):
+        text += f'[[host]]\nname = "h{number:04}"\n'
+        for place in range(15):
+            scope = "web" if place == 0 and number < 10 else "db"
+            text += (
+                f'[[vm]]\nname = "vm{number:04}_{place}"\nhost = "h{number:04}"\n'
+                f'scope = "{scope}"\nfault_domain = {number}\n'
+            )
+    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    start(it, EXPECT + ONE_STAGE)
+    rows = Counter[str]()
+
+    def ask(reader: Reader) -> int:
+        own = TenantReader(Counted(reader, rows).reader, "shop")
+        page = own.upcoming(scope="", vm="", after="", limit=200, now=it.now)
+        return len(page.work)
+
+    assert it.read(ask) == 10
+    return rows.total()

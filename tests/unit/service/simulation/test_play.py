@@ -1,0 +1,335 @@
+"""A simulated campaign follows the rules of the service, on a copy of its fleet."""
+
+import json
+import time  # noqa: TID251 - it measures processor time
+from typing import Any
+
+import pytest
+
+from forewarn.campaigns.simulated import Assumptions
+from forewarn.campaigns.text import CampaignText
+from forewarn.control.gateway import BusyError
+from forewarn.control.requests import brake, cordons
+from forewarn.control.rules.policy import Policy
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, MINUTE, Micros, parse_instant
+from forewarn.protocol.errors import RefusedError
+from forewarn.service.simulation.fleet_copy import FleetCopy, copy_fleet
+from forewarn.service.simulation.play import SimulationRequest, simulated
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import every
+from tests.support import campaigns
+from tests.support.worlds import START, World
+
+DOMAINS = 10
+
+
+def fleet(hosts: int, *, per_host: int = 3) -> str:
+    """Return hosts with the VMs of scopes over ten fault domains, one on each host."""
+    each = hosts // DOMAINS
+    scopes = each * per_host
+    lines = [f'[[tenant]]\nname = "t{number}"' for number in range(4)]
+    lines += [
+        f'[[scope]]\nname = "s{number}"\ntenant = "t{number % 4}"\n'
+        'kind = "availability-set"'
+        for number in range(scopes)
+    ]
+    lines += [
+        f'[[host]]\nname = "h{number:04d}"\nrack = "r{number // each}"\ncapacity = 60'
+        for number in range(hosts)
+    ]
+    lines += [
+        f'[[vm]]\nname = "s{scope}_{domain}"\nscope = "s{scope}"\n'
+        f'host = "h{domain * each + scope % each:04d}"\nfault_domain = {domain}'
+        for scope in range(scopes)
+        for domain in range(DOMAINS)
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def world_of(fleet: str, *, start: Micros = START) -> World:
+    return World(store=MemoryStore, driver=SimulatedDriver(), fleet=fleet, start=start)
+
+
+def text_of(more: str, *, impact: str = "reboot") -> CampaignText:
+    text = campaigns.file_of(more, impact=impact)
+    return CampaignText(name="campaign.toml", text=text)
+
+
+def copied_of(world: World, text: CampaignText) -> FleetCopy:
+    return world.read(lambda reader: copy_fleet(reader, text))
+
+
+def simulation(
+    world: World,
+    more: str = "",
+    *,
+    impact: str = "reboot",
+    approve: float = 0.7,
+    failures: float = 0.0,
+    seed: int = 1,
+    now: Micros = 0,
+) -> Any:
+    request = SimulationRequest(
+        text=text_of(more, impact=impact),
+        assumed=Assumptions(approve=approve, failures=failures, seed=seed),
+        policy=Policy(),
+        now=now or world.now,
+        hosts_max=1_000,
+    )
+    return json.loads(simulated(copied_of(world, request.text), request))
+
+
+PACE = """
+[campaign.budget]
+in_flight = 4
+[[campaign.stage]]
+hosts = 1
+soak = "1h"
+approval = true
+[[campaign.stage]]
+hosts = "10%"
+soak = "2h"
+"""
+
+
+def test_campaign_is_played_to_its_end_and_changes_nothing() -> None:
+    world = world_of(fleet(20))
+    before = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+    found = simulation(world, PACE)
+    assert world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT))) == before
+    assert world.operations() == []
+    assert [found["state"], found["done"], found["left"]] == ["Done", 20, 0]
+    assert [each["done"] for each in found["stages"]] == [1, 1, 18]
+    # Each stage begins after the soak of the one before.
+    first, second, third = found["stages"]
+    assert gap(first["ends"], second["begins"]) == HOUR
+    assert gap(second["ends"], third["begins"]) == 2 * HOUR
+    # Only two hosts at once have no scope in common.
+    budget = found["budgets"][0]
+    assert [budget["kind"], budget["used"], budget["most"]] == ["in-flight", 2, 4]
+    (reboots,) = found["interruptions"]
+    assert [reboots["kind"], reboots["vms"], reboots["still_down"]] == ["reboot", 60, 0]
+    assert sum(each["done"] for each in found["periods"]) == 20
+
+
+def test_overlapping_notices_shorten_the_campaign() -> None:
+    world = world_of(fleet(20))
+    alone, together = (
+        simulation(
+            world,
+            f"{campaigns.ONE_STAGE}[campaign.budget]\nin_flight = 8\n"
+            f'overlap_notice = {overlap}\n[campaign.expect]\ntypical = "30m"\nslow = "30m"\n',
+            approve=0,
+        )
+        for overlap in (0, 1)
+    )
+    assert [alone["done"], together["done"]] == [20, 20]
+    for found, most in ((alone, 1), (together, 2)):
+        budget = found["budgets"][-1]
+        assert [budget["kind"], budget["used"]] == ["overlap-notice", most]
+        assert budget["most"] == most
+    began = alone["begins"]
+    assert gap(began, together["ends"]) < 0.9 * gap(began, alone["ends"])
+    for found in (alone, together):
+        forecast = gap(began, found["forecast_ends"])
+        assert abs(gap(began, found["ends"]) - forecast) <= forecast / 10
+
+
+def gap(begins: str, ends: str) -> Micros:
+    return parse_instant(ends) - parse_instant(begins)
+
+
+def test_equal_seeds_give_equal_results() -> None:
+    world = world_of(fleet(20))
+    first = simulation(world, PACE, failures=0.1, seed=5)
+    assert simulation(world, PACE, failures=0.1, seed=5) == first
+    other = simulation(world, PACE, failures=0.1, seed=6)
+    assert other["hosts"] != first["hosts"]
+
+
+def test_approvals_shorten_the_notice() -> None:
+    world = world_of(fleet(20))
+    silent = simulation(world, PACE, approve=0)
+    quick = simulation(world, PACE, approve=1)
+    assert silent["notice"]["used_percent"] == 100
+    assert silent["notice"]["approved_hosts"] == 0
+    assert quick["notice"]["used_percent"] < 95
+    assert quick["notice"]["approved_hosts"] == 20
+    assert quick["seconds"] < silent["seconds"]
+
+
+def test_failing_canary_halts_the_campaign() -> None:
+    world = world_of(fleet(20))
+    found = simulation(world, PACE, failures=1)
+    assert [found["state"], found["done"], found["left"]] == ["Halted", 0, 19]
+    assert len(found["failed"]) == 1
+    assert found["failed"][0] in found["halted"]
+    # The failed call leaves its VMs down.
+    assert sum(each["still_down"] for each in found["interruptions"]) == 3
+
+
+def test_tolerated_failure_does_not_end_the_campaign() -> None:
+    world = world_of(fleet(40))
+    found = simulation(
+        world,
+        campaigns.ONE_STAGE
+        + "[campaign.budget]\nin_flight = 4\n[campaign.tolerance]\nfailures = 40\n"
+        "in_a_row = 40\nvms_down = 1000\n",
+        failures=0.1,
+        seed=3,
+    )
+    assert found["failed"]
+    assert found["halted"] is None
+    ended = found["done"] + len(found["failed"])
+    # Hosts that share scopes with a failed one cannot begin while its VMs are down.
+    assert found["is_stuck"] == (ended < 40)
+    assert found["left"] == 40 - ended
+
+
+WINDOW = """
+[campaign.budget]
+in_flight = 2
+[[campaign.stage]]
+hosts = "100%"
+[[campaign.window]]
+start = "01:30"
+length = "3h"
+timezone = "Europe/Berlin"
+[campaign.expect]
+typical = "30m"
+slow = "45m"
+"""
+
+
+def test_night_of_a_clock_change_is_as_long_as_the_others() -> None:
+    # On 2030-03-31, the clocks skip the hour from 02:00 to 03:00.
+    world = world_of(fleet(40), start=parse_instant("2030-03-30T12:00:00Z"))
+    found = simulation(world, WINDOW)
+    assert found["state"] == "Done"
+    opens = [each["opens"] for each in found["periods"]]
+    assert opens[:2] == ["2030-03-31T00:30:00Z", "2030-03-31T23:30:00Z"]
+    assert {gap(each["opens"], each["closes"]) for each in found["periods"]} == {
+        3 * HOUR
+    }
+    done = [each["done"] for each in found["periods"]]
+    assert sum(done) == 40
+    assert done[0] >= 5
+    for each in found["hosts"]:
+        starts = parse_instant(each["starts"])
+        assert any(
+            parse_instant(period["opens"])
+            <= starts
+            <= parse_instant(period["closes"]) - 45 * MINUTE
+            for period in found["periods"]
+        ), each
+
+
+def test_end_is_near_the_forecast_of_the_plan_if_nothing_fails() -> None:
+    # The forecast plays typical hosts without approvals. A simulation has slow hosts too,
+    # and waits for whole seconds; both admit by the same limits.
+    world = world_of(fleet(40))
+    found = simulation(
+        world,
+        PACE + '[campaign.expect]\ntypical = "30m"\nslow = "30m"\n',
+        approve=0,
+    )
+    forecast = gap(found["begins"], found["forecast_ends"])
+    assert abs(gap(found["begins"], found["ends"]) - forecast) < 0.1 * forecast
+
+
+def test_migrations_of_a_host_share_its_time() -> None:
+    world = world_of(fleet(20))
+    found = simulation(world, PACE, impact="live-migrate", approve=0)
+    assert [found["state"], found["done"]] == ["Done", 20]
+    assert found["moves"]["vms"] > 0
+    for each in found["hosts"]:
+        if each["vms"]:
+            assert gap(each["starts"], each["ends"]) <= 91 * MINUTE, each
+
+
+def test_stuck_campaign_tells_why_its_hosts_wait() -> None:
+    # VMs of a failed host are down, and other fault domains of their scopes must wait.
+    world = world_of(fleet(20))
+    found = simulation(
+        world,
+        campaigns.ONE_STAGE + "[campaign.tolerance]\nfailures = 9\nin_a_row = 9\n",
+        failures=0.1,
+    )
+    assert [found["state"], found["is_stuck"]] == ["Running", True]
+    assert found["left"] > 0
+    for each in found["waits"]:
+        assert any("only one at a time is allowed" in why for why in each["reasons"])
+    # The end is that of the last progress.
+    assert found["ends"] == max(each["ends"] for each in found["hosts"])
+
+
+def test_what_the_service_does_now_is_left_out_and_told() -> None:
+    world = world_of(fleet(20))
+    campaigns.start(world, name="other")
+    world.order(brake.put_on, reason="calm")
+    found = simulation(world, PACE)
+    assert found["done"] == 20
+    warnings = "\n".join(found["warnings"])
+    assert "other campaigns are not simulated: other" in warnings
+    assert "20 open operations are not simulated" in warnings
+    assert "the brake is on" in warnings
+
+
+def test_cordons_and_states_are_copied() -> None:
+    world = world_of(fleet(20))
+    world.order(lambda work: cordons.cordon(work, "h0003"), reason="disk")
+    copied = copied_of(world, text_of("")).store()
+    hosts = copied.read(lambda reader: list(every(reader, kinds.ALL_HOSTS)))
+    assert [each.name for each in hosts if each.cordons] == ["h0003"]
+    assert copied.read(lambda reader: list(every(reader, kinds.ALL_TOKENS))) == []
+
+
+def test_invalid_selection_is_refused() -> None:
+    world = world_of(fleet(10))
+    nowhere = text_of("").text.replace("all = true", 'rack = "none"')
+    request = SimulationRequest(
+        text=CampaignText(name="c.toml", text=nowhere),
+        assumed=Assumptions(),
+        policy=Policy(),
+        now=world.now,
+        hosts_max=0,
+    )
+    with pytest.raises(RefusedError, match="no host"):
+        simulated(copied_of(world, request.text), request)
+
+
+def test_simulation_ends_with_the_service() -> None:
+    world = world_of(fleet(10))
+    request = SimulationRequest(
+        text=text_of(PACE),
+        assumed=Assumptions(),
+        policy=Policy(),
+        now=world.now,
+        hosts_max=0,
+    )
+    with pytest.raises(BusyError, match="the service is stopping"):
+        simulated(copied_of(world, request.text), request, is_over=lambda: True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1_800)  # it measures processor time, of which there can be little
+def test_five_nights_of_a_thousand_hosts_take_a_minute() -> None:
+    world = world_of(fleet(1_000, per_host=15))
+    request = SimulationRequest(
+        text=text_of(
+            PACE.replace("in_flight = 4", "in_flight = 30")
+            + '[[campaign.window]]\nstart = "22:00"\nlength = "7h"\n'
+        ),
+        assumed=Assumptions(failures=0.001),
+        policy=Policy(),
+        now=world.now,
+        hosts_max=0,
+    )
+    copied = copied_of(world, request.text)
+    begins = time.thread_time()
+    found = json.loads(simulated(copied, request))
+    assert time.thread_time() - begins < 120  # a busy machine; a quiet core takes half
+    assert found["vm_count"] == 15_000
+    assert found["done"] + found["left"] + len(found["failed"]) == 1_000

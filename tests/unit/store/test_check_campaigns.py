@@ -1,0 +1,89 @@
+"""`store check` finds damage of campaigns, and none in their usual states."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from forewarn.control.requests import campaigns
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.protocol.operations import Action
+from forewarn.store.check import check
+from forewarn.store.sqlite import SqliteStore
+from tests.support.campaigns import ONE_STAGE, campaign, start, steer
+from tests.support.rollouts import check_of, world_of
+from tests.support.worlds import World
+
+TOLERANT = "[campaign.tolerance]\nfailures = 1\nin_a_row = 1\n" + ONE_STAGE
+
+DAMAGES = {
+    "UPDATE campaigns SET state = 'Halted'": "is Halted, but its halt contradicts that",
+    "UPDATE campaigns SET state = 'Paused'": "is Paused, but no pause is stored",
+    "UPDATE campaigns SET state = 'Draft'": "is Draft, which is never stored",
+    "UPDATE campaigns SET state = 'Done'": "but the time of its end contradicts that",
+    "UPDATE campaigns SET done = done + 1": "hosts, but 2 have ended and 2",
+    "UPDATE campaigns SET hosts = hosts + 1": "but its stages have other ones",
+    "UPDATE campaigns SET stage = 7": "is in stage 7 of",
+    "UPDATE campaigns SET request = 'ro-x'": "which is not its own",
+    "DELETE FROM campaigns": "of campaign ca-",
+    "UPDATE campaigns SET failed = json_array(json_array('h0000', 'op-x'))": (
+        "has no operation op-x of its failed host h0000"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a store with a campaign of which one of three hosts has failed."""
+    folder = tmp_path_factory.mktemp("store")
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
+    it = world_of(
+        [{f"s{number}": 0} for number in range(3)],
+        store=lambda: SqliteStore(folder / "forewarn.db"),
+        driver=driver,
+    )
+    start(it, TOLERANT)
+    it.advance("20m")
+    assert campaign(it).failed_hosts == ("h0000",)
+    it.store.close()
+    return folder / "forewarn.db"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
+    assert check(written) == []
+    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
+    connection = sqlite3.connect(file)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    found = check(file)
+    assert any(DAMAGES[damage] in each for each in found), found
+
+
+def checked(world: World, file: Path) -> list[str]:
+    """Check a copy of the file, and remove the copy."""
+    found = check_of(world, file)
+    file.with_suffix(".copy").unlink()
+    return found
+
+
+def test_a_campaign_with_only_failed_hosts_and_an_ended_one_are_valid(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "forewarn.db"
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, times=3))
+    it = world_of([{"s": 0}], store=lambda: SqliteStore(file), driver=driver)
+    start(it, TOLERANT)
+    it.advance("2h")
+    assert campaign(it).failed
+    assert checked(it, file) == []
+    steer(it, lambda work: campaigns.halt(work, "bios"))
+    assert checked(it, file) == []
+    steer(it, lambda work: campaigns.abort(work, "bios"))
+    assert checked(it, file) == []
+    it.store.close()
