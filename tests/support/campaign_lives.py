@@ -27,6 +27,7 @@ BUDGETS = (
     '[[campaign.budget.by]]\nlabel = "rack"\nmax = 1\n',
     "tenant_vms = 1\n",
     'tenant_vms = "50%"\n',
+    "overlap_notice = 1\n",
 )
 STAGES = (
     '[[campaign.stage]]\nhosts = "100%"\n',

@@ -10,6 +10,7 @@ are about whole lives: `tests/property/test_campaign_lives.py`.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
@@ -23,7 +24,8 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
-from tests.support import campaign_terms
+from tests.support import campaign_beside, campaign_terms
+from tests.support.campaign_beside import LossWatcher
 from tests.support.campaign_terms import number
 from tests.support.moments import Moment
 
@@ -54,6 +56,10 @@ class CampaignWatcher:
     courses: dict[str, Course] = field(default_factory=dict[str, Course])
     is_reset: bool = False
     """The clock was set while the service was down, so that soaks can be shorter."""
+    losses: LossWatcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.losses = LossWatcher(self.monotonic)
 
     def committed(self, moment: Moment) -> None:
         """Judge a commit."""
@@ -66,8 +72,10 @@ class CampaignWatcher:
             assert before is None or isinstance(before, CampaignRecord)
             self._record(moment, before, after)
         for before, after in moment.changed():
+            campaign_beside.emergency_waits_for_no_time(after)
             if _is_announced(before, after):
                 campaign_terms.reserve_is_kept(moment, after)
+                campaign_beside.expedited_first(moment, after)
             campaign = _campaign_of(moment, after)
             if campaign is not None:
                 was, _ = records.get(campaign.campaign_id, (campaign, campaign))
@@ -83,6 +91,8 @@ class CampaignWatcher:
         _k5_one_campaign(moment)
         campaign_terms.drift_is_marked(moment)
         campaign_terms.brake_halts_all(moment)
+        self.losses.is_reset = self.is_reset
+        self.losses.committed(moment)
         for campaign in moment.mirror.table(CampaignRecord).values():
             _k7_counts(moment, campaign)
 
@@ -95,6 +105,7 @@ class CampaignWatcher:
         _k6_pauses(before, after)
         if before is None:
             campaign_terms.k1_tenant_limits(moment, after)
+            campaign_beside.emergency_starts(moment, after)
             return
         campaign_terms.hosts_are_added(moment, before, after)
         new = set(after.failed) - set(before.failed)
@@ -192,11 +203,7 @@ class CampaignWatcher:
     ) -> None:
         """K1, K2: every budget was free, and the work fits a window."""
         hosts = _in_flight(moment, campaign)
-        most = min(
-            self.courses[campaign.campaign_id].ramp,
-            number(campaign.budget.in_flight, campaign.hosts),
-        )
-        most = max(1, most - len(campaign.failed))
+        most = self._most(campaign)
         assert len(hosts) <= most, f"K2: {hosts} in flight, and {most} may be"
         _k2_shared(moment, campaign)
         end = sum(each.hosts for each in campaign.stages[: campaign.stage])
@@ -205,6 +212,9 @@ class CampaignWatcher:
         _k1_unavailable(moment, operation, campaign)
         campaign_terms.k1_tenants(moment, operation, campaign)
         campaign_terms.k1_blackouts(moment, operation, campaign)
+        campaign_beside.goes_first(moment, campaign, partial(self._slots, moment))
+        campaign_beside.expedited_before(moment, operation, campaign)
+        campaign_beside.emergency_is_named(moment, operation)
         if campaign.windows and moment.mirror.events_of(operation.operation_id):
             starts = operation.not_before
             ends = starts + campaign.slow
@@ -212,6 +222,20 @@ class CampaignWatcher:
                 closes >= ends for _, closes in _openings(campaign.windows, starts)
             )
             assert fits, f"K1: {operation} misses the windows"
+
+    def _most(self, campaign: CampaignRecord) -> int:
+        """Return how many hosts can be in flight beside the failed ones."""
+        most = min(
+            self.courses[campaign.campaign_id].ramp,
+            number(campaign.budget.in_flight, campaign.hosts),
+        )
+        return max(1, most - len(campaign.failed))
+
+    def _slots(self, moment: Moment, campaign: CampaignRecord) -> int:
+        """Return how many hosts more can be in flight; rather too few."""
+        request = moment.mirror.requests[campaign.request]
+        used = max(request.in_flight, len(_in_flight(moment, campaign)))
+        return self._most(campaign) - used
 
     def fits_blackouts(self, moment: Moment, campaign: CampaignRecord) -> None:
         """Judge what is announced after a blackout was added."""

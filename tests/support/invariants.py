@@ -59,8 +59,7 @@ def s1_one_fault_domain(moment: Moment) -> None:
         works = started[scope]
         in_turn = len(works) == 1 and all(routine[each] for each in works)
         assert len(touched) == 1 or in_turn or scope in moment.relabelled, (
-            scope,
-            touched,
+            f"S1: {touched} of {scope} are in work"
         )
 
 

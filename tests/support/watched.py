@@ -55,6 +55,8 @@ class Mirror:
         """By operation, so that an invariant of all operations reads each event once."""
         self.commits = 0
         """Transactions that wrote anything, the trail included."""
+        self.entries: list[AuditEntry] = []
+        """What the last commit added to the trail."""
 
     def table(self, kind: type[R]) -> dict[str, R]:
         return cast("dict[str, R]", self.tables[kind])
@@ -109,6 +111,9 @@ class Mirror:
         """Take over a commit; return what it changed."""
         changes: list[Change] = []
         self.commits += bool(writes)
+        self.entries = [
+            each for each in writes.values() if isinstance(each, AuditEntry)
+        ]
         for (kind, key), after in writes.items():
             if kind is AuditEntry:
                 continue

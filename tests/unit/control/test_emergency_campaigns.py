@@ -4,12 +4,20 @@ import pytest
 
 from forewarn.campaigns.file import read_campaign
 from forewarn.campaigns.lifecycle import CampaignState
-from forewarn.control.requests import campaign_changes, campaigns, cordons
+from forewarn.control.requests import (
+    campaign_changes,
+    campaigns,
+    choices,
+    cordons,
+    verbs,
+    windows,
+)
 from forewarn.control.requests.verbs import campaign_hosts
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, format_instant
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.operations import Action
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -23,6 +31,7 @@ from tests.support.campaigns import (
     in_work,
     start,
     start_text,
+    steer,
     waits_for,
 )
 from tests.support.rollouts import fleet
@@ -97,6 +106,26 @@ def test_the_history_names_all_that_an_emergency_does_not_keep_to() -> None:
     assert ignored.startswith("the maintenance window of scope bank opens at ")
 
 
+def test_the_history_names_deferrals_that_an_emergency_does_not_keep_to() -> None:
+    it = world()
+    hosts = ["h0001", "h0002"]
+    options = verbs.OrderOptions()
+    it.order(lambda work: verbs.maintain(work, hosts, Action.FREEZE, options))
+    it.settle()
+    vm, until = (
+        it.read(lambda reader: reader.select(kinds.VMS_ON_HOST, "h0002")[0].name),
+        it.now + 30 * HOUR,
+    )
+    it.order(
+        lambda work: choices.defer(work, choices.target_of(work, vm, "vm"), until),
+        reason="month end",
+    )
+    start(it, EMERGENCY + ONE_STAGE)
+    it.advance("4h")
+    ignored = history(it, AuditKind.CAMPAIGN_WINDOWS_IGNORED)
+    assert any(vm in each and format_instant(until) in each for each in ignored)
+
+
 def test_the_budget_unavailable_stays() -> None:
     it = world()
     it.order(lambda work: cordons.cordon(work, "h0002"), actor="alice")
@@ -153,3 +182,18 @@ def test_a_file_that_is_no_emergency_keeps_its_windows() -> None:
     assert len(routine.windows) == len(routine.blackouts) == 1
     assert (routine.ignored, urgent.windows, urgent.blackouts) == ((), (), ())
     assert len(urgent.ignored) == 2
+
+
+def test_expedited_host_is_still_first_after_a_halt() -> None:
+    it = world()
+    it.order(lambda work: windows.clear_windows(work, "bank"))
+    start(it)
+    assert in_work(it) == ["h0000"]
+    it.order(
+        lambda work: choices.expedite(work, choices.target_of(work, "s0", "scope"))
+    )
+    it.settle()
+    steer(it, lambda work: campaigns.halt(work, "bios"))
+    assert in_work(it) == []
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+    assert in_work(it) == ["h0000"]

@@ -6,13 +6,14 @@ The caller then ends the operation that it replaces, so the request stays open.
 from dataclasses import replace
 
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import waits
+from forewarn.control.rules import choices, waits
 from forewarn.control.transactions.work import Work, task_of
 from forewarn.ids import place_in
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
+from forewarn.store.port import every
 from forewarn.store.records import AuditKind
 
 
@@ -23,6 +24,22 @@ def turn_of(work: Work, operation: Operation) -> str:
         return waits.turn(request.request_id)
     stage = work.campaign(request.campaign).stage_of(operation.position)
     return waits.turn(request.request_id, stage)
+
+
+def turns_of(work: Work, operation: Operation) -> tuple[str, ...]:
+    """Return the names of the wait of a Planned host for its announcement.
+
+    If a tenant has expedited a VM on it, it comes before the others of its rollout, also
+    after it was withdrawn.
+    """
+    turn = turn_of(work, operation)
+    if not work.request(operation.request).has_choices:
+        return (turn,)
+    vms = tuple(every(work.tx, kinds.VMS_ON_HOST, operation.host))
+    chosen = choices.of_request(work.tx, operation.request, vms)
+    if all(choice.until for choice in chosen):
+        return (turn,)
+    return (turn, waits.first_turn(operation.request))
 
 
 def host_pattern(operation: Operation, not_before: Micros) -> Operation:
@@ -72,8 +89,8 @@ def plan_again(
         due_at=until,
         held_by=() if blocker is None else (blocker,),
     )
-    wait = waits.for_pause(planned.host) if until else turn_of(work, planned)
-    return work.add_operation(replace(planned, waits_for=(wait,)))
+    names = (waits.for_pause(planned.host),) if until else turns_of(work, planned)
+    return work.add_operation(replace(planned, waits_for=names))
 
 
 def plan_first(work: Work, operation: Operation) -> Operation:

@@ -158,8 +158,8 @@ def is_needed(work: Work, visit: Visit) -> None:
     _leave_slot(work, _current(work, visit))
     operation = work.operation(visit.operation)
     if operation.state is OperationState.PLANNED:
-        turn = (replanning.turn_of(work, operation),)
-        work.save_operation(operation, replace(operation, waits_for=turn))
+        turns = replanning.turns_of(work, operation)
+        work.save_operation(operation, replace(operation, waits_for=turns))
         work.take_turn(operation.request)
 
 

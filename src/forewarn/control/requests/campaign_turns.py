@@ -21,8 +21,8 @@ from forewarn.control.rules import campaign_gate, holds, shared_limit, tallies, 
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.ids import place_of
-from forewarn.instants import Micros
-from forewarn.protocol.blockers import WindowClosed, bounded
+from forewarn.instants import Micros, round_up_to_second
+from forewarn.protocol.blockers import bounded
 from forewarn.protocol.notes import Withdrawn
 from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds, sequence
@@ -116,17 +116,17 @@ def announced(work: Work, request: Request) -> None:
 def note_ignored(
     work: Work, operation: Operation, vms: Sequence[Vm], start: Micros
 ) -> None:
-    """Note the windows of tenants that the host of an emergency campaign ignores."""
+    """Note the windows and deferrals that the host of an emergency campaign ignores."""
     campaign = campaign_gate.campaign_of(work.tx, work.request(operation.request))
     if campaign is None or not operation.is_emergency:
         return
-    usual = replace(operation, is_emergency=False)
-    kept = holds.holds_of(work.tx, usual, vms)
-    starts = [(each, holds.first_start([each], start)) for each in kept]
+    start = round_up_to_second(start)
+    kept = (
+        *holds.holds_of(work.tx, replace(operation, is_emergency=False), vms),
+        *holds.deferrals_at(work.tx, operation, vms),
+    )
     ignored = bounded(
-        WindowClosed(scope=each.name, opens=opens or 0)
-        for each, opens in starts
-        if opens != start
+        blocker for each in kept for blocker in holds.why_held([each], start)
     )
     if ignored:
         campaign_ends.note(

@@ -265,8 +265,7 @@ def _postpone(work: Work, operation: Operation, until: Micros) -> None:
 def _come_first(work: Work, operation: Operation) -> None:
     """Check a Planned host again, before the others of its rollout."""
     kept = filter(waits.is_reservation, operation.waits_for)
-    turn = replanning.turn_of(work, operation)
-    names = (turn, waits.first_turn(operation.request), *kept)
+    names = (*replanning.turns_of(work, operation), *kept)
     work.save_operation(
         operation, replace(operation, waits_for=names, held_by=(), due_at=0)
     )

@@ -261,12 +261,12 @@ def call_up(work: Work, operation_id: str) -> bool:
         return False
     request = work.request(operation.request)
     has_slot = bool(request.campaign) or campaign_turns.is_open(work.tx, request)
-    kept = filter(waits.is_kept, operation.waits_for)
+    kept = filter(waits.is_reservation, operation.waits_for)
     work.save_operation(
         operation,
         replace(
             operation,
-            waits_for=(replanning.turn_of(work, operation), *kept),
+            waits_for=(*replanning.turns_of(work, operation), *kept),
             held_by=(),
             # If the rollout has no free slot, the host is not skipped and needs no
             # timer.
@@ -326,7 +326,7 @@ def end_pause(work: Work, request: Request, host: str) -> bool:
     name = waits.for_pause(host)
     for each in work.tx.select(kinds.OPERATIONS_THAT_WAIT, name):
         if each.request == request.request_id:
-            names = (replanning.turn_of(work, each),)
+            names = replanning.turns_of(work, each)
             work.save_operation(
                 each, replace(each, waits_for=names, held_by=(), due_at=0)
             )

@@ -28,7 +28,8 @@ from forewarn.protocol.blockers import (
 )
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.verbs import Verb
-from forewarn.store.port import Reader
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
 from forewarn.store.records import Choice
 
 LOOK_AGAIN_AFTER: Micros = DAY
@@ -83,6 +84,26 @@ def holds_of(
     if operation.state is OperationState.PLANNED:
         found += [_deferral(choice) for choice in chosen if choice.until]
     return tuple(found)
+
+
+def deferrals_at(
+    reader: Reader, operation: Operation, vms: Sequence[Vm]
+) -> tuple[Hold, ...]:
+    """Return the deferrals of these VMs in the other maintenance of the host.
+
+    They hold that maintenance only. A tenant that deferred it expects no work before.
+    """
+    others = {
+        each.request
+        for each in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, operation.host)
+        if each.verb is Verb.MAINTAIN
+    }
+    return tuple(
+        _deferral(choice)
+        for request in sorted(others - {operation.request})
+        for choice in choices.of_request(reader, request, vms)
+        if choice.until
+    )
 
 
 def _deferral(choice: Choice) -> Hold:
