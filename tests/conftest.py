@@ -41,11 +41,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude everything collected so far from garbage collection.
+    """Share the schema of stores, and exclude everything from garbage collection.
 
     Twelve thousand tests and their modules stay until the end of the run. Each full
     collection would visit all of their objects.
     """
+    # Most tests of the agent need no store, and its oldest Python has none.
+    if "forewarn.store.sqlite" in sys.modules:
+        from tests.support import fresh_stores  # noqa: PLC0415
+
+        fresh_stores.share()
     gc.collect()
     gc.freeze()
 

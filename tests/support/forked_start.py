@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from forewarn.service import api_process, api_start
+from tests.support import fresh_stores
 
 LOADED = (
     *("forewarn.cli.parser", "forewarn.cli.serve", "forewarn.cli.simulate"),
@@ -26,6 +27,7 @@ LOADED = (
 
 for _name in LOADED:
     importlib.import_module(_name)
+fresh_stores.prepare()
 # Objects that no collection visits stay shared by all processes.
 gc.freeze()
 
