@@ -2,21 +2,24 @@
 
 The service dies at each place where a crash would leave something undone, once
 for each time the story comes there; it starts again on its file, and the story
-goes on. What was promised is kept (S8, S11), and the end is the end of the story
-that nobody interrupted.
+goes on. What was promised is kept (S8, S11), no committed change of an event is without
+its messages to receivers, and the end is the end of the story that nobody interrupted.
 """
 
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forewarn.control.rules.policy import Policy
 from forewarn.instants import SECOND
 from tests.property.stories import FLEET, STORIES
 from tests.property.story_policies import POLICIES
+from tests.support.deaths import Deaths
 from tests.support.lives import Life, Step
 from tests.support.profiles import amounts
+from tests.support.told import SUBSCRIBERS, check_told, told
 from tests.support.worlds import CrashError
 
 pytestmark = pytest.mark.amounts
@@ -24,20 +27,13 @@ pytestmark = pytest.mark.amounts
 PLACES = ("committed", "published", "called", "asked")
 
 
-def _live(life: Life, story: list[Step], crash: tuple[str, int] | None) -> bool:
-    """Live a story, killed at one checkpoint; tell whether it was reached."""
-    reached = False
-    if crash:
-        place, at = crash
-        at += life.world.passed[place]
-        life.world.crash_at = lambda where, count: (where, count) == (place, at)
+def _live(life: Life, story: list[Step]) -> None:
     for step in story:
         until = life.world.now + round(step.args.get("seconds", 0) * SECOND)
         commits = life.mirror.commits
         try:
             life.do(step)
         except CrashError:
-            reached = True
             life.restart_service()
             if step.name == "advance":
                 life.world.advance_to(until)
@@ -48,7 +44,6 @@ def _live(life: Life, story: list[Step], crash: tuple[str, int] | None) -> bool:
                 # The driver reports a sighting again to the new service.
                 assert life.mirror.commits > commits, "an order is durable or not given"
         life.check()
-    return reached
 
 
 def _end(life: Life) -> dict[str, Any]:
@@ -86,36 +81,8 @@ def _end(life: Life) -> dict[str, Any]:
             for name, view in mirror.views.items()
         },
         "now": life.world.now,
+        "told": told(life),
     }
-
-
-def _checkpoints(name: str, file: Path) -> tuple[dict[str, int], Any]:
-    """Return how often an uncrashed story passes each place, and its end."""
-    life = Life(FLEET, policy=POLICIES.get(name), file=file)
-    before = dict(life.world.passed)
-    _live(life, STORIES[name], None)
-    passed = {
-        place: life.world.passed[place] - before.get(place, 0) for place in PLACES
-    }
-    end = _end(life)
-    life.close()
-    return passed, end
-
-
-def _crashes(
-    name: str, passed: dict[str, int], *, shift: int = 0
-) -> Iterator[tuple[str, int]]:
-    """Yield the checkpoints to crash at: all, or one of `crash_stride` in a usual run.
-
-    `test_outbox` shifts them, so that both together crash at twice as many.
-    """
-    stride = amounts().crash_stride
-    for place, count in passed.items():
-        yield from (
-            (place, number)
-            for number in range(1, count + 1)
-            if (number + list(STORIES).index(name) + shift) % stride == 0
-        )
 
 
 @pytest.mark.slow
@@ -124,16 +91,32 @@ def _crashes(
 def test_story_ends_the_same_after_a_crash_at_any_point(
     name: str, tmp_path: Path
 ) -> None:
-    passed, end = _checkpoints(name, tmp_path / "whole.db")
+    policy = replace(POLICIES.get(name, Policy()), subscribers=SUBSCRIBERS)
+    life = Life(FLEET, policy=policy, file=tmp_path / "whole.db")
+    stride, shift = amounts().crash_stride, list(STORIES).index(name)
+
+    def is_death(place: str, number: int) -> bool:
+        """Die at all checkpoints, or at one of `crash_stride` in a usual run."""
+        return place in PLACES and (number + shift) % stride == 0
+
+    def lived() -> dict[str, Any]:
+        _live(life, STORIES[name])
+        check_told(life)
+        return _end(life)
+
+    deaths = Deaths(life, tmp_path, is_death)
+    end = deaths.run(lived)
+    passed = {place: deaths.passed(place) for place in PLACES}
+    life.close()
+
     assert passed["committed"] > 0
-
-    for place, number in _crashes(name, passed):
-        file = tmp_path / f"{place}-{number}.db"
-        life = Life(FLEET, policy=POLICIES.get(name), file=file)
-        reached = _live(life, STORIES[name], (place, number))
-        found = _end(life)
-        life.close()
-
-        assert reached, (place, number)
+    assert end["told"] or not life.mirror.events
+    assert set(deaths.came) == {
+        (place, number)
+        for place in PLACES
+        for number in range(1, passed[place] + 1)
+        if is_death(place, number)
+    }
+    for death, found in deaths.came.items():
         for what, expected in end.items():
-            assert found[what] == expected, (place, number, what)
+            assert found[what] == expected, (death, what)

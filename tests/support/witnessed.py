@@ -101,6 +101,11 @@ class Witnessed:
             inner, self.mirror, self._committed, keep_open=not self._file
         )
 
+    def move_to(self, file: Path) -> None:
+        """Open another file, which is a copy of what is durable; leave the old one open."""
+        self._file = file
+        self.world.store = self._open()
+
     # Witnesses
 
     def moment(self, changes: list[Change] | None = None) -> Moment:
