@@ -8,7 +8,7 @@ that can be cleared now can also be cleared later.
 
 import enum
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -75,7 +75,7 @@ def _reserve(resource: Resource, hosts: Sequence[int], amount: Amount) -> int:
     ).reserve(amount)
 
 
-class _Pool:
+class Pool:
     """The free capacity of the hosts of one pool."""
 
     def __init__(
@@ -143,20 +143,18 @@ def refusals(
     impact: Impact,
     tenant_most: Sequence[int],
     *,
-    reserve: Amount = NO_RESERVE,
-    driver_chooses: bool = False,
+    pools: Mapping[int, Pool] | None,
 ) -> dict[int, Refusal]:
     """Return the hosts that cannot be done, by number.
 
-    If the driver chooses the destinations, it also decides about capacity.
+    `pools` are those of the fleet if forewarn chooses destinations for the VMs of the
+    hosts. Without them, capacity does not count.
     """
     found: dict[int, Refusal] = {}
-    is_placed = impact.empties_host and not driver_chooses
-    pools = _pools(fleet, reserve) if is_placed else {}
-    targets = Targets(fleet) if is_placed else None
+    targets = Targets(fleet) if pools is not None else None
     for host in hosts:
         refusal = _refusal(fleet, host, impact, tenant_most)
-        if refusal is None and targets is not None and fleet.vms[host]:
+        if refusal is None and pools and targets and fleet.vms[host]:
             pool = pools[fleet.pool.of[host]]
             refusal = _no_place(fleet, host, pool, targets)
         if refusal is not None:
@@ -165,13 +163,12 @@ def refusals(
 
 
 def room_limit(
-    fleet: FleetMap, hosts: Sequence[int], *, reserve: Amount = NO_RESERVE
+    fleet: FleetMap, hosts: Sequence[int], pools: Mapping[int, Pool]
 ) -> GroupLimit:
     """Return how many hosts of each pool can be cleared together.
 
     `hosts` are those of a campaign that can be cleared one by one.
     """
-    pools = _pools(fleet, reserve)
     members: defaultdict[int, list[int]] = defaultdict(list)
     for host in hosts:
         members[fleet.pool.of[host]].append(host)
@@ -188,11 +185,12 @@ def room_limit(
     return GroupLimit(kind=LimitKind.ROOM, label="pool", column=fleet.pool, most=most)
 
 
-def _pools(fleet: FleetMap, reserve: Amount) -> dict[int, _Pool]:
+def pools_of(fleet: FleetMap, reserve: Amount = NO_RESERVE) -> dict[int, Pool]:
+    """Return the free capacity of each pool of a fleet."""
     members: defaultdict[int, list[int]] = defaultdict(list)
     for host in range(len(fleet)):
         members[fleet.pool.of[host]].append(host)
-    return {number: _Pool(fleet, hosts, reserve) for number, hosts in members.items()}
+    return {number: Pool(fleet, hosts, reserve) for number, hosts in members.items()}
 
 
 def _refusal(
@@ -204,7 +202,7 @@ def _refusal(
         return Refusal(host=name, reason=Reason.DOWN)
     if impact.empties_host and fleet.pinned[host]:
         return Refusal(host=name, reason=Reason.PINNED, needed=fleet.pinned[host])
-    if impact not in {Impact.NONE, Impact.LIVE_MIGRATE}:
+    if impact is not Impact.NONE and impact is not Impact.LIVE_MIGRATE:
         domains = fleet.domains.of(host)
         if len(fleet.host_scopes.of(host)) < len(domains):
             scopes = [*map(fleet.scope_of_domain.__getitem__, domains)]
@@ -226,7 +224,7 @@ def _refusal(
 
 
 def _no_place(
-    fleet: FleetMap, host: int, pool: _Pool, targets: Targets
+    fleet: FleetMap, host: int, pool: Pool, targets: Targets
 ) -> Refusal | None:
     """Return why the VMs of a host cannot leave it."""
     # Ample room on some hosts is enough for the sums of all hosts, but for a reserve.
@@ -237,7 +235,7 @@ def _no_place(
     return refusal or _no_destination(fleet, host, targets)
 
 
-def _no_room(fleet: FleetMap, host: int, pool: _Pool) -> Refusal | None:
+def _no_room(fleet: FleetMap, host: int, pool: Pool) -> Refusal | None:
     is_open = fleet.is_open(host)
     for resource in fleet.resources:
         elsewhere = pool.elsewhere(resource, host, is_open=is_open)

@@ -11,7 +11,8 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate, compress, count, pairwise, repeat
+from itertools import accumulate, chain, compress, count, pairwise, repeat
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from forewarn.fleet.model import PLACES, HostState, ScopeKind
@@ -48,6 +49,9 @@ HOST_FIELDS = HostRow._fields
 VM_FIELDS = ("host", "scope", "tenant", "fault_domain", "vcpu", "memory")
 """The fields of `Vm` that a plan needs, in the order of the columns of a page."""
 
+VM_FIELDS_IN_PLACE = VM_FIELDS[:-2]
+"""The same without sizes, for a plan that moves no VM away."""
+
 
 class VmMove(NamedTuple):
     """A VM for which another host than its own keeps capacity."""
@@ -66,7 +70,10 @@ class Column:
     def __init__(self, values: Iterable[str]) -> None:
         """Number the values."""
         numbers: dict[str, int] = {"": 0}
-        self.of = array("l", (numbers.setdefault(v, len(numbers)) for v in values))
+        found = [*values]
+        for value in dict.fromkeys(found):
+            numbers.setdefault(value, len(numbers))
+        self.of = array("l", map(numbers.__getitem__, found))
         """The number of each host's value."""
         self.names: list[str] = list(numbers)
         self.numbers = numbers
@@ -84,7 +91,7 @@ class Resource:
         """Set the total of each host; None: no limit."""
         self.name = name
         self.size = array("q", (NO_LIMIT if s is None else s for s in size))
-        self.is_limited = any(each != NO_LIMIT for each in self.size)
+        self.is_limited = self.size.count(NO_LIMIT) < len(self.size)
         """Whether any host has a limit."""
         self.used = array("q", bytes(8 * len(self.size)))
         """Amount of the VMs on each host, and of those for which it keeps capacity."""
@@ -101,26 +108,20 @@ class Resource:
 class Runs:
     """The different numbers of each host: its domains or its scopes."""
 
-    def __init__(self, starts: Sequence[int], numbers: "array[int]") -> None:
+    def __init__(self, starts: Sequence[int], numbers: Sequence[int]) -> None:
         """Take the numbers of all hosts, and where those of each host start."""
-        self.starts = array("l", [0])
-        self.numbers = array("l")
-        for start, end in pairwise(starts):
-            self.numbers.extend(dict.fromkeys(numbers[start:end]))
-            self.starts.append(len(self.numbers))
+        # Many loops read them: a tuple is made once, a slice of an array each time.
+        self._each = [
+            tuple(dict.fromkeys(numbers[start:end])) for start, end in pairwise(starts)
+        ]
+        self.of = self._each.__getitem__
+        """Returns the numbers of a host."""
 
-    def of(self, host: int) -> "array[int]":
-        """Return the numbers of a host."""
-        return self.numbers[self.starts[host] : self.starts[host + 1]]
-
-
-def _starts(hosts: Iterable[int], number: int) -> "array[int]":
-    """Return where the entries of each of so many hosts start.
-
-    `hosts` has the host of each entry, in the order of the hosts.
-    """
-    sizes = map(Counter(hosts).__getitem__, range(number))
-    return array("l", accumulate(sizes, initial=0))
+    def mapped(self, number_of: Sequence[int]) -> "Runs":
+        """Return the runs with another number in the place of each."""
+        starts = accumulate(map(len, self._each), initial=0)
+        numbers = map(number_of.__getitem__, chain.from_iterable(self._each))
+        return Runs([*starts], [*numbers])
 
 
 class Vms:
@@ -152,19 +153,21 @@ class FleetMap:
 
     def __init__(self, rows: Sequence[HostRow], busy: Container[str]) -> None:
         """Take the hosts, without VMs; `busy` has those that take no VMs."""
-        self.names = [row.name for row in rows]
+        self.names: list[str] = [*map(attrgetter("name"), rows)]
         self.numbers = {name: number for number, name in enumerate(self.names)}
-        self.zone = Column(row.zone for row in rows)
-        self.cluster = Column(row.cluster for row in rows)
-        self.rack = Column(row.rack for row in rows)
-        self.pool = Column(row.pool for row in rows)
-        self.labels = [row.labels for row in rows]
+        self.zone = Column(map(attrgetter("zone"), rows))
+        self.cluster = Column(map(attrgetter("cluster"), rows))
+        self.rack = Column(map(attrgetter("rack"), rows))
+        self.pool = Column(map(attrgetter("pool"), rows))
+        self.labels: list[tuple[tuple[str, str], ...]] = [
+            *map(attrgetter("labels"), rows)
+        ]
         self.is_up = bytearray(row.state is HostState.UP for row in rows)
-        self.is_busy = bytearray(row.name in busy for row in rows)
-        self.is_last = bytearray(row.last for row in rows)
-        self.places = Resource("places", (row.capacity for row in rows))
-        self.vcpu = Resource("vcpu", (row.vcpu for row in rows))
-        self.memory = Resource("memory", (row.memory for row in rows))
+        self.is_busy = bytearray(map(busy.__contains__, self.names))
+        self.is_last = bytearray(map(attrgetter("last"), rows))
+        self.places = Resource("places", map(attrgetter("capacity"), rows))
+        self.vcpu = Resource("vcpu", map(attrgetter("vcpu"), rows))
+        self.memory = Resource("memory", map(attrgetter("memory"), rows))
         every = (self.places, self.vcpu, self.memory)
         self.resources = tuple(each for each in every if each.is_limited)
         """The kinds of capacity that any host limits."""
@@ -183,7 +186,7 @@ class FleetMap:
         self.scope_of_domain: list[int] = []
         self.fault_domains: list[int] = []
         """The fault domain of each domain, as its scope numbers it."""
-        self.domains = Runs((), array("l"))
+        self.domains = Runs((), ())
         self.arrivals: dict[int, list[tuple[int, int, int]]] = {}
         """The VMs of each scope that are moving: host, destination, fault domain."""
 
@@ -200,8 +203,7 @@ class FleetMap:
     @cached_property
     def host_scopes(self) -> Runs:
         """The scopes of each host."""
-        scopes = map(self.scope_of_domain.__getitem__, self.domains.numbers)
-        return Runs(self.domains.starts, array("l", scopes))
+        return self.domains.mapped(self.scope_of_domain)
 
     def tenants_on(self, host: int) -> Counter[int]:
         """Return the tenants of a host, with the numbers of their VMs."""
@@ -241,17 +243,19 @@ def fleet_map(
     """Return the fleet of these hosts and VMs.
 
     `vms` has pages with the columns VM_FIELDS of the VMs that exist, in the order of the
-    hosts. `scopes` has all scopes but those that are implied by their only VM, `fixed` the
+    hosts; VM_FIELDS_IN_PLACE is enough to plan work for which no VM leaves its host.
+    `scopes` has all scopes but those that are implied by their only VM, `fixed` the
     host of each VM that cannot be moved, and `busy` the hosts that are cordoned, or have an
     announced or running operation for the host itself.
     """
     fleet = FleetMap(list(hosts), busy)
     kinds = dict(scopes)
     _read_vms(fleet, vms, {name: number for number, name in enumerate(kinds)})
-    _keep_scopes(fleet, kinds)
     every = fleet.each_vm
-    every.starts = _starts(every.host, len(fleet))
-    fleet.vms = array("l", map(int.__sub__, every.starts[1:], every.starts))
+    on_host = Counter(every.host)
+    fleet.vms = array("l", map(on_host.__getitem__, range(len(fleet))))
+    every.starts = array("l", accumulate(fleet.vms, initial=0))
+    _keep_scopes(fleet, kinds)
     _count_sizes(fleet, moves)
     for name in fixed:
         fleet.pinned[fleet.numbers[name]] += 1
@@ -264,13 +268,14 @@ def _read_vms(
     """Add the VMs to the fleet, with the numbers of their scopes."""
     tenants: defaultdict[str, int] = defaultdict(count().__next__)
     vms = fleet.each_vm
-    for host, scope, tenant, fault_domain, vcpu, memory in pages:
+    sized = (vms.vcpu, vms.memory)
+    for host, scope, tenant, fault_domain, *sizes in pages:
         vms.host.extend(map(fleet.numbers.__getitem__, host))
         vms.scope.extend(map(scopes.get, scope, repeat(ALONE)))
         vms.tenant.extend(map(tenants.__getitem__, tenant))
         vms.fault_domain.extend(fault_domain)
-        vms.vcpu.extend(_without_none(vcpu))
-        vms.memory.extend(_without_none(memory))
+        for size, found in zip(sized, sizes, strict=False):
+            size.extend(_without_none(found))
     fleet.tenants = list(tenants)
 
 
@@ -298,9 +303,9 @@ def _keep_scopes(fleet: FleetMap, kinds: Mapping[str, ScopeKind]) -> None:
     width = max(vms.fault_domain, default=0) + 1
     shifted = map(int.__mul__, compress(vms.scope, constrained), repeat(width))
     keys = map(int.__add__, shifted, compress(vms.fault_domain, constrained))
-    numbers = array("l", map(domains.__getitem__, keys))
-    starts = _starts(compress(vms.host, constrained), len(fleet))
-    fleet.domains = Runs(starts, numbers)
+    numbers = [*map(domains.__getitem__, keys)]
+    before = [*accumulate(constrained, initial=0)]
+    fleet.domains = Runs([*map(before.__getitem__, vms.starts)], numbers)
     fleet.scope_of_domain = [key // width for key in domains]
     fleet.fault_domains = [key % width for key in domains]
 
@@ -311,7 +316,7 @@ def _count_sizes(fleet: FleetMap, moves: Iterable[VmMove]) -> None:
     fleet.places.there = array("q", fleet.vms)
     fleet.places.largest = array("q", map(bool, fleet.vms))
     for resource, sizes in ((fleet.vcpu, vms.vcpu), (fleet.memory, vms.memory)):
-        if resource.is_limited:
+        if resource.is_limited and sizes:
             for host, its_vms in enumerate(fleet.vms):
                 if its_vms:
                     there = sizes[starts[host] : starts[host + 1]]

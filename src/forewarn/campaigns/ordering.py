@@ -9,6 +9,7 @@ together, and in a set by cluster and rack. Hosts that are marked as last come l
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from forewarn.campaigns.bounds import least_sets
 from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
@@ -56,7 +57,7 @@ def arrange(
     for phase in _phases(fleet, hosts, impact, at_once):
         start = max(numbers, default=-1) + 1
         bound = least_sets(fleet, phase, rules)
-        by_label = sorted(phase, key=lambda host: _label_key(fleet, host))
+        by_label = _by_label(fleet, phase)
         sets = sets_of(fleet, [by_label], rules, least=bound, passes=passes)
         arranged += sorted(by_label, key=sets.__getitem__)
         numbers += [start + sets[host] for host in arranged[len(numbers) :]]
@@ -89,17 +90,31 @@ def _place(fleet: FleetMap, host: int) -> tuple[str, str, str, int]:
     )
 
 
-def _label_key(fleet: FleetMap, host: int) -> tuple[str, int, str, int, int]:
-    """Return the cluster, the most frequent fault domain, the rack, and the freedom.
+def _by_label(fleet: FleetMap, hosts: Sequence[int]) -> list[int]:
+    """Sort hosts by cluster, most frequent fault domain, rack, and freedom.
 
     Where fault domains follow racks, hosts in this order need the fewest sets.
     """
-    cluster = fleet.cluster.names[fleet.cluster.of[host]]
-    rack = fleet.rack.names[fleet.rack.of[host]]
-    # In ascending order, the first of the most frequent ones is the lowest.
-    numbers = sorted(map(fleet.fault_domains.__getitem__, fleet.domains.of(host)))
-    most = max(numbers, key=numbers.count, default=-1)
-    return cluster, most, rack, -len(numbers), host
+    domains_of, fault_domain_of = fleet.domains.of, fleet.fault_domains.__getitem__
+    clusters, cluster_of = fleet.cluster.names, fleet.cluster.of
+    racks, rack_of = fleet.rack.names, fleet.rack.of
+
+    def key(host: int) -> tuple[str, int, str, int, int]:
+        numbers = tuple(map(fault_domain_of, domains_of(host)))
+        most, rack = _most_frequent(numbers), racks[rack_of[host]]
+        return clusters[cluster_of[host]], most, rack, -len(numbers), host
+
+    return sorted(hosts, key=key)
+
+
+@lru_cache
+def _most_frequent(fault_domains: tuple[int, ...]) -> int:
+    """Return the most frequent of some fault domains, or the lowest of these; -1: none.
+
+    Large fleets have few different combinations.
+    """
+    ascending = sorted(fault_domains)
+    return max(ascending, key=ascending.count, default=-1)
 
 
 def _phases(

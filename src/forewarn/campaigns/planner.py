@@ -111,15 +111,15 @@ def plan_campaign(
     selected = select(fleet, campaign.select)
     reserve = _reserve(campaign, terms)
     budget = limits.resolve(fleet, selected, campaign.budget, reserve=reserve)
-    refused = _refused(campaign, fleet, selected, budget, terms)
+    is_placed = campaign.impact.empties_host and not terms.driver_chooses
+    pools = clearing.pools_of(fleet, reserve) if is_placed else None
+    refused = clearing.refusals(
+        fleet, selected, campaign.impact, budget.tenant_most, pools=pools
+    )
     hosts = [host for host in selected if host not in refused]
     if not hosts:
         raise _nothing_left(list(refused.values()))
-    rooms = (
-        clearing.room_limit(fleet, hosts, reserve=reserve)
-        if campaign.impact.empties_host and not terms.driver_chooses
-        else None
-    )
+    rooms = None if pools is None else clearing.room_limit(fleet, hosts, pools)
     rules = _rules(campaign, budget, rooms)
     ordered = _arranged(campaign, fleet, hosts, budget, rules)
     stages = limits.stage_ends(campaign.stages, len(hosts))
@@ -166,24 +166,6 @@ def plan_campaign(
 
 def _reserve(campaign: Campaign, terms: Terms) -> Amount:
     return terms.reserve if campaign.impact.empties_host else NO_RESERVE
-
-
-def _refused(
-    campaign: Campaign,
-    fleet: FleetMap,
-    selected: Sequence[int],
-    budget: Limits,
-    terms: Terms,
-) -> dict[int, Refusal]:
-    """Return the selected hosts that cannot be done now, by number."""
-    return clearing.refusals(
-        fleet,
-        selected,
-        campaign.impact,
-        budget.tenant_most,
-        reserve=_reserve(campaign, terms),
-        driver_chooses=terms.driver_chooses,
-    )
 
 
 def _arranged(

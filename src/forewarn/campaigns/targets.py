@@ -105,7 +105,8 @@ class Targets:
                 if all(free[other] > 0 for free in frees)
             )
             self._two[pool] = [*islice(roomy, 2)]
-        return any(other != host for other in self._two[pool])
+        two = self._two[pool]
+        return len(two) > 1 or (len(two) == 1 and two[0] != host)
 
     def why_not_cleared(self, host: int) -> tuple[int, NoPlace] | None:
         """Return a VM that has no destination, and why; None: all VMs have one."""
@@ -159,7 +160,7 @@ class Targets:
         Hosts with equally large VMs have the same ones.
         """
         fleet = self._fleet
-        sizes = tuple(each.largest[host] for each in fleet.resources)
+        sizes = tuple([each.largest[host] for each in fleet.resources])
         key = fleet.pool.of[host], sizes
         found = self._found_rooms.get(key)
         if found is None:

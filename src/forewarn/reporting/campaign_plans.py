@@ -14,6 +14,7 @@ from forewarn.campaigns.file import read_campaign
 from forewarn.campaigns.fleet_map import (
     HOST_FIELDS,
     VM_FIELDS,
+    VM_FIELDS_IN_PLACE,
     FleetMap,
     HostRow,
     VmMove,
@@ -31,7 +32,7 @@ from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.protocol.errors import RefusedError
 from forewarn.reporting import past_work
 from forewarn.store import kinds
-from forewarn.store.port import Reader, columns, every
+from forewarn.store.port import Reader, columns
 from forewarn.texts import json_text
 from forewarn.wording import campaigns as wording
 
@@ -48,6 +49,9 @@ TENANTS_TOLD_MAX = 5
 
 
 _ROOM_FIELDS = ("host", "works", "is_cordoned")
+
+_MOVE_FIELDS = ("host", "moving_to", "scope", "fault_domain", "vcpu", "memory")
+"""The fields of `Vm` in the order of `VmMove`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +83,18 @@ def terms_of(policy: Policy) -> Terms:
     )
 
 
-def read_fleet_map(reader: Reader) -> FleetMap:
-    """Return the fleet of a store."""
+def read_fleet_map(reader: Reader, *, moves_vms: bool = True) -> FleetMap:
+    """Return the fleet of a store; unless VMs move, without their sizes."""
     busy = {
         name
-        for page in columns(reader, kinds.ALL_ROOMS, _ROOM_FIELDS)
+        for page in columns(reader, kinds.ROOMS_AWAY, _ROOM_FIELDS)
         for name, works, is_cordoned in zip(*page, strict=True)
         if works or is_cordoned
     }
     hosts = [
-        HostRow(*row)
+        row
         for page in columns(reader, kinds.ALL_HOSTS, HOST_FIELDS)
-        for row in zip(*page, strict=True)
+        for row in map(HostRow._make, zip(*page, strict=True))
     ]
     scopes = [
         scope
@@ -98,16 +102,18 @@ def read_fleet_map(reader: Reader) -> FleetMap:
         for scope in zip(*page, strict=True)
     ]
     moves = [
-        VmMove(vm.host, vm.moving_to, vm.scope, vm.fault_domain, vm.vcpu, vm.memory)
-        for vm in every(reader, kinds.VMS_MOVING)
-        if vm.moving_to != vm.host
+        move
+        for page in columns(reader, kinds.VMS_MOVING_TO, _MOVE_FIELDS)
+        for move in map(VmMove._make, zip(*page, strict=True))
+        if move.to_host != move.host
     ]
     fixed = [
         host
         for page in columns(reader, kinds.FIXED_VMS_ON_HOST, ("host", "name"))
         for host in page[0]
     ]
-    vms = columns(reader, kinds.VMS_ON_HOST, VM_FIELDS)
+    fields = VM_FIELDS if moves_vms else VM_FIELDS_IN_PLACE
+    vms = columns(reader, kinds.VMS_ON_HOST, fields)
     return fleet_map(hosts, vms, scopes, moves=moves, fixed=fixed, busy=busy)
 
 
@@ -141,7 +147,7 @@ def _plan_of(
 ) -> tuple[CampaignPlan, int]:
     """Return the plan of a campaign file, and the number of hosts of the fleet."""
     campaign = read_campaign(request.text.text, name=request.text.name)
-    fleet = read_fleet_map(reader)
+    fleet = read_fleet_map(reader, moves_vms=campaign.impact.empties_host)
     plan = plan_campaign(
         campaign,
         fleet,

@@ -1,21 +1,32 @@
 """Hosts that cannot be emptied, and what a plan says about them."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from forewarn.campaigns.clearing import Reason, refusals, room_limit
-from forewarn.campaigns.fleet_map import HostRow
+from forewarn.campaigns.clearing import Reason, Refusal, pools_of, refusals, room_limit
+from forewarn.campaigns.fleet_map import FleetMap, HostRow
 from forewarn.campaigns.model import Impact
 from forewarn.fleet.model import ScopeKind
-from forewarn.settings.amounts import amount_of
+from forewarn.fleet.reserve import NO_RESERVE
+from forewarn.settings.amounts import Amount, amount_of
 from forewarn.wording.campaigns import refusal
 from tests.support.campaign_checker import Fleet, VmRow, placement_refuses
+
+
+def refused(
+    fleet: FleetMap, hosts: Sequence[int], reserve: Amount = NO_RESERVE
+) -> dict[int, Refusal]:
+    """Return the hosts whose VMs cannot be moved away."""
+    pools = pools_of(fleet, reserve)
+    return refusals(fleet, hosts, Impact.LIVE_MIGRATE, (), pools=pools)
 
 
 def told(fleet: Fleet, host: str) -> tuple[Reason, str] | None:
     """Return the reason and the sentence for a host; None: it can be emptied."""
     mapped = fleet.mapped()
     number = mapped.numbers[host]
-    found = refusals(mapped, [number], Impact.LIVE_MIGRATE, ()).get(number)
+    found = refused(mapped, [number]).get(number)
     assert (found is None) == (placement_refuses(host, fleet) is None)
     return None if found is None else (found.reason, refusal(found))
 
@@ -45,7 +56,7 @@ def test_host_whose_vms_would_use_the_reserve_is_refused_with_the_sums(
     vms = [VmRow(f"h{n}", f"alone{n}{m}", "shop") for n in range(3) for m in (0, 1)]
     mapped = Fleet(hosts, vms).mapped()
     amount = amount_of(reserve)
-    found = refusals(mapped, [0], Impact.LIVE_MIGRATE, (), reserve=amount).get(0)
+    found = refused(mapped, [0], amount).get(0)
     # The other hosts have four free places, and the host needs two.
     if kept <= 2:
         assert found is None
@@ -55,11 +66,11 @@ def test_host_whose_vms_would_use_the_reserve_is_refused_with_the_sums(
             "the host has 2 VMs to move, and the other hosts of pool p have capacity "
             f"for 4, of which policy.reserve keeps {kept}"
         )
-    together = room_limit(mapped, [0, 1, 2], reserve=amount).most
+    together = room_limit(mapped, [0, 1, 2], pools_of(mapped, amount)).most
     assert together[1] == 1
     without_limit = [*hosts, HostRow(name="h9", pool="p")]
     wide = Fleet(without_limit, vms).mapped()
-    assert not refusals(wide, [0], Impact.LIVE_MIGRATE, (), reserve=amount)
+    assert not refused(wide, [0], amount)
 
 
 def test_hosts_that_are_emptied_together_leave_the_reserve() -> None:
@@ -67,7 +78,7 @@ def test_hosts_that_are_emptied_together_leave_the_reserve() -> None:
     vms = [VmRow(f"h{n}", f"alone{n}", "shop") for n in range(8)]
     mapped = Fleet(hosts, vms).mapped()
     most = [
-        room_limit(mapped, range(8), reserve=amount_of(text)).most[1]
+        room_limit(mapped, range(8), pools_of(mapped, amount_of(text))).most[1]
         for text in ("0", "1", "2", "50%")
     ]
     # Of 24 free places, a host needs its four.
@@ -125,7 +136,7 @@ def test_large_fleet_is_judged_without_placement(
     monkeypatch.setattr(
         "forewarn.campaigns.targets.choose_host", lambda *_, **__: calls.append(1)
     )
-    found = refusals(mapped, range(400), Impact.LIVE_MIGRATE, ())
+    found = refused(mapped, range(400))
     assert (found, calls) == ({}, [])
 
 
@@ -134,12 +145,10 @@ def test_only_fixed_vms_keep_hosts_from_a_plan_if_the_driver_chooses() -> None:
     vms = [VmRow(f"h{n}", f"alone{n}", "shop", movable=n != 2) for n in range(3)]
     mapped = Fleet(hosts, vms).mapped()
 
-    def refused(*, driver_chooses: bool) -> dict[int, Reason]:
-        found = refusals(
-            mapped, [0, 1, 2], Impact.LIVE_MIGRATE, (), driver_chooses=driver_chooses
-        )
+    def reasons(found: dict[int, Refusal]) -> dict[int, Reason]:
         return {host: each.reason for host, each in found.items()}
 
-    assert refused(driver_chooses=True) == {2: Reason.PINNED}
+    chosen = refusals(mapped, [0, 1, 2], Impact.LIVE_MIGRATE, (), pools=None)
+    assert reasons(chosen) == {2: Reason.PINNED}
     full = Reason.NO_ROOM
-    assert refused(driver_chooses=False) == {0: full, 1: full, 2: Reason.PINNED}
+    assert reasons(refused(mapped, [0, 1, 2])) == {0: full, 1: full, 2: Reason.PINNED}
