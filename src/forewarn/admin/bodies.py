@@ -372,11 +372,13 @@ class CampaignFile(BaseModel):
 class CampaignSimulation(CampaignFile):
     """A campaign file, and what its simulation assumes."""
 
-    approve_percent: float = Field(
-        default=70.0,
+    approve_percent: float | None = Field(
+        default=None,
         ge=0,
         le=100,
-        description="Share of the scopes that approve, after a random part of the notice.",
+        description="Share of the scopes that approve, after a random part of the notice. "
+        "Absent: tenants approve as fast as was measured, or 70 % of the scopes if it was "
+        "not.",
     )
     failure_percent: float = Field(
         default=0.0,

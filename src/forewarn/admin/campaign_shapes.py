@@ -213,7 +213,14 @@ CampaignSimulationShape = shape(
     campaign=str,
     impact=str,
     seed=int,
-    approve_percent=float,
+    approve_percent=(
+        float | None,
+        "Share of the scopes that approve; null: as fast as was measured.",
+    ),
+    approvals_measured=(
+        int,
+        "Hosts of past work whose notices were used; 0: a share of the scopes approves.",
+    ),
     failure_percent=float,
     state=(str, "Done, Halted or Running at the end."),
     halted=(str | None, "Why the campaign was halted; the simulation ends then."),

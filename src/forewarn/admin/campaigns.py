@@ -59,7 +59,7 @@ async def campaign_simulate(body: bodies.CampaignSimulation, gateway: Desk) -> R
     """
     text = CampaignText(name=body.name, text=body.text)
     assumed = Assumptions(
-        approve=body.approve_percent / 100,
+        approve=None if body.approve_percent is None else body.approve_percent / 100,
         failures=body.failure_percent / 100,
         seed=body.seed,
     )

@@ -60,6 +60,9 @@ class Measured:
     moving: Micros | None = None
     """Part of the work until the VMs of a host have moved away; None: it was not
     measured."""
+    notices: tuple[Micros, ...] = ()
+    """The part of the notice of each host that passed before its work, the shortest
+    first; none if it was not measured."""
 
 
 def measured(samples: Collection[Sample], models: Sequence[str]) -> Measured | None:
@@ -87,6 +90,7 @@ def measured(samples: Collection[Sample], models: Sequence[str]) -> Measured | N
         notice_slow=percentile(notices, SLOW) if knows_notice else None,
         needed=percentile([each.needed for each in used], TYPICAL),
         moving=percentile(moves, TYPICAL) if len(moves) >= SAMPLES_MIN else None,
+        notices=tuple(sorted(notices)) if knows_notice else (),
     )
 
 

@@ -5,7 +5,7 @@ each simulation with this seed, whatever the other hosts do.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -24,12 +24,18 @@ TIMES_SLOW_MAX = 2
 """Maximum duration of the work on one host, as a multiple of a slow host's."""
 
 
+USUAL_APPROVAL = 0.7
+"""Share of the scopes that approve, if neither given nor measured: some tenants automate
+their approvals, and some let the notice pass."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
     """The assumptions of a simulation about tenants and hosts."""
 
-    approve: float = 0.7
-    """Share of the scopes that approve, after a random part of the notice."""
+    approve: float | None = None
+    """Share of the scopes that approve, after a random part of the notice. None: tenants
+    approve as fast as was measured, or a usual share if it was not."""
     failures: float = 0.0
     """Share of the hosts whose work fails."""
     seed: int = 1
@@ -43,7 +49,17 @@ class Chances:
 
     def approves(self, scope: str) -> bool:
         """Return whether a scope approves its events."""
-        return self._share("approves", scope) < self.assumed.approve
+        share = self.assumed.approve
+        return self._share("approves", scope) < (
+            USUAL_APPROVAL if share is None else share
+        )
+
+    def passes(self, host: str, notices: Sequence[Micros]) -> Micros:
+        """Return which part of its notice passes until all tenants on a host approve.
+
+        It is that of one of the hosts of past work, `notices`.
+        """
+        return notices[int(self._share("notice", host) * len(notices))]
 
     def approval_after(self, scope: str, operation: str) -> float:
         """Return the part of the notice after which a scope approves."""

@@ -20,9 +20,15 @@ def facts(told: Json) -> Iterator[str]:
         f"campaign {told['campaign']}: {told['impact']} of "
         f"{count(told['host_count'], 'host')} with {count(told['vm_count'], 'VM')}"
     )
+    share, measured = told["approve_percent"], told["approvals_measured"]
+    approvals = (
+        f"tenants approve as on {count(measured, 'host')} of past work"
+        if share is None
+        else f"{share:g} % of the scopes approve"
+    )
     yield (
-        f"assumed: {told['approve_percent']:g} % of the scopes approve, "
-        f"{told['failure_percent']:g} % of the hosts fail; stages are approved at once"
+        f"assumed: {approvals}, {told['failure_percent']:g} % of the hosts fail; stages "
+        "are approved at once"
     )
     lasted = describe_duration(round(told["seconds"]) * SECOND)
     end = second(told["ends"])

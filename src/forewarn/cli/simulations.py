@@ -41,7 +41,7 @@ def simulate(call: Call) -> int:
         "name": name,
         "text": text,
         "hosts_max": PLAN_HOSTS_MAX if is_whole else 0,
-        "approve_percent": _percent(call, "approve"),
+        "approve_percent": _percent(call, "approve") if call.text("approve") else None,
         "failure_percent": _percent(call, "failures"),
         "seed": _seed(call.text("seed")),
     }

@@ -9,7 +9,14 @@ from typing import Any, TypeAlias
 from forewarn.campaigns.model import Campaign
 from forewarn.campaigns.planner import CampaignPlan
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.campaigns.simulated import Assumptions, HostCourse, Peak, joined, peak
+from forewarn.campaigns.simulated import (
+    USUAL_APPROVAL,
+    Assumptions,
+    HostCourse,
+    Peak,
+    joined,
+    peak,
+)
 from forewarn.control.rules import obstacles
 from forewarn.fleet.blackouts import coming
 from forewarn.fleet.model import PLACES, Host
@@ -70,6 +77,22 @@ class Played:
     left_out: LeftOut
 
 
+def notices_of(plan: CampaignPlan, assumed: Assumptions) -> Sequence[Micros]:
+    """Return the parts of past notices that count in a simulation, the shortest first.
+
+    None: a share of the scopes approves.
+    """
+    is_measured = assumed.approve is None and plan.measured is not None
+    return plan.measured.notices if is_measured else ()
+
+
+def _approve_percent(played: Played) -> float | None:
+    if notices_of(played.plan, played.assumed):
+        return None
+    share = played.assumed.approve
+    return round(100 * (USUAL_APPROVAL if share is None else share), 6)
+
+
 def simulation_report(played: Played, *, hosts_max: int) -> Json:
     """Return what happened in a simulation, with at most `hosts_max` hosts."""
     return played.store.read(lambda reader: _report(reader, played, hosts_max))
@@ -86,7 +109,8 @@ def _report(reader: Reader, played: Played, hosts_max: int) -> Json:
         "campaign": record.name,
         "impact": record.impact.value,
         "seed": played.assumed.seed,
-        "approve_percent": round(100 * played.assumed.approve, 6),
+        "approve_percent": _approve_percent(played),
+        "approvals_measured": len(notices_of(plan, played.assumed)),
         "failure_percent": round(100 * played.assumed.failures, 6),
         "state": record.state.value,
         "halted": None if record.halt is None else rollouts.halt(record.halt),

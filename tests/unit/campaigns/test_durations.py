@@ -35,6 +35,7 @@ def test_half_of_the_hosts_are_typical_and_a_tenth_is_slower_than_slow() -> None
     assert (found.work.typical, found.work.slow) == (5 * MINUTE, 9 * MINUTE)
     assert found.work.is_given
     assert found.notice_slow == 9 * MINUTE // 2
+    assert found.notices == tuple(each * MINUTE // 2 for each in range(1, 11))
     assert found.models == ()
 
 

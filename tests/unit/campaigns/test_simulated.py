@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from forewarn.campaigns.model import Expectation
 from forewarn.campaigns.simulated import (
     TIMES_SLOW_MAX,
+    USUAL_APPROVAL,
     Assumptions,
     Chances,
     Peak,
@@ -88,3 +89,18 @@ def test_peak_counts_what_is_always_used_and_tells_no_limit() -> None:
     assert peak(uses, {"": 5}, base=2) == Peak(subject="", used=3, most=5, at=10)
     assert peak(uses, {}) == Peak(subject="", used=1, most=None, at=10)
     assert peak([], {}) is None
+
+
+def test_hosts_use_their_notice_as_those_of_past_work_did() -> None:
+    past = [MINUTE, 2 * MINUTE, 10 * MINUTE]
+    drawn = [chances().passes(f"h{number}", past) for number in range(300)]
+    assert set(drawn) == set(past)
+    # Each of them is as likely as the others.
+    assert all(70 < drawn.count(each) < 130 for each in past)
+    assert [chances().passes(f"h{number}", past) for number in range(300)] == drawn
+
+
+def test_a_usual_share_approves_if_none_is_given() -> None:
+    usual = Chances(Assumptions())
+    approving = sum(usual.approves(f"s{number}") for number in range(1_000))
+    assert abs(approving - 1_000 * USUAL_APPROVAL) < 50

@@ -27,7 +27,11 @@ from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.reporting import campaign_plans
-from forewarn.reporting.campaign_simulations import Played, simulation_report
+from forewarn.reporting.campaign_simulations import (
+    Played,
+    notices_of,
+    simulation_report,
+)
 from forewarn.service.simulation.fleet_copy import FleetCopy
 from forewarn.service.simulation.hosts import SimulatedHosts, times_of
 from forewarn.store import kinds
@@ -119,6 +123,7 @@ class _Play:
         self._plan = store.read(
             lambda reader: campaign_plans.plan_of(reader, asked, past=copied.past)
         )
+        self._notices = notices_of(self._plan, request.assumed)
         has_windows = self._plan.campaign.windows or store.read(
             lambda reader: reader.select(kinds.SCOPES_WITH_WINDOW, limit=1)
         )
@@ -282,16 +287,22 @@ class _Play:
 
     def _expect(self, operation: Operation) -> None:
         """Note when the last scope of an operation approves, if all of them do."""
-        if not operation.scopes or not all(
-            map(self._chances.approves, operation.scopes)
-        ):
-            return
+        passes = self._passes(operation) if operation.scopes else None
+        if passes is not None and self._now + passes < operation.not_before:
+            at = self._now + passes
+            heapq.heappush(self._approvals, (at, operation.operation_id))
+
+    def _passes(self, operation: Operation) -> Micros | None:
+        """Return the time until all scopes of an operation approve; None: one does not."""
+        chances = self._chances
+        if self._notices:
+            return chances.passes(operation.host, self._notices)
+        if not all(map(chances.approves, operation.scopes)):
+            return None
         after = max(
-            self._chances.approval_after(scope, operation.host)
-            for scope in operation.scopes
+            chances.approval_after(scope, operation.host) for scope in operation.scopes
         )
-        at = self._now + round(after * (operation.not_before - self._now))
-        heapq.heappush(self._approvals, (at, operation.operation_id))
+        return round(after * (operation.not_before - self._now))
 
     def _approve_due(self) -> None:
         """Approve all events of the operations whose tenants are ready now."""

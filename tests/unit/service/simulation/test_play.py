@@ -2,10 +2,12 @@
 
 import json
 import time  # noqa: TID251 - it measures processor time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from forewarn.campaigns.durations import Sample
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.gateway import BusyError
@@ -66,10 +68,11 @@ def simulation(
     more: str = "",
     *,
     impact: str = "reboot",
-    approve: float = 0.7,
+    approve: float | None = 0.7,
     failures: float = 0.0,
     seed: int = 1,
     now: Micros = 0,
+    past: tuple[Sample, ...] = (),
 ) -> Any:
     request = SimulationRequest(
         text=text_of(more, impact=impact),
@@ -78,7 +81,8 @@ def simulation(
         now=now or world.now,
         hosts_max=1_000,
     )
-    return json.loads(simulated(copied_of(world, request.text), request))
+    copied = replace(copied_of(world, request.text), past=past)
+    return json.loads(simulated(copied, request))
 
 
 PACE = """
@@ -135,6 +139,33 @@ def test_overlapping_notices_shorten_the_campaign() -> None:
     for found in (alone, together):
         forecast = gap(began, found["forecast_ends"])
         assert abs(gap(began, found["ends"]) - forecast) <= forecast / 10
+
+
+def noticed(minutes: int) -> Sample:
+    """Return a host of past work whose tenants approved after so many minutes."""
+    return Sample(
+        at=0, model="", work=10 * MINUTE, notice=minutes * MINUTE, has_vms=True
+    )
+
+
+def test_tenants_approve_as_fast_as_they_approved_past_work() -> None:
+    world = world_of(fleet(20))
+    fast, slow = (
+        simulation(world, PACE, approve=None, past=(noticed(each),) * 10)
+        for each in (3, 15)
+    )
+    for found in (fast, slow):
+        assert [found["approve_percent"], found["approvals_measured"]] == [None, 10]
+    assert fast["notice"]["approved_hosts"] == fast["notice"]["hosts"] == 20
+    assert fast["notice"]["used_percent"] == 20
+    # Nobody approved before the end of the notice.
+    assert slow["notice"]["approved_hosts"] == 0
+    assert slow["notice"]["used_percent"] == 100
+    given = simulation(world, PACE, approve=1, past=(noticed(15),) * 10)
+    assert [given["approve_percent"], given["approvals_measured"]] == [100, 0]
+    assert given["notice"]["approved_hosts"] == 20
+    usual = simulation(world, PACE, approve=None, past=(noticed(15),) * 9)
+    assert [usual["approve_percent"], usual["approvals_measured"]] == [70, 0]
 
 
 def gap(begins: str, ends: str) -> Micros:
