@@ -62,13 +62,14 @@ def _domains_in_use(moment: Moment, scope: str, *, besides: str) -> set[int]:
 def s1c_no_domains_together(moment: Moment) -> None:
     """6.3: no maintenance of a host that has two fault domains of a scope starts.
 
-    All VMs on the host count, even those that came after the announcement.
+    All VMs on the host count, even those that came after the announcement. Work without
+    impact affects none of them.
     """
     for operation in moment.started():
         if (
             not operation.routine
             or operation.target_kind is not TargetKind.HOST
-            or operation.action is Action.LIVE_MIGRATE
+            or operation.action in {Action.LIVE_MIGRATE, Action.NONE}
         ):
             continue
         there: dict[str, set[int]] = {}

@@ -29,8 +29,8 @@ def turn_of(work: Work, operation: Operation) -> str:
 def turns_of(work: Work, operation: Operation) -> tuple[str, ...]:
     """Return the names of the wait of a Planned host for its announcement.
 
-    If a tenant has expedited a VM on it, it comes before the others of its rollout, also
-    after it was withdrawn.
+    If a tenant has expedited a VM on it, it comes before the others of its rollout,
+    however often it is withdrawn.
     """
     turn = turn_of(work, operation)
     if not work.request(operation.request).has_choices:
