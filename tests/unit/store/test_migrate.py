@@ -1,5 +1,6 @@
 """Migrated files equal new ones, and files of newer versions stay unchanged."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -60,14 +61,18 @@ def schema(path: Path) -> list[tuple[object, ...]]:
 
 def test_migrated_old_file_equals_a_new_one(tmp_path: Path) -> None:
     everything = (*STEPS, NEXT)
-    fresh = tmp_path / "fresh.db"
+    fresh, growing = tmp_path / "fresh.db", tmp_path / "growing.db"
     connection = Connection(fresh, may_make=True)
     bring(connection, fresh, everything)
     connection.close()
     for age in range(len(everything)):
+        # One step older than the last, which was closed: its file is all of it.
+        connection = Connection(growing, may_make=True)
+        bring(connection, growing, everything[:age])
+        connection.close()
         old = tmp_path / f"old{age}.db"
-        connection = Connection(old, may_make=True)
-        bring(connection, old, everything[:age])
+        shutil.copyfile(growing, old)
+        connection = Connection(old)
         bring(connection, old, everything)
         connection.close()
         assert schema(old) == schema(fresh)

@@ -32,11 +32,13 @@ WRITES = {
 STATEMENTS = {**QUERIES, **WRITES}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def database() -> Iterator[sqlite3.Connection]:
+    """Yield a database with the schema, which no test can change."""
     connection = sqlite3.connect(":memory:")
     for step in load_steps():
         connection.executescript(step.sql)
+    connection.execute("PRAGMA query_only = ON")
     yield connection
     connection.close()
 
