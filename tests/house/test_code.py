@@ -198,22 +198,6 @@ def test_pins_have_hashes_and_no_url() -> None:
         assert len(pins) == len(hashed) > 0, name
 
 
-def test_modules_that_use_amounts_are_selected_for_larger_ones() -> None:
-    uses = re.compile(r"\bamounts\(\)|\bsettings\(\)\.max_examples")
-    using = [
-        path
-        for path in python_files("tests")
-        if path.name.startswith("test_") and uses.search(path.read_text("utf-8"))
-    ]
-    assert using
-    unmarked = [
-        name_of(path)
-        for path in using
-        if "pytest.mark.amounts" not in path.read_text("utf-8")
-    ]
-    assert unmarked == []
-
-
 def test_state_machines_have_time_to_shrink_a_failure() -> None:
     """What only generates does not shrink."""
     short = [

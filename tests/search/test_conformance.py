@@ -18,13 +18,12 @@ from tests.search.steps import TICK
 from tests.search.twin import Twin
 from tests.support.profiles import amounts
 
-pytestmark = pytest.mark.amounts
-
 WALKS = amounts().walks
 STEPS = 60
 SETTINGS = (*worlds.WORLDS, worlds.BIG, worlds.CROWDED)
 
 
+@pytest.mark.amounts
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

@@ -16,8 +16,6 @@ from tests.search.model import Model
 from tests.search.settings import Setting
 from tests.support.profiles import amounts, some
 
-pytestmark = pytest.mark.amounts
-
 Record = Callable[[str, object], None]
 
 LEAST_STATES = 200_000
@@ -40,6 +38,7 @@ def searched(setting: Setting, record: Record, *, limit: int = 0) -> Report:
     return report
 
 
+@pytest.mark.amounts
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("setting", worlds.SEARCHED, ids=lambda setting: setting.name)

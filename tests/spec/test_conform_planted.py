@@ -20,7 +20,7 @@ from tests.support.planted_expected import FOUND, SURE, UNDECIDABLE, Course
 from tests.support.planted_runs import broken, examined
 from tests.support.profiles import amounts, some
 
-pytestmark = [pytest.mark.slow, pytest.mark.amounts]
+pytestmark = pytest.mark.slow
 
 GOES_ON = "a connection stays usable after each answer"
 
@@ -66,6 +66,7 @@ def test_a_defect_is_found(name: str) -> None:
             assert all(each.at for each in finding.verdict.witness.exchanges)
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("course", SURE[: amounts().courses])
 @pytest.mark.parametrize("name", UNDECIDABLE)
 def test_undecidable_defects_are_not_found(name: str, course: Course) -> None:

@@ -27,8 +27,6 @@ from forewarn.store.records import AuditEntry
 from tests.support.hand_transactions import begin
 from tests.support.profiles import amounts
 
-pytestmark = pytest.mark.amounts
-
 Model: TypeAlias = dict[str, Record]
 Step: TypeAlias = tuple[bool, Record]
 
@@ -194,6 +192,7 @@ def run(store: Store, kind: type[Record], transactions: list[list[Step]]) -> Non
         store.read(lambda reader, model=committed: check(reader, kind, model))
 
 
+@pytest.mark.amounts
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_answers_like_a_dictionary(

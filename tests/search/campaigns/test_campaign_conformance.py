@@ -12,14 +12,13 @@ from tests.search.campaigns.transactions import TICK
 from tests.search.campaigns.twin import Twin
 from tests.support.profiles import amounts
 
-pytestmark = pytest.mark.amounts
-
 WALKS = amounts().walks
 STEPS = 50
 """Fewer minutes than a host that is passed over waits until it reserves its scope: the
 model has no reservations."""
 
 
+@pytest.mark.amounts
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("setting", worlds.WORLDS, ids=lambda setting: setting.name)

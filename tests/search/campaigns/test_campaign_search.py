@@ -10,12 +10,11 @@ from tests.search.campaigns.settings import Setting
 from tests.search.test_search import Record, rows
 from tests.support.profiles import amounts
 
-pytestmark = pytest.mark.amounts
-
 LEAST_STATES = 100_000
 """Of all worlds together: fewer would be no search worth the name."""
 
 
+@pytest.mark.amounts
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("setting", worlds.WORLDS, ids=lambda setting: setting.name)

@@ -22,8 +22,6 @@ from tests.support.profiles import amounts
 from tests.support.worlds import World
 from tests.unit.control.test_rollouts import DONE, check_of, name_of, roll_out, states
 
-pytestmark = pytest.mark.amounts
-
 HOSTS = amounts().cluster_hosts
 VMS = 3 * (HOSTS - 1)
 """Of all hosts but the one that is empty at first."""
@@ -53,6 +51,7 @@ def _all_vms(reader: Reader) -> list[Vm]:
     return list(every(reader, kinds.ALL_VMS))
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("at_once", [1, 3])
 @pytest.mark.parametrize("empty", [0, HOSTS // 3, HOSTS - 1])
 @pytest.mark.parametrize("domains", [1, 5])

@@ -28,8 +28,6 @@ from tests.support.profiles import amounts
 from tests.support.rollouts import name_of
 from tests.support.worlds import CrashError, World
 
-pytestmark = pytest.mark.amounts
-
 HOSTS = 12
 
 ORDERS = st.permutations(range(HOSTS))
@@ -81,6 +79,7 @@ def upgrade(world: World, number: int) -> None:
     )
 
 
+@pytest.mark.amounts
 @settings(max_examples=amounts().order_examples)
 @given(ORDERS, SEEDS)
 def test_operations_due_together_start_in_request_order(
@@ -105,6 +104,7 @@ def test_operations_due_together_start_in_request_order(
     assert done == sorted(done)
 
 
+@pytest.mark.amounts
 @settings(max_examples=amounts().order_examples)
 @given(ORDERS, SEEDS)
 def test_operations_held_by_the_guard_start_in_request_order(
@@ -165,6 +165,7 @@ def test_crash_with_many_due_operations_keeps_the_order(
     assert driver.hosts == [name_of(number) for number in numbers]
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 def test_many_due_operations_start_in_order_at_constant_cost(
     tmp_path: Path, kind: str

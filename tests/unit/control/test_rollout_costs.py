@@ -32,9 +32,8 @@ from tests.support.rollouts import (
 )
 from tests.support.worlds import World
 
-pytestmark = pytest.mark.amounts
 
-
+@pytest.mark.amounts
 @pytest.mark.parametrize("shared", [True, False])
 def test_host_cost_is_independent_of_the_number_of_hosts(
     shared: bool,
@@ -49,6 +48,7 @@ def test_host_cost_is_independent_of_the_number_of_hosts(
     assert_equal_for_all_sizes(costs)
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize(("vms", "scopes"), [(2, 1), (4, 2)])
 def test_each_host_uses_few_rows_and_bytes_of_the_store(
     vms: int, scopes: int, tmp_path: Path

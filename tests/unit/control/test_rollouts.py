@@ -38,8 +38,6 @@ from tests.support.rollouts import (
 )
 from tests.support.worlds import CrashError, World
 
-pytestmark = pytest.mark.amounts
-
 
 def test_hosts_run_one_at_a_time_with_a_full_notice_each() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
@@ -80,6 +78,7 @@ def test_hosts_marked_as_last_come_after_the_others() -> None:
     assert [each.host for each in in_flight(it)] == ["h0002"]
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("shared", [True, False])
 def test_hosts_of_a_large_rollout_run_one_at_a_time(shared: bool) -> None:
     """Of one scope with five fault domains, and of as many scopes."""

@@ -226,7 +226,6 @@ ROWS_PER_VM_MAX = 40
 """Rows for a VM on a host with 15: the VMs there, its operations, and the rollout."""
 
 
-@pytest.mark.amounts
 def test_cost_depends_on_the_tenants_vms_and_not_on_the_fleet() -> None:
     """Of 6,000 VMs on 400 hosts, a tenant has ten. All hosts wait."""
     costs = {hosts: rows_read(hosts) for hosts in (40, 400)}

@@ -17,8 +17,6 @@ from tests.support.machine import LivesInFile
 from tests.support.profiles import amounts, drawing_limit
 from tests.unit.store.written import write_a_life
 
-pytestmark = pytest.mark.amounts
-
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
@@ -54,6 +52,7 @@ class CheckedLives(LivesInFile):
             super().teardown()
 
 
+@pytest.mark.amounts
 @pytest.mark.slow
 @drawing_limit(300)
 def test_check_finds_no_problem_after_random_operations() -> None:

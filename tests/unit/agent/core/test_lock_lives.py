@@ -42,8 +42,6 @@ from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.notices import STARTED, Notice
 from tests.unit.agent.core.support import AT_ONCE, START, notice
 
-pytestmark = pytest.mark.amounts
-
 DRAIN = Handler(name="drain")
 RULES = (Rule(name="rule 1", groups=(("drain",),)),)
 
@@ -301,6 +299,7 @@ class World:
 seeds = st.integers(min_value=0, max_value=2**32 - 1)
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("withholds", [False, True])
 @settings(max_examples=max(16, settings().max_examples // 4), deadline=None)
 @given(seed=seeds, slots=st.integers(1, 3), agents=st.integers(1, 5))

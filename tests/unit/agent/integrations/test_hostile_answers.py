@@ -44,7 +44,7 @@ from tests.support.lock_benches import (
 )
 from tests.support.profiles import amounts
 
-pytestmark = [pytest.mark.slow, pytest.mark.amounts]
+pytestmark = pytest.mark.slow
 
 REQUESTS_MAX = 40
 """Maximum requests of an honest run; more would never end here."""
@@ -197,6 +197,7 @@ def lied_to(stage: Stage, phase: Phase, lie: Lie, honest: int, lies: int) -> boo
     return is_done
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", STAGES)
 def test_invalid_answer_prepares_nothing(kind: str, lie: str, tmp_path: Path) -> None:
@@ -219,6 +220,7 @@ def test_invalid_answer_prepares_nothing(kind: str, lie: str, tmp_path: Path) ->
         assert stage.is_undone(), where
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", STAGES)
 def test_invalid_answer_undoes_nothing(kind: str, lie: str, tmp_path: Path) -> None:
@@ -270,6 +272,7 @@ def lock_and_liar(kind: str, folder: Path) -> Generator[tuple[Bench, Lock, Liar]
             yield bench, make_lock(settings, {}, SystemClock()), liar
 
 
+@pytest.mark.amounts
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize("kind", ["kubernetes", "consul"])
 @pytest.mark.parametrize("phase", ["take", "release"])
