@@ -61,6 +61,22 @@ def place_in(name: str) -> str:
     return letters[: term_end + 1 + ALPHABET.index(letters[term_end])]
 
 
+def place_before(name: str) -> str:
+    """Return a place whose IDs sort before all IDs with the place of an ID."""
+    place = place_in(name)
+    terms = ALPHABET.index(place[0]) - len(ALPHABET) + 1 + _TERM_DIGITS_MAX
+    term, number = place[1 : 1 + terms], place[2 + terms :]
+    return place_of(_number(term), max(0, _number(number) - 1))
+
+
+def _number(digits: str) -> int:
+    """Return the number of digits in base 32."""
+    found = 0
+    for digit in digits:
+        found = found << 5 | ALPHABET.index(digit)
+    return found
+
+
 def _digits(number: int) -> str:
     """Return a number in base 32, without leading zeros."""
     found = ""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.ids import RandomIds, place_in, place_of
+from forewarn.ids import RandomIds, place_before, place_in, place_of
 
 
 @pytest.mark.clause("2.3")
@@ -73,6 +73,19 @@ def test_ids_sort_like_their_positions(
     for name, place in ((first, one), (second, other)):
         assert place_in(name) == place_of(*place)
         assert len(name) - 3 - len(place_in(name)) >= 6
+
+
+@given(st.integers(0, 10**6 - 1), st.integers(1, 10**12 - 1))
+def test_a_place_before_others_sorts_before_them(term: int, number: int) -> None:
+    ids = RandomIds(1)
+    name = ids.short("rq", place=place_of(term, number))
+    assert place_before(name) == place_of(term, number - 1)
+    others = ids.shorts("op", 20, place=place_in(name))
+    assert ids.short("op", place=place_before(name)) < min(others)
+
+
+def test_nothing_sorts_before_the_first_place() -> None:
+    assert place_before("rq-4h7k2m9xqa") == place_of(0, 0)
 
 
 def test_ids_of_common_positions_have_sixteen_characters() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.requests import failures, rollouts, verbs
+from forewarn.control.requests import brake, failures, rollouts, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
@@ -53,6 +53,19 @@ def test_hosts_run_one_at_a_time_with_a_full_notice_each() -> None:
             noticed.append(event.created)
     assert set(states(it).values()) == {DONE}
     assert len(set(noticed)) == 3
+
+
+def test_a_withdrawn_host_is_announced_before_the_others_after_the_brake() -> None:
+    it = world_of([{f"s{number}": 0} for number in range(20)])
+    roll_out(it, 20)
+    (first,) = in_flight(it)
+    for _ in range(2):
+        it.order(lambda work: brake.put_on(work, withdraw=True), reason="unstable")
+        it.settle()
+        assert not in_flight(it)
+        it.order(brake.take_off)
+        it.settle()
+        assert [each.host for each in in_flight(it)] == [first.host]
 
 
 def test_at_once_limit_counts_from_announcement_to_end() -> None:

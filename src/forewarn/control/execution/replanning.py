@@ -8,7 +8,7 @@ from dataclasses import replace
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import choices, waits
 from forewarn.control.transactions.work import Work, task_of
-from forewarn.ids import place_in
+from forewarn.ids import place_before
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import Operation, OperationState
@@ -103,7 +103,7 @@ def plan_first(work: Work, operation: Operation) -> Operation:
         host_pattern(operation, not_before), position=operation.position or 1
     )
     request = operation.request
-    planned = plan_again(work, request, pattern, place=place_in(request))
+    planned = plan_again(work, request, pattern, place=place_before(request))
     work.note_operation(AuditKind.OPERATION_PLANNED, planned, task_of(planned))
     return planned
 

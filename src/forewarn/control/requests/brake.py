@@ -18,7 +18,7 @@ from forewarn.campaigns.record import Halt, HaltCause
 from forewarn.control.execution import campaign_ends, ending, losses, replanning
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Host
-from forewarn.ids import place_in
+from forewarn.ids import place_before
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.losses import Losses
@@ -202,8 +202,8 @@ def _is_withdrawn(work: Work, operation: Operation) -> bool:
 def _withdraw(work: Work, operation: Operation) -> None:
     """Cancel an announced operation without impact.
 
-    The rollout of a host gets a planned operation instead, which it announces after the
-    brake with a full notice. The user of a scale set requests an image again.
+    The rollout of a host gets a planned operation instead, which it announces first after
+    the brake, with a full notice. The user of a scale set requests an image again.
     """
     request = work.request(operation.request)
     successor = ""
@@ -213,7 +213,7 @@ def _withdraw(work: Work, operation: Operation) -> None:
             replanning.host_pattern(operation, operation.not_before),
             position=operation.position,
         )
-        place = place_in(request.request_id)
+        place = place_before(request.request_id)
         successor = replanning.plan_again(
             work, request.request_id, pattern, place=place
         ).operation_id
