@@ -35,6 +35,7 @@ ANSWERS = {
     Answer.CHOICES: "`deferrals`: the new choices",
     Answer.SCOPES: "`scopes`: the windows of the changed scopes",
     Answer.CAMPAIGN: "the campaign",
+    Answer.CAMPAIGN_HOSTS: "the campaign",
     Answer.OPERATION: "the operation",
 }
 

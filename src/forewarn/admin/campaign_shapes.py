@@ -1,6 +1,6 @@
 """Models of the responses about campaigns, as in `shapes`."""
 
-from forewarn.admin.shapes import list_of, shape
+from forewarn.admin.shapes import REFUSED, RefusedShape, list_of, shape
 
 TenantVmsShape = shape(
     "TenantVmsShape", "The VMs of a tenant on the hosts.", tenant=str, vms=int
@@ -365,6 +365,13 @@ CampaignShape = shape(
     windows=(list[str], "Its windows, each as a line: days, start, length, time zone."),
     blackouts=(list_of(BlackoutShape), "Its blackouts, those that have ended too."),
     waits_for=(str, "Why it announces no further host now; empty: it may."),
+)
+
+ChangedCampaignShape = shape(
+    "ChangedCampaignShape",
+    "A campaign of which some hosts were changed.",
+    CampaignShape,
+    refused=(list_of(RefusedShape), REFUSED),
 )
 
 CampaignPage = shape(

@@ -183,7 +183,7 @@ def _ordered(work: Work, order: Decision) -> Any:
     if entry.targets.is_list:
         # Refuse too many names before any is looked up.
         verbs.check_count(given.targets, entry.targets.kind)
-    work.parts = Parts(is_whole=not entry.targets.is_list)
+    work.parts = Parts(is_whole=not entry.is_in_parts)
     if order.caller.tenant:
         given = tenancy.admitted(work, order.caller.tenant, entry, given)
     elif entry.targets.kind is Kind.WORK:

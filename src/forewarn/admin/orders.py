@@ -163,6 +163,10 @@ def _operation(reader: Reader, made: str, now: Micros) -> dict[str, Any]:
     return reports.operation_report(reader, need(reader, Operation, made), now=now)
 
 
+def _campaign(reader: Reader, made: str, now: Micros) -> dict[str, Any]:
+    return campaign_report(reader, need(reader, CampaignRecord, made), now=now)
+
+
 ANSWERS: Mapping[Answer, Told] = {
     Answer.REQUEST: Told(
         shape=shapes.MadeShape,
@@ -209,11 +213,9 @@ ANSWERS: Mapping[Answer, Told] = {
             ]
         },
     ),
-    Answer.CAMPAIGN: Told(
-        shape=campaign_shapes.CampaignShape,
-        report=lambda reader, made, now: campaign_report(
-            reader, need(reader, CampaignRecord, made), now=now
-        ),
+    Answer.CAMPAIGN: Told(shape=campaign_shapes.CampaignShape, report=_campaign),
+    Answer.CAMPAIGN_HOSTS: Told(
+        shape=campaign_shapes.ChangedCampaignShape, report=_campaign
     ),
     Answer.OPERATION: Told(shape=shapes.OperationShape, report=_operation),
 }
@@ -231,7 +233,7 @@ def route_of(entry: Entry) -> Callable[[Any, Giver], Awaitable[Response]]:
         report = await giver.gateway.read(
             lambda reader: told.report(reader, result["made"], now)
         )
-        if entry.targets.is_list:
+        if entry.is_in_parts:
             report["refused"] = result["refused"]
         return giver.answer(report, status=told.status)
 

@@ -199,6 +199,7 @@ SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.CHOICES: _print_choices,
     Answer.SCOPES: _print_scopes,
     Answer.CAMPAIGN: lambda _, told: show_campaign(told),
+    Answer.CAMPAIGN_HOSTS: lambda _, told: show_campaign(told),
     Answer.OPERATION: lambda _, told: output.line(
         f"{told['operation']} is {told['state']}: {what(told)}"
     ),

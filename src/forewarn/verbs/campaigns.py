@@ -189,7 +189,7 @@ CAMPAIGN_ENTRIES = (
                 about="All failed hosts of the campaign.",
             ),
         ),
-        answer=Answer.CAMPAIGN,
+        answer=Answer.CAMPAIGN_HOSTS,
         refusals=(
             _ENDED,
             Refusal(
@@ -228,7 +228,7 @@ CAMPAIGN_ENTRIES = (
                 about="Names of hosts of the campaign.",
             ),
         ),
-        answer=Answer.CAMPAIGN,
+        answer=Answer.CAMPAIGN_HOSTS,
         refusals=(
             _ENDED,
             _UNEXPLAINED,
@@ -267,7 +267,7 @@ CAMPAIGN_ENTRIES = (
                 "fleet since its start.",
             ),
         ),
-        answer=Answer.CAMPAIGN,
+        answer=Answer.CAMPAIGN_HOSTS,
         refusals=(
             _ENDED,
             _UNEXPLAINED,

@@ -127,11 +127,13 @@ class Answer(enum.Enum):
     """The names of the changed scopes."""
     CAMPAIGN = enum.auto()
     """The ID of the changed campaign."""
+    CAMPAIGN_HOSTS = enum.auto()
+    """The ID of the campaign whose named hosts have changed."""
 
     @property
     def kind(self) -> type:
         """Return the type of the value that the decision returns."""
-        one = {Answer.REQUEST, Answer.OPERATION, Answer.CAMPAIGN}
+        one = {Answer.REQUEST, Answer.OPERATION, Answer.CAMPAIGN, Answer.CAMPAIGN_HOSTS}
         return str if self in one else list
 
 
@@ -187,6 +189,11 @@ class Entry:
     def command(self) -> str:
         """Return the command as it is typed, without the name of the program."""
         return " ".join(self.path)
+
+    @property
+    def is_in_parts(self) -> bool:
+        """Return whether a refused target or host leaves the others as they are."""
+        return self.targets.is_list or self.answer is Answer.CAMPAIGN_HOSTS
 
     def argument(self, key: str) -> Argument:
         """Return the argument with this key; raises StopIteration without one."""

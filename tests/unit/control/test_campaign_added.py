@@ -2,6 +2,9 @@
 
 import pytest
 
+from forewarn.admin.access import Caller
+from forewarn.admin.bodies import BODIES
+from forewarn.admin.decisions import Decision
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.control.requests import campaigns, failures
 from forewarn.control.requests.verbs import campaign_hosts
@@ -177,3 +180,34 @@ def test_the_history_has_who_added_which_hosts_and_why() -> None:
     ]
     assert (entry.actor.name, entry.why) == ("alice", "a reason")
     assert f"host:{name_of(2)}" in entry.subjects
+
+
+def in_parts(world: World, verb: str, *hosts: str) -> list[dict[str, str]]:
+    """Give a request with the hosts, and return which of them it refused."""
+    said = {"campaign": "bios", "hosts": list(hosts), "reason": "a reason"}
+    body = BODIES[verb].model_validate(said)
+    caller = Caller(name="alice")
+    decision = Decision(name=verb, body=body, caller=caller)
+    result = world.order(decision, actor="alice", reason="a reason")
+    world.settle()
+    return result.value["refused"]
+
+
+def test_a_refused_host_leaves_the_others() -> None:
+    it = of(4, failing=2)
+    start(it, "[campaign.tolerance]\nfailures = 2\nin_a_row = 2\n" + ONE_STAGE)
+    while len(campaign(it).failed) < 2:
+        it.advance("1m")
+    grow(it, 6)
+    refused = in_parts(it, "campaign-add", name_of(0), name_of(4), name_of(3))
+    assert [each["name"] for each in refused] == [name_of(0), name_of(3)]
+    assert "has failed in campaign bios" in refused[0]["error"]
+    assert campaign(it).hosts == 5
+    refused = in_parts(it, "campaign-skip", name_of(5), name_of(1))
+    assert [each["name"] for each in refused] == [name_of(5)]
+    assert (campaign(it).failed_hosts, campaign(it).skipped) == ((name_of(0),), 1)
+    refused = in_parts(it, "campaign-retry", name_of(1), name_of(0), name_of(0))
+    assert [each["name"] for each in refused] == [name_of(1), name_of(0)]
+    assert campaign(it).failed_hosts == ()
+    with pytest.raises(RefusedError, match="all 2 targets were refused"):
+        in_parts(it, "campaign-add", name_of(3), name_of(4))

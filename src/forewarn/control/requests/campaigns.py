@@ -334,29 +334,34 @@ def retry(work: Work, name: str, hosts: Sequence[str]) -> CampaignRecord:
     Hosts whose VMs could not be moved away are tried at their turn, without a pause.
     """
     old = find_open(work, name)
-    failed = dict(old.failed)
     hosts = tuple(hosts) or old.failed_hosts
     if not hosts:
         raise RefusedError(f"campaign {old.name} has no failed host")
-    request = work.request(old.request)
-    for host in hosts:
-        if host not in failed:
-            if rollouts.end_pause(work, request, host):
-                continue
-            raise RefusedError(
-                f"host {host} has not failed in campaign {old.name}",
-                hint=f"Run `forewarn campaign show {old.name}` to see its failed hosts.",
-            )
-        last = work.operation(failed[host])
-        if not _repeated(work, host, last):
-            campaign = work.campaign(old.campaign_id)
-            work.tx.replace(campaign, progress.host_retried(campaign, host))
-            campaign_turns.plan_again(work, request, last, None)
-            # It may have to wait longer than other hosts of its rack.
-            work.free_budgets(host, ())
-    campaign_ends.note(work, old, AuditKind.CAMPAIGN_HOSTS_RETRIED, hosts=hosts)
+    hosts = work.parts.each(hosts, lambda host: _retry(work, old, host))
+    campaign_ends.note(work, old, AuditKind.CAMPAIGN_HOSTS_RETRIED, hosts=tuple(hosts))
     work.take_turn(old.request)
     return work.campaign(old.campaign_id)
+
+
+def _retry(work: Work, old: CampaignRecord, host: str) -> str:
+    """Plan another attempt for a host; raises RefusedError."""
+    campaign, request = work.campaign(old.campaign_id), work.request(old.request)
+    operation = dict(campaign.failed).get(host)
+    if operation is None:
+        if rollouts.end_pause(work, request, host):
+            return host
+        raise RefusedError(
+            f"host {host} has not failed in campaign {old.name}",
+            hint=f"Run `forewarn campaign show {old.name}` to see its failed hosts.",
+        )
+    last = work.operation(operation)
+    if not _repeated(work, host, last):
+        campaign = work.campaign(old.campaign_id)
+        work.tx.replace(campaign, progress.host_retried(campaign, host))
+        campaign_turns.plan_again(work, request, last, None)
+        # It may have to wait longer than other hosts of its rack.
+        work.free_budgets(host, ())
+    return host
 
 
 def _repeated(work: Work, host: str, last: Operation) -> bool:
@@ -384,28 +389,31 @@ def skip(work: Work, name: str, hosts: Sequence[str]) -> CampaignRecord:
     old = find_open(work, name)
     reason = check_reason(work, "a skipped host")
     note = HostSkipped(campaign=old.name, by=work.who.actor, reason=reason)
-    failed = dict(old.failed)
-    for host in hosts:
-        if host in failed:
-            stuck = _stuck_visit(work, work.operation(failed[host]))
-            if stuck is not None:
-                # The end of the visit is counted like every other.
-                visits.skip(work, stuck, SkipReason.GIVEN_UP)
-                continue
-            campaign = work.campaign(old.campaign_id)
-            skipped = progress.host_skipped(
-                campaign, host, stage=campaign.stage, now=work.now
-            )
-            campaign_ends.save(work, campaign, campaign_ends.stage_ended(work, skipped))
-            work.free_budgets(host, ())
-            ending.close_request(work, campaign.request)
-            continue
-        operation = _waiting_of(work, old, host)
-        work.lock_scopes(operation.scopes)
-        ending.cancel(work, operation, note=note, by=work.who.actor)
+    hosts = work.parts.each(hosts, lambda host: _skip(work, old, host, note))
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_HOSTS_SKIPPED, hosts=tuple(hosts))
     work.take_turn(old.request)
     return work.campaign(old.campaign_id)
+
+
+def _skip(work: Work, old: CampaignRecord, host: str, note: HostSkipped) -> str:
+    """Leave out a host; raises RefusedError."""
+    campaign = work.campaign(old.campaign_id)
+    failed = dict(campaign.failed).get(host)
+    if failed is None:
+        operation = _waiting_of(work, old, host)
+        work.lock_scopes(operation.scopes)
+        ending.cancel(work, operation, note=note, by=work.who.actor)
+        return host
+    stuck = _stuck_visit(work, work.operation(failed))
+    if stuck is not None:
+        # The end of the visit is counted like every other.
+        visits.skip(work, stuck, SkipReason.GIVEN_UP)
+        return host
+    skipped = progress.host_skipped(campaign, host, stage=campaign.stage, now=work.now)
+    campaign_ends.save(work, campaign, campaign_ends.stage_ended(work, skipped))
+    work.free_budgets(host, ())
+    ending.close_request(work, campaign.request)
+    return host
 
 
 def find_open(work: Work, name: str) -> CampaignRecord:
