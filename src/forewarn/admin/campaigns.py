@@ -18,7 +18,6 @@ from forewarn.reporting import campaign_reports
 from forewarn.reporting.campaign_racks import campaign_racks as racks_of_campaign
 from forewarn.reporting.campaign_sums import campaign_sums as sums_of_campaign
 from forewarn.reporting.campaigns import campaign_report
-from forewarn.store import kinds
 from forewarn.store.port import Reader
 
 router = APIRouter(tags=["campaigns"])
@@ -98,12 +97,17 @@ async def campaign_start(body: bodies.CampaignStart, giver: Giving) -> Response:
 async def campaign_list(
     query: Annotated[CampaignQuery, Query()], gateway: Desk
 ) -> Response:
-    """List campaigns: the open ones, or with `all` the ended ones too."""
+    """List campaigns: the open ones, or with `all` the ended ones too.
+
+    A rollout of several hosts that no verb of campaigns has steered comes after the
+    others, with the ID of the rollout.
+    """
     now = gateway.now()
 
     def page(reader: Reader) -> dict[str, object]:
-        over = kinds.ALL_CAMPAIGNS if query.ended else kinds.CAMPAIGNS_OPEN
-        found = reader.select(over, after=query.after, limit=query.limit)
+        found = campaigns.page_of(
+            reader, after=query.after, limit=query.limit, with_ended=query.ended
+        )
         is_full = len(found) == query.limit
         return {
             "campaigns": [campaign_report(reader, each, now=now) for each in found],

@@ -8,12 +8,14 @@ from forewarn.admin import limits, selection
 from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
+from forewarn.control.requests import campaigns
+from forewarn.control.rules import implied_campaigns
 from forewarn.control.transactions.event_json import event_report
 from forewarn.fleet.model import Host, places_of
 from forewarn.instants import Micros, cut_to_second, format_instant
 from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import attention, reports
 from forewarn.reporting.attention import Problem, ProblemKind
 from forewarn.reporting.campaigns import campaign_report, why_waiting
@@ -196,14 +198,20 @@ def _campaign(reader: Reader, campaign: CampaignRecord, now: Micros) -> Change:
 
 
 def _campaign_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
-    rows = reader.select(kinds.CAMPAIGNS_OPEN, after=after, limit=limits.PAGE_OBJECTS)
+    rows = campaigns.page_of(
+        reader, after=after, limit=limits.PAGE_OBJECTS, with_ended=False
+    )
     page = [_campaign(reader, each, now) for each in rows]
     following = rows[-1].key if len(rows) == limits.PAGE_OBJECTS else ""
     return [each for each in page if wanted.matches(each.about)], following
 
 
 def _changed_campaigns(look: Look) -> Iterator[Change]:
-    """Yield the open campaigns, which are few, and those with new entries."""
+    """Yield the open campaigns, which are few, and those with new entries.
+
+    A rollout without a stored campaign needs a read of all its operations, so it is
+    yielded if one of them has changed.
+    """
     found = {each.key: each for each in every(look.reader, kinds.CAMPAIGNS_OPEN)}
     for entry in look.entries:
         for kind, _, name in (each.partition(":") for each in entry.subjects):
@@ -211,6 +219,10 @@ def _changed_campaigns(look: Look) -> Iterator[Change]:
                 campaign = look.reader.get(CampaignRecord, name)
                 if campaign is not None:
                     found[name] = campaign
+    for request_id in sorted({each.request for each in look.operations}):
+        request = look.reader.get(Request, request_id)
+        if request is not None and request.implies_campaign:
+            found[request_id] = implied_campaigns.record_of(look.reader, request)
     for campaign in found.values():
         yield _campaign(look.reader, campaign, look.now)
 

@@ -312,3 +312,8 @@ class Request:
     def key(self) -> str:
         """Return the key in a store."""
         return self.request_id
+
+    @property
+    def implies_campaign(self) -> bool:
+        """Return whether it is a rollout of several hosts without a stored campaign."""
+        return self.at_once > 0 and self.hosts > 1 and not self.campaign

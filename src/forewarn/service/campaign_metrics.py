@@ -1,15 +1,27 @@
 """The metrics of open campaigns.
 
-They are sums over all campaigns, because a label with names would never be zero.
+They are sums over all campaigns, because a label with names would never be zero. A
+rollout of several hosts that no verb has steered is a campaign here, too: its hosts are
+counted as they end.
 """
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 
 from forewarn.admin.meters import Reading
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.clock import Clock
+from forewarn.control.rules import implied_campaigns
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.notes import PLANNED_AGAIN
+from forewarn.protocol.operations import (
+    Operation,
+    OperationState,
+    Request,
+    RequestState,
+)
+from forewarn.protocol.visits import Visit
 from forewarn.service import metric_definitions
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Record, every
@@ -27,6 +39,66 @@ class OpenCampaigns:
         """Read the campaigns at the start of the service."""
         for campaign in every(reader, kinds.CAMPAIGNS_OPEN):
             self._open[campaign.campaign_id] = campaign
+
+        for request in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN):
+            self._open[request.key] = implied_campaigns.record_of(reader, request)
+
+    def take(self, before: Record | None, after: Record | None) -> None:
+        """Take one write of a transaction."""
+        match after or before:
+            case CampaignRecord() as campaign:
+                self.changed(campaign.campaign_id, after)
+            case Request() as request:
+                self._rollout_changed(request, is_stored=after is not None)
+            case Operation() as operation if operation.request in self._open:
+                self._operation_changed(before, operation)
+            case Visit() as visit if visit.request in self._open:
+                self._visit_changed(before, visit)
+            case _:
+                pass
+
+    def _rollout_changed(self, request: Request, *, is_stored: bool) -> None:
+        """Take a changed request; an open one can imply a campaign."""
+        is_open = is_stored and request.state is RequestState.OPEN
+        if is_open and request.implies_campaign:
+            self._open.setdefault(request.key, implied_campaigns.terms_of(request))
+        else:
+            self._open.pop(request.key, None)
+
+    def _operation_changed(self, before: Record | None, operation: Operation) -> None:
+        """Take a changed operation of an implied campaign, whose host may have ended."""
+        if not isinstance(before, Operation):
+            return
+        if operation.ended_at and not before.ended_at:
+            # A visited host ends with its visit.
+            if not operation.visit and not isinstance(operation.note, PLANNED_AGAIN):
+                self._host_ended(operation)
+        elif before.state is OperationState.PLANNED is not operation.state:
+            self._moved(operation.request)
+
+    def _visit_changed(self, before: Record | None, visit: Visit) -> None:
+        """Take a changed visit of an implied campaign: its end is that of its host."""
+        if isinstance(before, Visit) and visit.ended_at and not before.ended_at:
+            self._moved(visit.request, done=not visit.skipped)
+
+    def _host_ended(self, operation: Operation) -> None:
+        if operation.state is OperationState.FAILED:
+            failed = (operation.host, operation.operation_id)
+            old = self._open[operation.request]
+            self._open[operation.request] = replace(old, failed=(*old.failed, failed))
+            self._moved(operation.request)
+        else:
+            self._moved(operation.request, done=operation.state is OperationState.DONE)
+
+    def _moved(self, request_id: str, *, done: bool | None = None) -> None:
+        """Note progress of an implied campaign; `done`: a host was done, or skipped."""
+        old = self._open[request_id]
+        self._open[request_id] = replace(
+            old,
+            done=old.done + (done is True),
+            skipped=old.skipped + (done is False),
+            moved_at=self._clock.now(),
+        )
 
     def changed(self, campaign_id: str, after: Record | None) -> None:
         """Take a changed campaign; None: it was deleted."""

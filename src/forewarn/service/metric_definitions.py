@@ -136,7 +136,9 @@ CAMPAIGN_STATES = tuple(
 )
 HALT_CAUSES = tuple(cause.value for cause in HaltCause)
 CAMPAIGNS = _gauge(
-    "campaigns", "Campaigns that have not ended, by state.", state=CAMPAIGN_STATES
+    "campaigns",
+    "Campaigns that have not ended, by state. A rollout of several hosts is one.",
+    state=CAMPAIGN_STATES,
 )
 CAMPAIGNS_HALTED = _gauge(
     "campaigns_halted", "Halted campaigns, by the cause of the halt.", cause=HALT_CAUSES

@@ -19,7 +19,6 @@ from typing import TypeAlias
 
 from forewarn import __version__
 from forewarn.admin.meters import Histogram, Reading
-from forewarn.campaigns.record import CampaignRecord
 from forewarn.clock import Clock
 from forewarn.control.rules import obstacles
 from forewarn.fleet.model import Host
@@ -153,6 +152,7 @@ class Tally(Listener):
         looked_at: set[str] = set()
         for change in changes:
             record = change.after or change.before
+            self.campaigns.take(change.before, change.after)
             match record:
                 case Operation():
                     self._operation(change, now, looked_at)
@@ -160,8 +160,6 @@ class Tally(Listener):
                     self._event(change)
                 case Brake():
                     self.braked_by = _braked_by(change.after)
-                case CampaignRecord():
-                    self.campaigns.changed(record.campaign_id, change.after)
                 case Visit():
                     self.visits.changed(change.before, change.after)
                 case Host():

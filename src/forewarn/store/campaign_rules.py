@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from forewarn.campaigns.lifecycle import ENDED, CampaignState
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.protocol.operations import Request
+from forewarn.protocol.operations import Request, RequestState
 from forewarn.store.contents import Contents, violated
 
 
@@ -25,6 +25,7 @@ def campaigns(contents: Contents) -> Iterator[str]:
         yield from _wrong_counts(campaign, contents)
         if not campaign.has_ended and campaign.request not in visited:
             yield from _wrong_hosts(campaign, contents, open_[campaign.request])
+    yield from _shared_hosts(contents)
     for request in contents.requests.values():
         if request.campaign and request.campaign not in contents.campaigns:
             yield (
@@ -37,6 +38,27 @@ def can_retry(request: Request, contents: Contents) -> bool:
     """Return whether the campaign of a rollout has failed hosts, which can be retried."""
     campaign = contents.campaigns.get(request.campaign)
     return campaign is not None and bool(campaign.failed)
+
+
+def _shared_hosts(contents: Contents) -> Iterator[str]:
+    """Report hosts of two campaigns that have not ended, stored or implied."""
+    open_ = {
+        request.request_id: request.campaign or request.request_id
+        for request in contents.requests.values()
+        if request.at_once and request.hosts > 1 and request.state is RequestState.OPEN
+    }
+    taken: dict[str, str] = {}
+    for operation in contents.open_operations:
+        if operation.position and (mine := open_.get(operation.request)):
+            other = taken.setdefault(operation.host, mine)
+            if other != mine:
+                yield f"host {operation.host} is in the campaigns {other} and {mine}"
+    for campaign in contents.campaigns.values():
+        for host in () if campaign.has_ended else campaign.failed_hosts:
+            mine = campaign.campaign_id
+            other = taken.setdefault(host, mine)
+            if other != mine:
+                yield f"host {host} is in the campaigns {other} and {mine}"
 
 
 def _wrong_state(campaign: CampaignRecord) -> Iterator[str]:

@@ -26,6 +26,7 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
     Request,
+    RequestState,
 )
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
@@ -239,6 +240,18 @@ ROLLOUTS: Query[Request] = Query(
     "rollouts", Request, lambda made: ("",) if made.key.startswith("ro-") else ()
 )
 """Rollouts, which have IDs with their own prefix."""
+ROLLOUTS_IMPLYING: Query[Request] = Query(
+    "rollouts_implying", Request, lambda made: ("",) if made.implies_campaign else ()
+)
+"""Rollouts of several hosts without a stored campaign, which imply one."""
+ROLLOUTS_IMPLYING_OPEN: Query[Request] = Query(
+    "rollouts_implying_open",
+    Request,
+    lambda made: (
+        ("",) if made.implies_campaign and made.state is RequestState.OPEN else ()
+    ),
+)
+"""Those that are open: few."""
 REQUESTS_UNPLANNED: Query[Request] = Query(
     "requests_unplanned", Request, lambda made: ("",) if made.unplanned else ()
 )

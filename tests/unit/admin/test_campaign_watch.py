@@ -91,3 +91,43 @@ def test_a_campaign_is_explained_to_operators(
     told = client.get("/v1/explain/bios").json()
     assert (told["kind"], told["id"]) == ("campaign", made["campaign"])
     assert "campaign bios" in json.dumps(client.get("/v1/explain/h1").json())
+
+
+def ordered(client: TestClient) -> str:
+    """Maintain two hosts; return the rollout."""
+    made = client.post("/v1/maintain", json={"hosts": ["h1", "h2"], "impact": "reboot"})
+    assert made.is_success, made.text
+    return made.json()["rollout"]
+
+
+def test_a_rollout_of_several_hosts_is_listed_and_followed_as_a_campaign(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    name = ordered(client)
+
+    def listed(**params: Any) -> list[dict[str, Any]]:
+        page = client.get("/v1/campaigns", params={"limit": 1, **params}).json()
+        rest = [] if page["next"] is None else listed(**params, after=page["next"])
+        return page["campaigns"] + rest
+
+    (found,) = listed()
+    assert (found["campaign"], found["name"], found["rollout"]) == (name, name, name)
+    assert (found["state"], found["hosts"]) == ("Running", 2)
+
+    async def story(streams: Streams) -> None:
+        watcher = streams.watch("campaigns")
+        (present,) = await watcher.until("ready")
+        assert present["campaign"] == name
+        client.post("/v1/cancel", json={"names": [name], "reason": "not today"})
+        told = present
+        while not told["ended"]:
+            _, told = await watcher.next()
+        assert (told["campaign"], told["state"]) == (name, "Aborted")
+
+    run(gateway, story)
+    assert listed() == []
+    second = started(client)
+    assert [each["campaign"] for each in listed(all=True)] == [
+        second["campaign"],
+        name,
+    ]

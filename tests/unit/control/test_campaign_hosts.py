@@ -8,11 +8,16 @@ import pytest
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests import campaigns
+from forewarn.control.requests.verbs import campaign_hosts as adding
+from forewarn.control.requests.verbs.changes import OrderOptions, maintain
 from forewarn.control.rules import campaign_hosts
 from forewarn.control.transactions.work import Work
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.operations import Action
 from forewarn.reporting import campaign_plans
-from tests.support.campaigns import ONE_STAGE, file_of, steer
+from tests.support.campaigns import ONE_STAGE, campaign, file_of, steer
 from tests.support.counted import Counted
 from tests.support.rollouts import world_of
 from tests.support.worlds import World
@@ -107,3 +112,49 @@ def test_hosts_of_an_ended_campaign_are_free() -> None:
     assert begin(it, first)
     steer(it, lambda work: campaigns.abort(work, "a"))
     assert begin(it, second)
+
+
+def ordered(it: World, *hosts: str) -> str:
+    """Maintain these hosts; return the ID of the rollout."""
+    wishes = OrderOptions()
+    made = it.order(lambda work: maintain(work, hosts, Action.REBOOT, wishes))
+    it.settle()
+    return made.request_id
+
+
+def test_a_rollout_of_several_hosts_is_a_campaign_before_it_is_steered() -> None:
+    it = of(4)
+    name = ordered(it, "h0000", "h0001")
+    with pytest.raises(RefusedError, match=f"campaign {name} has 2 of the hosts"):
+        prepare(it, "a")
+    assert begin(it, prepare(it, "b", 'host = ["h0002"]'))
+    with pytest.raises(RefusedError, match=f"host h0001 is in campaign {name}"):
+        steer(it, lambda work: adding.add_hosts(work, "b", ["h0001"], with_drift=False))
+    steer(it, lambda work: campaigns.pause(work, name))
+
+
+def test_a_rollout_that_begins_after_the_plan_keeps_its_hosts() -> None:
+    it = of(3)
+    ready = prepare(it, "a")
+    ordered(it, "h0000", "h0001")
+    assert not begin(it, ready)
+
+
+def test_a_single_host_is_no_campaign() -> None:
+    it = of(3)
+    ready = prepare(it, "a")
+    ordered(it, "h0000")
+    assert begin(it, ready)
+
+
+def test_failed_host_of_a_campaign_is_repaired_alone_and_joins_no_other() -> None:
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=1))
+    it = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
+    assert begin(it, prepare(it, "a", 'host = ["h0000", "h0001"]'))
+    it.settle()
+    while not campaign(it, "a").failed:
+        it.advance("1m")
+    with pytest.raises(RefusedError, match="host h0000 has failed in campaign a"):
+        ordered(it, "h0000", "h0002")
+    assert ordered(it, "h0000"), "a repair by hand stays possible"

@@ -1,15 +1,22 @@
 """The metrics of campaigns follow their records, and are zero without campaigns."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from forewarn.admin.meters import Reading
 from forewarn.control.requests import campaigns
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR, SECOND
+from forewarn.protocol.operations import Action, RequestState
 from forewarn.service.campaign_metrics import OpenCampaigns
+from forewarn.service.observed import Change, Listener, ObservedStore
 from tests.support.campaigns import campaign, start, steer
-from tests.support.rollouts import world_of
+from tests.support.rollouts import request, roll_out, world_of
 from tests.support.worlds import World
 
 
-def values(found: list[Reading]) -> dict[str, object]:
+def values(found: list[Reading]) -> dict[str, Any]:
     return {each.meter.name.removeprefix("forewarn_"): each.values for each in found}
 
 
@@ -45,3 +52,49 @@ def test_metrics_of_a_campaign_from_its_start_to_its_end() -> None:
     aborted = campaign(it)
     told.changed(aborted.campaign_id, aborted)
     assert values(told.readings()) == none
+
+
+class Taken(Listener):
+    """Campaigns that follow the commits of a store."""
+
+    def __init__(self, found: OpenCampaigns) -> None:
+        self.found = found
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self.found.take(change.before, change.after)
+
+
+def test_metrics_follow_a_rollout_that_no_verb_has_steered() -> None:
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.FREEZE, vm="s3-3", times=3))
+    it = world_of([{f"s{number}": 0} for number in range(5)], driver=driver)
+    told = OpenCampaigns(it.clock)
+    it.plane.store = ObservedStore(it.store, clock=it.clock, listeners=[Taken(told)])
+    roll_out(it, 5, at_once=2)
+    seen: set[str] = set()
+    for _ in range(90):
+        found = values(told.readings())
+        stored = values(read(it).readings())
+        for name in ("campaigns", "campaign_hosts"):
+            assert found[name] == stored[name]
+        seen.add(str(found["campaign_hosts"]))
+        it.advance("1m")
+    assert "{'done': 2, 'skipped': 0, 'failed': 0, 'left': 3}" in seen
+    assert request(it).state is RequestState.STOPPED
+    assert values(told.readings())["campaigns"] == {
+        "Running": 0,
+        "Paused": 0,
+        "Halted": 0,
+    }
+
+
+def test_metrics_change_from_the_implied_to_the_stored_campaign() -> None:
+    it = world_of([{f"s{number}": 0} for number in range(3)])
+    told = OpenCampaigns(it.clock)
+    it.plane.store = ObservedStore(it.store, clock=it.clock, listeners=[Taken(told)])
+    name = roll_out(it, 3).request_id
+    assert values(told.readings())["campaigns"]["Running"] == 1
+    steer(it, lambda work: campaigns.pause(work, name))
+    states = values(told.readings())["campaigns"]
+    assert states == {"Running": 0, "Paused": 1, "Halted": 0}

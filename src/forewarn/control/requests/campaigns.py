@@ -56,7 +56,7 @@ def find(reader: Reader, name: str) -> CampaignRecord:
     A rollout of several hosts without one implies a campaign. Raises NotFoundError.
     """
     request = reader.get(Request, name)
-    if request is not None and implied_campaigns.implies_one(request):
+    if request is not None and request.implies_campaign:
         return implied_campaigns.record_of(reader, request)
     found = reader.get(CampaignRecord, request.campaign if request else name)
     if found is not None:
@@ -73,6 +73,23 @@ def find(reader: Reader, name: str) -> CampaignRecord:
             f"there is no campaign {name!r}",
             hint="Run `forewarn campaign list --all` to list campaigns.",
         )
+    return found
+
+
+def page_of(
+    reader: Reader, *, after: str, limit: int, with_ended: bool
+) -> list[CampaignRecord]:
+    """Return a page of the campaigns in the order of their IDs: the implied ones come last.
+
+    `after` is the last ID of the page before.
+    """
+    stored, implied = kinds.CAMPAIGNS_OPEN, kinds.ROLLOUTS_IMPLYING_OPEN
+    if with_ended:
+        stored, implied = kinds.ALL_CAMPAIGNS, kinds.ROLLOUTS_IMPLYING
+    found = reader.select(stored, after=after, limit=limit)
+    if len(found) < limit:
+        rest = reader.select(implied, after=after, limit=limit - len(found))
+        found += [implied_campaigns.record_of(reader, each) for each in rest]
     return found
 
 

@@ -3,12 +3,14 @@
 A start is prepared from a snapshot, perhaps for seconds, and then stored in a
 transaction. Other campaigns can start or grow in between. The transaction therefore
 checks the campaigns that the preparation has not seen as they are now, and no others:
-its cost does not depend on the fleet.
+its cost does not depend on the fleet. A rollout of several hosts counts as a campaign
+before a verb steers it, so that steering it never makes a second campaign of a host.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import implied_campaigns
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Request
 from forewarn.store import kinds
@@ -22,7 +24,7 @@ hosts of a campaign only grows."""
 def seen(reader: Reader) -> Seen:
     """Return the open campaigns, to compare them with later ones."""
     return frozenset(
-        (each.campaign_id, each.hosts) for each in every(reader, kinds.CAMPAIGNS_OPEN)
+        (each.campaign_id, each.hosts) for each in implied_campaigns.open_ones(reader)
     )
 
 
@@ -34,7 +36,7 @@ def check_free(
     `known` has campaigns that were compared with these hosts before.
     """
     wanted: frozenset[str] | None = None
-    for other in every(reader, kinds.CAMPAIGNS_OPEN):
+    for other in implied_campaigns.open_ones(reader):
         if (other.campaign_id, other.hosts) in known:
             continue
         wanted = frozenset(hosts) if wanted is None else wanted
@@ -45,6 +47,32 @@ def check_free(
                 hint="Wait until it ends, or exclude these hosts with "
                 "[campaign.select] except.",
             )
+
+
+def failed_in(reader: Reader) -> dict[str, str]:
+    """Return the failed hosts of the open campaigns, each with the name of its campaign.
+
+    They have no open operation.
+    """
+    return {
+        host: campaign.name
+        for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
+        for host in campaign.failed_hosts
+    }
+
+
+def check_not_failed(failed: Mapping[str, str], host: str) -> str:
+    """Return a host; refuse one that waits for another attempt in a campaign.
+
+    `failed` comes from `failed_in`.
+    """
+    if host in failed:
+        raise RefusedError(
+            f"host {host} has failed in campaign {failed[host]}",
+            hint=f"Run `forewarn campaign retry {failed[host]} {host}`, or skip it there "
+            "first.",
+        )
+    return host
 
 
 def _hosts_of(reader: Reader, campaign: CampaignRecord) -> set[str]:

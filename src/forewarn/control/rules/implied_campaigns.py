@@ -7,7 +7,9 @@ windows or checks. So `maintain` stores no more than it did without campaigns. T
 verb that steers the rollout stores the record (`control.requests.adoption`).
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.model import Impact, Tolerance
@@ -25,14 +27,15 @@ _STATES = {
 }
 
 
-def implies_one(request: Request) -> bool:
-    """Return whether a request is a rollout of several hosts without a stored campaign."""
-    return bool(request.at_once) and request.hosts > 1 and not request.campaign
-
-
 def is_implied(campaign: CampaignRecord) -> bool:
     """Return whether a campaign is not stored: it has the ID of its rollout."""
     return campaign.campaign_id == campaign.request
+
+
+def open_ones(reader: Reader) -> Iterator[CampaignRecord]:
+    """Yield the terms of all campaigns that have not ended: the stored and the implied."""
+    implied = map(terms_of, every(reader, kinds.ROLLOUTS_IMPLYING_OPEN))
+    return chain(every(reader, kinds.CAMPAIGNS_OPEN), implied)
 
 
 def terms_of(request: Request) -> CampaignRecord:

@@ -270,6 +270,16 @@ SELECT * FROM campaigns WHERE ended = 0 AND :value = '';
 -- The campaigns with a timer.
 SELECT * FROM campaigns WHERE due_at != 0 ORDER BY due_at;
 
+-- name: rollouts_implying
+-- The rollouts of several hosts without a stored campaign.
+SELECT * FROM requests INDEXED BY requests_implying
+WHERE at_once > 0 AND hosts > 1 AND campaign = '' AND :value = '';
+
+-- name: rollouts_implying_open
+-- Those that are open.
+SELECT * FROM requests INDEXED BY requests_implying_open
+WHERE state = 'Open' AND at_once > 0 AND hosts > 1 AND campaign = '' AND :value = '';
+
 -- name: requests_unplanned
 -- The requests with hosts that have no operation yet.
 SELECT * FROM requests WHERE unplanned != '[]' AND :value = '';

@@ -14,7 +14,12 @@ from forewarn.control.execution import campaign_ends, replanning
 from forewarn.control.requests import campaigns, rollouts
 from forewarn.control.requests.verbs.changes import check_targets, free_hosts
 from forewarn.control.requests.verbs.emptying import movable_host
-from forewarn.control.rules import campaign_gate, destinations
+from forewarn.control.rules import (
+    campaign_gate,
+    campaign_hosts,
+    destinations,
+    implied_campaigns,
+)
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
@@ -109,13 +114,8 @@ def _outside(work: Work, campaign: CampaignRecord, name: str) -> str:
     requests = {
         each.request for each in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)
     }
-    for other in every(work.tx, kinds.CAMPAIGNS_OPEN):
-        if name in other.failed_hosts:
-            raise RefusedError(
-                f"host {name} has failed in campaign {other.name}",
-                hint=f"Run `forewarn campaign retry {other.name} {name}`, or skip it "
-                "there first.",
-            )
+    campaign_hosts.check_not_failed(campaign_hosts.failed_in(work.tx), name)
+    for other in implied_campaigns.open_ones(work.tx):
         if other.request in requests:
             raise RefusedError(
                 f"host {name} is in campaign {other.name}, which has not ended",

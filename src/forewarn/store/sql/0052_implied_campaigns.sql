@@ -1,0 +1,5 @@
+-- Rollouts of several hosts without a stored campaign, all of them and the open ones.
+CREATE INDEX requests_implying ON requests (request_id)
+WHERE at_once > 0 AND hosts > 1 AND campaign = '';
+CREATE INDEX requests_implying_open ON requests (request_id)
+WHERE state = 'Open' AND at_once > 0 AND hosts > 1 AND campaign = '';
