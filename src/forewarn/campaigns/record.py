@@ -182,8 +182,10 @@ class CampaignRecord:
     moved_at: Micros = 0
     """Time of the last progress: a host was announced or has ended."""
     fitted: str = ""
-    """Digest of the blackouts that all announced hosts are known to avoid; empty: of
-    none."""
+    """Digest of the blackouts that all announced hosts are known to avoid, and of the
+    `overlap_notice` with which waiting hosts were looked at; empty: of none."""
+    overlap_before: int = 0
+    """A larger `overlap_notice` with which hosts in flight can have been announced."""
     due_at: Micros = 0
     """Time of the campaign's timer; 0: none."""
     revision: int = 0

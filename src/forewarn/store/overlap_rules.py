@@ -110,7 +110,9 @@ def announced_domains(contents: Contents) -> Iterator[str]:
 def _overlap_of(contents: Contents, operation: Operation) -> int:
     request = contents.requests.get(operation.request)
     campaign = None if request is None else contents.campaigns.get(request.campaign)
-    return 0 if campaign is None else campaign.budget.overlap_notice
+    if campaign is None:
+        return 0
+    return max(campaign.budget.overlap_notice, campaign.overlap_before)
 
 
 def wrong_token(token: Token, contents: Contents) -> str:

@@ -343,6 +343,14 @@ CAMPAIGN_ENTRIES = (
                 example="3%",
             ),
             Argument(
+                key="overlap_notice",
+                form=Form.NAME,
+                metavar="N",
+                about="Further fault domains of a scope that can be announced while one is "
+                "announced, in work or down. A smaller number withdraws nothing.",
+                example="1",
+            ),
+            Argument(
                 key="failures",
                 form=Form.NAME,
                 metavar="N",

@@ -107,8 +107,9 @@ def test_a_rollout_of_several_hosts_is_listed_and_followed_as_a_campaign(
 
     def listed(**params: Any) -> list[dict[str, Any]]:
         page = client.get("/v1/campaigns", params={"limit": 1, **params}).json()
-        rest = [] if page["next"] is None else listed(**params, after=page["next"])
-        return page["campaigns"] + rest
+        if page["next"] is not None:
+            page["campaigns"] += listed(**{**params, "after": page["next"]})
+        return page["campaigns"]
 
     (found,) = listed()
     assert (found["campaign"], found["name"], found["rollout"]) == (name, name, name)

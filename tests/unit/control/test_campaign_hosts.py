@@ -103,7 +103,7 @@ def test_a_start_reads_no_host_of_campaigns_that_its_plan_has_seen() -> None:
             Counted(reader, rows).reader, second.hosts, known=second.seen
         )
     )
-    assert rows == {"campaigns_open": 2}
+    assert rows == {"campaigns_open": 2, "rollouts_implying_open": 1}
 
 
 def test_hosts_of_an_ended_campaign_are_free() -> None:

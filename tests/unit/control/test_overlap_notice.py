@@ -9,13 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forewarn.campaigns.lifecycle import CampaignState
-from forewarn.control.requests import failures
+from forewarn.control.requests import campaign_changes, campaigns, failures
 from forewarn.instants import MINUTE, Micros
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store.sqlite import SqliteStore
-from tests.support.campaigns import ONE_STAGE, announced, campaign, in_work, start
+from tests.support.campaigns import (
+    ONE_STAGE,
+    announced,
+    campaign,
+    in_work,
+    start,
+    steer,
+)
 from tests.support.rollouts import check_of, name_of, of_host, world_of
-from tests.support.worlds import World
+from tests.support.worlds import CrashError, World
 
 IN_WORK = {OperationState.IMPACTING, OperationState.RECOVERING}
 
@@ -160,3 +167,91 @@ def test_any_campaign_keeps_its_overlap_and_ends(
     it = world_of(hosts)
     start(it, budget(overlap, in_flight))
     play(it, hosts, overlap)
+
+
+def set_overlap(world: World, overlap: int) -> None:
+    steer(
+        world,
+        lambda work: campaign_changes.change(
+            work,
+            campaigns.find_open(work, "bios"),
+            {"overlap_notice": str(overlap)},
+        ),
+    )
+
+
+def test_a_larger_overlap_announces_hosts_that_were_passed_over() -> None:
+    it = after_the_first(0)
+    assert announced(it) == [name_of(1)]
+    set_overlap(it, 1)
+    assert announced(it) == [name_of(1), name_of(2)]
+
+
+def test_after_a_smaller_overlap_the_announced_go_on_and_no_more_follow(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "forewarn.db"
+    it = world_of([{"first": 0}, *THREE], store=lambda: SqliteStore(file))
+    start(it, budget(1))
+    while campaign(it).done == 0:
+        it.advance("1m")
+    assert announced(it) == [name_of(1), name_of(2)]
+    set_overlap(it, 0)
+    assert announced(it) == [name_of(1), name_of(2)]
+    assert check_of(it, file) == []
+    began = it.now
+    while campaign(it).done < 3:
+        assert it.now < began + 4 * 60 * MINUTE
+        assert of_host(it, 3).state is OperationState.PLANNED
+        working = [each for each in open_ones(it) if each.state in IN_WORK]
+        assert len(domains([{"first": 0}, *THREE], working).get("web", set())) <= 1
+        it.advance("1m")
+    it.advance("3h")
+    assert campaign(it).state is CampaignState.DONE
+    it.store.close()
+
+
+def test_hosts_passed_over_with_a_larger_overlap_are_found_after_it_came_back() -> None:
+    it = world_of([{"a": 0}, {"b": 0}, {"c": 0}, *({"web": n} for n in range(4))])
+    start(it, budget(1))
+    while len(in_work(it)) < 2 or campaign(it).ramp < 4:
+        it.advance("1m")
+    it.advance("2m")
+    passed = [each for each in it.operations() if each.held_by and not each.scopes]
+    assert passed, "no host was passed over"
+    set_overlap(it, 0)
+    set_overlap(it, 3)
+    it.settle()
+    assert not [each for each in it.operations() if each.held_by and not each.scopes]
+
+
+class TestCrashes:
+    """The service is killed at each commit, publication and call of a change."""
+
+    @given(st.integers(0, 40), st.sampled_from([(0, 2), (2, 0), (1, 2)]))
+    @settings(max_examples=25)
+    def test_hosts_are_announced_after_a_crash_as_without_one(
+        self, at: int, overlaps: tuple[int, int]
+    ) -> None:
+        seen: list[list[str]] = []
+        for crashes in (False, True):
+            it = world_of([{"first": 0}, *THREE])
+            start(it, budget(overlaps[0]))
+            while campaign(it).done == 0:
+                it.advance("1m")
+            steps = iter(range(at))
+            if crashes:
+                it.crash_at = lambda _place, _count, steps=steps: (
+                    next(steps, None) is None
+                )
+            try:
+                set_overlap(it, overlaps[1])
+            except CrashError:
+                it.crash_at = lambda _place, _count: False
+                it.restart()
+                it.settle()
+                if campaign(it).budget.overlap_notice != overlaps[1]:
+                    set_overlap(it, overlaps[1])
+            it.crash_at = lambda _place, _count: False
+            seen.append(announced(it))
+        assert seen[0] == seen[1]

@@ -1,14 +1,16 @@
 """Change the terms of a running campaign: its budgets, tolerance and blackouts.
 
 Hosts, steps, stages and windows stay as they were reviewed. The next turn of
-the campaign uses the new terms.
+the campaign uses the new terms. What is announced stays announced: with a smaller budget,
+the campaign announces nothing until fewer hosts or fault domains are in flight, and the
+guard lets fault domains start one after the other with any `overlap_notice`.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from forewarn.campaigns.options import BUDGET, TOLERANCE
+from forewarn.campaigns.options import BUDGET, OVERLAP_MAX, TOLERANCE
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import campaign_ends
 from forewarn.control.rules import campaign_gate
@@ -25,8 +27,8 @@ from forewarn.settings.forms import Option
 from forewarn.store.records import AuditKind, Facts
 
 TERMS = (
-    *("in_flight", "unavailable", "failures", "in_a_row", "vms_down"),
-    *("blackout", "remove_blackout"),
+    *("in_flight", "unavailable", "overlap_notice"),
+    *("failures", "in_a_row", "vms_down", "blackout", "remove_blackout"),
 )
 """The keys of the terms that can change."""
 
@@ -36,6 +38,8 @@ NO_LIMIT = "none"
 _HINTS = {
     "in_flight": "Give a number of hosts such as 8, or a percentage such as 3%.",
     "unavailable": "Give a number of hosts such as 8, a percentage such as 3%, or none.",
+    "overlap_notice": "Give a number of fault domains from 0 to "
+    f"{OVERLAP_MAX}, such as 1.",
     "failures": "Give a number of hosts, such as 2.",
     "in_a_row": "Give a number of hosts, such as 1.",
     "vms_down": "Give a number of VMs, such as 8.",
@@ -59,6 +63,9 @@ def change(
     )
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_CHANGED, Facts(changes=changes))
     request = work.request(old.request)
+    if request.in_flight:
+        before_it = max(old.overlap_before, old.budget.overlap_notice)
+        new = replace(new, overlap_before=before_it)
     at_once = campaign_gate.at_once(new)
     if request.at_once != at_once:
         work.tx.replace(request, replace(request, at_once=at_once))
@@ -75,6 +82,9 @@ def _changed(old: CampaignRecord, given: Mapping[str, str]) -> CampaignRecord:
         unavailable=""
         if given.get("unavailable") == NO_LIMIT
         else str(_value(BUDGET, given, "unavailable", old.budget.unavailable)),
+        overlap_notice=_value(
+            BUDGET, given, "overlap_notice", old.budget.overlap_notice
+        ),
     )
     tolerance = replace(
         old.tolerance,
@@ -141,6 +151,7 @@ def _terms(campaign: CampaignRecord) -> Mapping[str, str]:
     return {
         "in_flight": campaign.budget.in_flight,
         "unavailable": campaign.budget.unavailable or NO_LIMIT,
+        "overlap_notice": str(campaign.budget.overlap_notice),
         "failures": str(campaign.tolerance.failures),
         "in_a_row": str(campaign.tolerance.in_a_row),
         "vms_down": NO_LIMIT

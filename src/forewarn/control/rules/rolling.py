@@ -292,7 +292,10 @@ def names_for(
     match blocker:
         case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
             turns = waits.OVERLAPPING_TURNS if waiting.overlap else waits.TURNS
-            names = turns.names(scope, waiting.domains[scope])
+            names = (
+                *turns.names(scope, waiting.domains[scope]),
+                waits.passed_over(operation.request, waiting.overlap),
+            )
         case WindowClosed(scope=scope) | Deferred(scope=scope):
             names = (waits.turn_for_window(scope),)
         case NoCommonWindow(scopes=scopes):

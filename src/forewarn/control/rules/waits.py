@@ -85,6 +85,15 @@ def for_vm(vm: str) -> str:
     return f"vm:{vm}"
 
 
+def passed_over(request: str, overlap: int) -> str:
+    """Return the name of a host that waits in a scope, in addition to those of the scope.
+
+    `overlap` is the number of further fault domains that its campaign could announce. The
+    host is found by it when the campaign may announce more.
+    """
+    return f"passed-over:{request}/{overlap}"
+
+
 def for_window(scope: str) -> str:
     """Return the name of the wait of Ready operations for the window of a scope."""
     return f"window:{scope}"
