@@ -141,7 +141,9 @@ def why_waiting(
     found = shared_limit.ask(reader, request, campaign, now=now)
     blocker = found.blocker
     if blocker is not None:
-        return operators.reason(blocker), found.look_at
+        # The fleet is looked at again and again, but nothing opens this budget by itself.
+        is_used_up = campaign_gate.is_used_up(blocker)
+        return operators.reason(blocker), 0 if is_used_up else found.look_at
     deferred = deferred_count(reader, campaign)
     if deferred and not request.in_flight and deferred == campaign.left:
         until = min((each.due_at for each in _waiting(reader, campaign)), default=0)

@@ -6,10 +6,13 @@ The caller then ends the operation that it replaces, so the request stays open.
 from dataclasses import replace
 
 from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.execution import cordoning
 from forewarn.control.rules import choices, waits
 from forewarn.control.transactions.work import Work, task_of
+from forewarn.fleet.model import Host
 from forewarn.ids import place_before
 from forewarn.instants import Micros
+from forewarn.protocol.actors import campaign_actor
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
@@ -30,16 +33,21 @@ def turns_of(work: Work, operation: Operation) -> tuple[str, ...]:
     """Return the names of the wait of a Planned host for its announcement.
 
     If a tenant has expedited a VM on it, it comes before the others of its rollout,
-    however often it is withdrawn.
+    however often it is withdrawn. A host that its campaign has cordoned is tried again.
     """
-    turn = turn_of(work, operation)
-    if not work.request(operation.request).has_choices:
-        return (turn,)
-    vms = tuple(every(work.tx, kinds.VMS_ON_HOST, operation.host))
-    chosen = choices.of_request(work.tx, operation.request, vms)
-    if all(choice.until for choice in chosen):
-        return (turn,)
-    return (turn, waits.first_turn(operation.request))
+    names = [turn_of(work, operation)]
+    request = work.request(operation.request)
+    if request.campaign:
+        owner = campaign_actor(work.campaign(request.campaign).name)
+        host = work.tx.get(Host, operation.host)
+        if host is not None and cordoning.cordon_of(host, owner) is not None:
+            names.append(waits.again_turn(request.request_id))
+    if request.has_choices:
+        vms = tuple(every(work.tx, kinds.VMS_ON_HOST, operation.host))
+        chosen = choices.of_request(work.tx, operation.request, vms)
+        if not all(choice.until for choice in chosen):
+            names.append(waits.first_turn(operation.request))
+    return tuple(names)
 
 
 def host_pattern(operation: Operation, not_before: Micros) -> Operation:

@@ -98,9 +98,10 @@ def prepare(work: Work, request: Request) -> str:
         again = work.now + campaign_checks.LOOK_AGAIN_AFTER
         look_at = min(look_at or again, again)
     campaign_ends.save(work, old, replace(campaign, due_at=look_at))
-    if found.blocker is not None:
-        return ""
-    return waits.turn(request.request_id, campaign.stage)
+    if found.blocker is None:
+        return waits.turn(request.request_id, campaign.stage)
+    again = shared_limit.ask_again(work.tx, request, campaign, found, now=work.now)
+    return waits.again_turn(request.request_id) if again.blocker is None else ""
 
 
 def is_open(reader: Reader, request: Request) -> bool:
@@ -225,8 +226,8 @@ def _look_again(work: Work, request: Request, overlap: int) -> bool:
         if len(found) == LOOKED_AT_AGAIN_MAX:
             break
     for each in found:
-        kept = filter(waits.is_kept, each.waits_for)
-        names = (replanning.turn_of(work, each), *kept)
+        kept = filter(waits.is_reservation, each.waits_for)
+        names = (*replanning.turns_of(work, each), *kept)
         work.save_operation(each, replace(each, waits_for=names, held_by=()))
     return len(found) < LOOKED_AT_AGAIN_MAX
 

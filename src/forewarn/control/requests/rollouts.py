@@ -30,7 +30,7 @@ from forewarn.control.rules import (
     waits,
 )
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import Vm
+from forewarn.fleet.model import Capacity, Vm
 from forewarn.ids import place_in
 from forewarn.instants import HOUR, Micros, round_up_to_second
 from forewarn.protocol.actors import Actor
@@ -143,6 +143,8 @@ def _go_on(work: Work, request_id: str) -> bool:
 def _next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
     """Return the hosts to check next: those that tenants have expedited come first."""
     in_turn = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=LOOKED_AT_MAX)
+    if turn == waits.again_turn(request.request_id):
+        return [each for each in in_turn if _is_cordoned(work, each)]
     if not request.has_choices:
         return in_turn
     expedited = work.tx.select(
@@ -153,6 +155,20 @@ def _next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
     first = [each for each in expedited if turn in each.waits_for]
     others = [each for each in in_turn if each not in first]
     return [*first, *others][:LOOKED_AT_MAX]
+
+
+def _is_cordoned(work: Work, operation: Operation) -> bool:
+    """Return whether a host that is tried again is still cordoned, and so away.
+
+    An operator can have opened it: then it waits for the budget `unavailable`, as others.
+    """
+    room = work.tx.get(Capacity, operation.host)
+    if room is not None and room.is_cordoned:
+        return True
+    again = waits.again_turn(operation.request)
+    names = tuple(each for each in operation.waits_for if each != again)
+    work.save_operation(operation, replace(operation, waits_for=names))
+    return False
 
 
 def _waiting(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> rolling.Waiting:

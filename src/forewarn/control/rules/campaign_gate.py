@@ -77,11 +77,24 @@ def overlap_of(reader: Reader, request_id: str) -> int:
     return 0 if campaign is None else campaign.budget.overlap_notice
 
 
+def is_used_up(blocker: AnyBlocker | None) -> bool:
+    """Return whether the budget `unavailable` is what a campaign waits for."""
+    return isinstance(blocker, BudgetUsed) and blocker.budget is BudgetKind.UNAVAILABLE
+
+
 def ask(
-    reader: Reader, request: Request, campaign: CampaignRecord, *, now: Micros
+    reader: Reader,
+    request: Request,
+    campaign: CampaignRecord,
+    *,
+    now: Micros,
+    is_away: bool = False,
 ) -> Gate:
-    """Return whether the campaign may announce its next host now."""
-    most = away_max(campaign)
+    """Return whether the campaign may announce its next host now.
+
+    `is_away`: the host is away already, so the budget `unavailable` does not count.
+    """
+    most = None if is_away else away_max(campaign)
     away = 0 if most is None else count(reader, kinds.ROOMS_AWAY, limit=most + 1)
     standing = Standing(
         now=now,

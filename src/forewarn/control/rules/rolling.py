@@ -327,6 +327,11 @@ def why_planned(
         return paused
     campaign = campaign_gate.gate_record(reader, request)
     shut = campaign_gate.why_planned(reader, request, campaign, operation, now=now)
+    is_again = waits.again_turn(request.request_id) in operation.waits_for
+    if is_again and campaign_gate.is_used_up(shut):
+        shut = campaign_gate.ask(
+            reader, request, campaign, now=now, is_away=True
+        ).blocker
     shut = shut or shared_limit.why_shared(reader, campaign, now=now)
     has_slot = shut is None
     # The order of the hosts says the same about a rollout without a campaign.

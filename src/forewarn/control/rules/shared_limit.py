@@ -29,6 +29,26 @@ def ask(
     return Gate(blocker=why_shared(reader, campaign, now=now))
 
 
+def ask_again(
+    reader: Reader,
+    request: Request,
+    campaign: CampaignRecord,
+    found: Gate,
+    *,
+    now: Micros,
+) -> Gate:
+    """Return whether it may announce a host that is tried again, after `found` of `ask`.
+
+    The host is away already, so it needs no place of the budget `unavailable`.
+    """
+    if not campaign_gate.is_used_up(found.blocker):
+        return found
+    found = campaign_gate.ask(reader, request, campaign, now=now, is_away=True)
+    if found.blocker is not None:
+        return found
+    return Gate(blocker=why_shared(reader, campaign, now=now))
+
+
 def next_in_line(reader: Reader, most: int, *, now: Micros) -> str:
     """Return the rollout that may announce a host next; empty: none.
 

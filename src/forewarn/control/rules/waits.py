@@ -183,6 +183,14 @@ def turn(request: str, stage: int = 1) -> str:
     return f"turn:{request}" + (f"/{stage}" if stage > 1 else "")
 
 
+def again_turn(request: str) -> str:
+    """Return the name of a failed host that is tried again, in addition to `turn`.
+
+    Its campaign has cordoned it, so its announcement takes no further host away.
+    """
+    return f"again-turn:{request}"
+
+
 def first_turn(request: str) -> str:
     """Return the name of a host that a tenant has expedited, in addition to `turn`."""
     return f"first-turn:{request}"
