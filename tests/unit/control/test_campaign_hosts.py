@@ -149,7 +149,7 @@ def test_a_single_host_is_no_campaign() -> None:
 
 def test_failed_host_of_a_campaign_is_repaired_alone_and_joins_no_other() -> None:
     driver = SimulatedDriver()
-    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=1))
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
     it = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
     assert begin(it, prepare(it, "a", 'host = ["h0000", "h0001"]'))
     it.settle()

@@ -34,7 +34,7 @@ FULL = "campaign bios: 1 of 1 hosts are away for any cause"
 def after_a_failure(hosts: int = 3, file: Path | None = None) -> World:
     """Return a world in which the first host has failed, and uses up the budget."""
     driver = SimulatedDriver()
-    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=1))
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
     it = world_of(
         [{f"s{number}": 0} for number in range(hosts)],
         store=MemoryStore if file is None else lambda: SqliteStore(file),
@@ -111,6 +111,7 @@ def test_a_used_up_budget_is_a_problem_after_a_day() -> None:
 def test_a_retry_survives_a_crash_at_each_commit_publication_and_call(
     tmp_path: Path,
 ) -> None:
+    at = 0
     for at in count(1):
         it = after_a_failure(file=tmp_path / f"{at}.db")
         passed = sum(it.passed.values())

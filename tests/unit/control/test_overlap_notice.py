@@ -232,6 +232,7 @@ def test_change_survives_a_crash_at_each_commit_publication_and_call(
 ) -> None:
     before, after = overlaps
     wanted: list[str] = []
+    at = 0
     for at in count():
         file = tmp_path / f"{at}.db"
         it = world_of([{"first": 0}, *THREE], store=lambda file=file: SqliteStore(file))
