@@ -4,6 +4,8 @@
 #   openstack.sh ACTION SERVER HOST [TO_HOST]  openstack.sh freeze SERVER HOST SECONDS
 #   openstack.sh observe SERVER
 #
+# Without TO_HOST, Nova's scheduler chooses the host: see openstack-scheduler.toml.
+#
 # In the fleet, the name of a VM is the ID of its server, and hosts have their names in
 # Nova. /etc/openstack/clouds.yaml has the cloud `forewarn` with the credentials of an
 # administrator. The password is only there, not in forewarn's settings or in an
@@ -11,7 +13,7 @@
 #
 # Exit status: as in virsh.sh.
 
-action=$1 vm=$2
+action=$1 vm=$2 from=$3
 
 FREEZE_SECONDS=5
 
@@ -21,6 +23,11 @@ nova() { openstack --os-cloud forewarn --os-compute-api-version 2.56 server "$@"
 show() { nova show -f value -c "$1" "$vm" 2>/dev/null; }
 status() { show status; }
 place() { show OS-EXT-SRV-ATTR:host; }
+
+is_there() { # is_there TO_HOST: the VM has arrived, or has left if none is given
+    at=$(place)
+    if [ -n "$1" ]; then [ "$at" = "$1" ]; else [ -n "$at" ] && [ "$at" != "$from" ]; fi
+}
 
 failed() {
     case $(status) in
@@ -52,9 +59,9 @@ freeze)
     ;;
 live-migrate)
     to=$4
-    [ "$(place)" = "$to" ] && [ "$(status)" = ACTIVE ] && exit 0
-    nova migrate --live-migration --host "$to" --wait "$vm" || failed
-    [ "$(place)" = "$to" ] || failed
+    is_there "$to" && [ "$(status)" = ACTIVE ] && exit 0
+    nova migrate --live-migration ${to:+--host "$to"} --wait "$vm" || failed
+    is_there "$to" || failed
     ;;
 reboot)
     nova reboot --hard --wait "$vm" || failed
@@ -78,12 +85,10 @@ start)
     ;;
 redeploy)
     to=$4
-    if [ "$(place)" != "$to" ]; then
-        nova migrate --host "$to" --wait "$vm" || failed
-    fi
+    is_there "$to" || nova migrate ${to:+--host "$to"} --wait "$vm" || failed
     [ "$(status)" != VERIFY_RESIZE ] || nova migration confirm "$vm" || failed
     wait_for ACTIVE
-    [ "$(place)" = "$to" ] || failed
+    is_there "$to" || failed
     ;;
 reimage)
     nova rebuild --wait "$vm" || failed

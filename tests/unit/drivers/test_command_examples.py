@@ -70,6 +70,8 @@ pause*) be "$file" PAUSED ;;
 stop*) be "$file" SHUTOFF ;;
 start*) be "$file" ACTIVE ;;
 unpause*|reboot*|rebuild*) be "$file" ACTIVE ;;
+"migrate --live-migration --wait"*) mv "$STATES/$file" "$STATES/h7.$vm" ;;
+"migrate --wait"*) mv "$STATES/$file" "$STATES/h7.$vm"; be "h7.$vm" VERIFY_RESIZE ;;
 "migrate --live"*) mv "$STATES/$file" "$STATES/$3.$vm" ;;
 "migrate --host"*) mv "$STATES/$file" "$STATES/$2.$vm"; be "$2.$vm" VERIFY_RESIZE ;;
 "migration confirm"*) be "$file" ACTIVE ;;
@@ -179,6 +181,18 @@ def test_ended_call_can_be_probed_again(tool: Tool, action: str) -> None:
     for _ in range(2):
         assert tool.run(action, "101", "h1", "h2") == DONE
     assert tool.vms() == ({} if action == "delete" else {"h2.101": tool.running})
+
+
+@pytest.mark.parametrize("action", ["live-migrate", "redeploy"])
+def test_scheduler_chooses_a_host_if_none_is_given(tmp_path: Path, action: str) -> None:
+    tool = made("openstack", tmp_path)
+    for _ in range(2):
+        assert tool.run(action, "101", "h1") == DONE
+        assert tool.vms() == {"h7.101": "ACTIVE"}
+    # A VM that is still on its host has not moved.
+    (tmp_path / "states" / "h7.101").rename(tmp_path / "states" / "h1.101")
+    tool.put("h1.101", "ACTIVE")
+    assert tool.run(action, "101", "h1", broken="migrate") == RUNS
 
 
 @pytest.mark.parametrize(
