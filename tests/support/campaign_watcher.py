@@ -17,6 +17,7 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Host, HostState, Vm
 from forewarn.fleet.windows import Window
 from forewarn.instants import DAY, MINUTE, SECOND, Micros
+from forewarn.protocol.actors import campaign_actor
 from forewarn.protocol.operations import (
     ENDED_STATES,
     Operation,
@@ -323,8 +324,14 @@ def _place(host: Host | None, label: str) -> str:
 def _k1_unavailable(
     moment: Moment, operation: Operation, campaign: CampaignRecord
 ) -> None:
-    """2.3: away for any cause: announced, in work, failed, cordoned or down."""
-    if not campaign.budget.unavailable:
+    """2.3: away for any cause: announced, in work, failed, cordoned or down.
+
+    A failed host that is tried again is away already, by the cordon of its campaign.
+    """
+    host = moment.mirror.hosts.get(operation.host)
+    mine = campaign_actor(campaign.name)
+    is_again = host is not None and any(each.is_of(mine) for each in host.cordons)
+    if not campaign.budget.unavailable or is_again:
         return
     most = number(campaign.budget.unavailable, len(moment.mirror.hosts))
     away = {

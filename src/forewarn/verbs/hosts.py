@@ -7,15 +7,26 @@ HOSTS = Targets(
     kind=Kind.HOST, key="hosts", metavar="HOST", about="Names of hosts in the fleet."
 )
 
-HOST_DOWN = Refusal(when="the host is down", sentences=("host … is down",))
-HOST_IN_USE = Refusal(
-    when="the host has other announced or running maintenance",
-    sentences=("host … already has operation … (…, …)",),
+UNFIT_HOST = (
+    Refusal(when="the host is down", sentences=("host … is down",)),
+    Refusal(
+        when="the host has other announced or running maintenance",
+        sentences=("host … already has operation … (…, …)",),
+    ),
+    Refusal(
+        when="a VM is moving to the host",
+        sentences=("VM … is moving to host … and would get no notice",),
+    ),
 )
-EXPECTS_VM = Refusal(
-    when="a VM is moving to the host",
-    sentences=("VM … is moving to host … and would get no notice",),
+UNFIT_TOGETHER = (
+    *UNFIT_HOST,
+    Refusal(
+        when="several hosts are named, and this one has failed in a campaign that has not "
+        "ended",
+        sentences=("host … has failed in campaign …",),
+    ),
 )
+"""Refusals of hosts that are worked on one after the other, as a campaign."""
 
 HOST_ENTRIES = (
     Entry(
@@ -98,9 +109,7 @@ HOST_ENTRIES = (
                 when="a VM on the host has movable = false",
                 sentences=("host … cannot be emptied: VM … cannot be moved",),
             ),
-            HOST_DOWN,
-            HOST_IN_USE,
-            EXPECTS_VM,
+            *UNFIT_TOGETHER,
         ),
         examples=(
             "forewarn host drain h1 --reason 'bad DIMM'",

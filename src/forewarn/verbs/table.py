@@ -7,13 +7,7 @@ from collections.abc import Mapping
 
 from forewarn.verbs.arguments import SHARED
 from forewarn.verbs.campaigns import CAMPAIGN_ENTRIES
-from forewarn.verbs.hosts import (
-    EXPECTS_VM,
-    HOST_DOWN,
-    HOST_ENTRIES,
-    HOST_IN_USE,
-    HOSTS,
-)
+from forewarn.verbs.hosts import HOST_ENTRIES, HOSTS, UNFIT_HOST, UNFIT_TOGETHER
 from forewarn.verbs.model import (
     TARGETS_MAX,
     Answer,
@@ -160,9 +154,7 @@ _ENTRIES = (
                 "not live-migrate",
                 sentences=("host … cannot be maintained this way",),
             ),
-            HOST_DOWN,
-            HOST_IN_USE,
-            EXPECTS_VM,
+            *UNFIT_TOGETHER,
             *STEP_REFUSALS,
             Refusal(
                 when="at_once and in_flight are given",
@@ -346,9 +338,7 @@ _ENTRIES = (
                 sentences=("a Redeploy needs a notice of at least …",),
             ),
             Refusal(when="the host has no VM", sentences=("host … has no VMs",)),
-            HOST_DOWN,
-            HOST_IN_USE,
-            EXPECTS_VM,
+            *UNFIT_HOST,
         ),
         examples=("forewarn predict-failure h1 --in 3d",),
         body={"hosts": ["h1"], "in": "3d"},

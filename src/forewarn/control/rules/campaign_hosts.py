@@ -7,7 +7,7 @@ its cost does not depend on the fleet. A rollout of several hosts counts as a ca
 before a verb steers it, so that steering it never makes a second campaign of a host.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import implied_campaigns
@@ -73,6 +73,12 @@ def check_not_failed(failed: Mapping[str, str], host: str) -> str:
             "first.",
         )
     return host
+
+
+def none_failed(reader: Reader, hosts: Collection[str]) -> Callable[[str], str]:
+    """Return the check of each host of a rollout; a single host is no campaign."""
+    failed = failed_in(reader) if len(hosts) > 1 else {}
+    return lambda host: check_not_failed(failed, host)
 
 
 def _hosts_of(reader: Reader, campaign: CampaignRecord) -> set[str]:

@@ -7,7 +7,6 @@ For VMs, from users and operators: reboot and redeploy (5.3), eviction (5.6), de
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TypeVar
 
 from forewarn.control.requests import admission, rollouts, visiting
@@ -324,11 +323,7 @@ def maintain(
     at_once = either(wishes.at_once, work.policy.hosts_at_once)
     # Hosts that the fleet marks as the last ones come after the others, in their order.
     hosts = free_hosts(work, hosts)
-    if len(hosts) > 1:
-        # A rollout of several hosts is a campaign, and a host is in one campaign.
-        failed = campaign_hosts.failed_in(work.tx)
-        check = partial(campaign_hosts.check_not_failed, failed)
-        hosts = work.parts.each(hosts, check)
+    hosts = work.parts.each(hosts, campaign_hosts.none_failed(work.tx, hosts))
     if action in MOVING_ACTIONS:
         hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
     hosts = sorted(hosts, key=lambda name: work.host(name).last)
