@@ -1,7 +1,7 @@
 """Change the terms of a running campaign: its budgets, tolerance and blackouts.
 
 Hosts, steps, stages and windows stay as they were reviewed. The next turn of
-the campaign uses the new terms. What is announced stays announced: with a smaller budget,
+the campaign uses the new terms. Announced hosts stay announced: with a smaller budget,
 the campaign announces nothing until fewer hosts or fault domains are in flight, and the
 guard lets fault domains start one after the other with any `overlap_notice`.
 """

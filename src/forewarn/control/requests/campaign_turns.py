@@ -216,7 +216,7 @@ def _fit(work: Work, request: Request) -> None:
 def _look_again(work: Work, request: Request, overlap: int) -> bool:
     """Give some hosts their turn again that were passed over with another overlap.
 
-    Return whether there are no more. All other hosts are woken by what becomes free.
+    Return whether these were all of them.
     """
     found: list[Operation] = []
     for other in (each for each in range(OVERLAP_MAX + 1) if each != overlap):

@@ -76,7 +76,7 @@ def check_not_failed(failed: Mapping[str, str], host: str) -> str:
 
 
 def none_failed(reader: Reader, hosts: Collection[str]) -> Callable[[str], str]:
-    """Return the check of each host of a rollout; a single host is no campaign."""
+    """Return the check of each host of a rollout; only several hosts are a campaign."""
     failed = failed_in(reader) if len(hosts) > 1 else {}
     return lambda host: check_not_failed(failed, host)
 
