@@ -176,7 +176,7 @@ def _terms_of(campaign: CampaignRecord) -> str:
     """Return a digest of the terms on which the waits of its hosts depend."""
     overlap = campaign.budget.overlap_notice
     hours = campaign_gate.hours_of(campaign).digest
-    return f"{hours}/{overlap}" if overlap else hours
+    return "/".join((hours, str(overlap))) if overlap else hours
 
 
 def _fit(work: Work, request: Request) -> None:
