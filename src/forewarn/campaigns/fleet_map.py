@@ -118,7 +118,7 @@ class Runs:
         """Returns the numbers of a host."""
 
     def mapped(self, number_of: Sequence[int]) -> "Runs":
-        """Return the runs with another number in the place of each."""
+        """Return the runs with another number instead of each."""
         starts = accumulate(map(len, self._each), initial=0)
         numbers = map(number_of.__getitem__, chain.from_iterable(self._each))
         return Runs([*starts], [*numbers])

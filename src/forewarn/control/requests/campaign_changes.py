@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from forewarn.campaigns.options import BUDGET, OVERLAP_MAX, TOLERANCE
+from forewarn.campaigns.options import BUDGET, TOLERANCE
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import campaign_ends
 from forewarn.control.rules import campaign_gate
@@ -38,8 +38,7 @@ NO_LIMIT = "none"
 _HINTS = {
     "in_flight": "Give a number of hosts such as 8, or a percentage such as 3%.",
     "unavailable": "Give a number of hosts such as 8, a percentage such as 3%, or none.",
-    "overlap_notice": "Give a number of fault domains from 0 to "
-    f"{OVERLAP_MAX}, such as 1.",
+    "overlap_notice": "Give a number of fault domains, such as 1.",
     "failures": "Give a number of hosts, such as 2.",
     "in_a_row": "Give a number of hosts, such as 1.",
     "vms_down": "Give a number of VMs, such as 8.",
