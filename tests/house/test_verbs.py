@@ -36,6 +36,7 @@ ANSWERS = {
     Answer.SCOPES: "`scopes`: the windows of the changed scopes",
     Answer.CAMPAIGN: "the campaign",
     Answer.CAMPAIGN_HOSTS: "the campaign",
+    Answer.BLACKOUTS: "`blackouts`: all blackouts of the service",
     Answer.OPERATION: "the operation",
 }
 
@@ -134,7 +135,7 @@ def test_kit_methods_have_the_names_in_the_table() -> None:
     without = {
         *("upgrade_os", "reimage", "cancel", "approve", "resolve"),
         *("host_cordon", "host_open", "host_drain", "visit_retry", "visit_skip"),
-        *("window_set", "window_clear"),
+        *("window_set", "window_clear", "blackout_set", "blackout_remove"),
         *(name for name in named if name.startswith("campaign_")),
         *("window_set", "window_clear", "defer", "expedite"),
     }

@@ -180,6 +180,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/watch": Demand.TENANT_READS,
     "GET /v1/webhooks": Demand.OPERATOR_READS,
     "GET /v1/windows": Demand.TENANT_READS,
+    "GET /v1/blackouts": Demand.OPERATOR_READS,
     "GET /v1/brake": Demand.OPERATOR_READS,
     "POST /v1/brake": Demand.OPERATOR_STOPS,
     "GET /v1/campaigns": Demand.OPERATOR_READS,

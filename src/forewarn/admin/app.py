@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from forewarn.admin import (
     attention,
+    blackouts,
     brake,
     campaigns,
     choices,
@@ -71,6 +72,7 @@ _PARTS = (
     orders,
     hosts,
     brake,
+    blackouts,
     lists,
     attention,
     history,

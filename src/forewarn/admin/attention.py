@@ -146,8 +146,8 @@ def _held(
     """Return the windows and blackouts that hold maintenance, and whether they are
     complete.
 
-    Those of scopes can be selected by scope and tenant. Those of campaigns are of no scope
-    or tenant, so each selector leaves them out.
+    Those of scopes can be selected by scope and tenant. Those of campaigns and of the service are of no
+    scope or tenant, so each selector leaves them out.
     """
     names = {key for key, value in query.selected.items() if value}
     is_tenant = isinstance(reader, tenant_reader.TenantReader)
@@ -156,6 +156,7 @@ def _held(
     found, is_whole = held.by_scopes(reader, scope=query.scope, tenant=query.tenant)
     if not names:
         found += held.by_campaigns(reader, now=now)
+        found += held.by_blackouts(reader, now=now)
     return held.in_order(found), is_whole
 
 

@@ -14,6 +14,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from forewarn.admin import (
+    blackout_shapes,
     bodies,
     campaign_shapes,
     choice_shapes,
@@ -41,6 +42,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import reports
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.reporting.choices import choice_report
+from forewarn.reporting.wide_blackouts import wide_blackouts_report
 from forewarn.reporting.windows import windows_report
 from forewarn.store.port import Reader
 from forewarn.store.records import Choice
@@ -216,6 +218,10 @@ ANSWERS: Mapping[Answer, Told] = {
     Answer.CAMPAIGN: Told(shape=campaign_shapes.CampaignShape, report=_campaign),
     Answer.CAMPAIGN_HOSTS: Told(
         shape=campaign_shapes.ChangedCampaignShape, report=_campaign
+    ),
+    Answer.BLACKOUTS: Told(
+        shape=blackout_shapes.WideBlackoutsShape,
+        report=lambda reader, _, now: wide_blackouts_report(reader, now=now),
     ),
     Answer.OPERATION: Told(shape=shapes.OperationShape, report=_operation),
 }

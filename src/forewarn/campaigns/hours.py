@@ -28,10 +28,13 @@ class Hours:
     windows: tuple[Window, ...] = ()
     """Empty: work can begin at any time."""
     blackouts: tuple[Blackout, ...] = ()
+    """Its own."""
+    wide: tuple[Blackout, ...] = ()
+    """Those of the service."""
 
     @property
     def digest(self) -> str:
-        """Return a digest of the blackouts; empty: there are none."""
+        """Return a digest of its own blackouts; empty: there are none."""
         if not self.blackouts:
             return ""
         told = repr(self.blackouts).encode()
@@ -59,38 +62,52 @@ class Hours:
         self, now: Micros, notice: Micros, at: Micros | None
     ) -> OutsideWindow | InBlackout:
         """Return why no host can be announced before the instant `at`."""
-        banned = clash(self.blackouts, now, now)
+        banned = self._banned(now, now, at)
         if banned is None:
             by_windows = Calendar(self.windows, now)
             start = by_windows.next_start(now + notice, self.work)
             if start is not None and start - notice <= now:
-                banned = clash(self.blackouts, start, start + self.work)
-        if banned is None:
-            return OutsideWindow(campaign=self.campaign, opens=at or 0)
-        return self._in_blackout(banned, at)
+                banned = self._banned(start, start + self.work, at)
+        return banned or OutsideWindow(campaign=self.campaign, opens=at or 0)
 
     def why_held(self, now: Micros) -> OutsideWindow | InBlackout | None:
         """Return why an approved host cannot start now; None: it can.
 
         Work that begins in a window can go on after it, but not into a blackout.
         """
-        banned = clash(self.blackouts, now, now + self.work)
+        start = self._calendar(now).next_start(now, self.work)
+        banned = self._banned(now, now + self.work, start)
         if banned is not None:
-            start = self._calendar(now).next_start(now, self.work)
-            return self._in_blackout(banned, start)
-        opens = next_free([self.windows], self.blackouts, now) if self.windows else now
+            return banned
+        closed = (*self.blackouts, *self.wide)
+        opens = next_free([self.windows], closed, now) if self.windows else now
         if opens == now:
             return None
         return OutsideWindow(campaign=self.campaign, opens=opens or 0)
 
     def clash_at(self, start: Micros) -> Clash | None:
-        """Return the blackout that work from an instant on would overlap."""
+        """Return its own blackout that work from an instant on would overlap."""
         return clash(self.blackouts, start, start + self.work)
 
     def _calendar(self, now: Micros) -> Calendar:
-        return Calendar(self.windows, now, self.blackouts)
+        return Calendar(self.windows, now, (*self.blackouts, *self.wide))
 
-    def _in_blackout(self, banned: Clash, allowed: Micros | None) -> InBlackout:
-        return InBlackout(
-            blackout=banned.name, ends=allowed or 0, campaign=self.campaign
-        )
+    def _banned(
+        self, start: Micros, end: Micros, allowed: Micros | None
+    ) -> InBlackout | None:
+        """Return the first blackout that some work would overlap.
+
+        `allowed` is when it is allowed; None: never.
+        """
+        found = [
+            (banned, campaign)
+            for blackouts, campaign in (
+                (self.blackouts, self.campaign),
+                (self.wide, ""),
+            )
+            if (banned := clash(blackouts, start, end)) is not None
+        ]
+        if not found:
+            return None
+        banned, campaign = min(found, key=lambda each: each[0].begins)
+        return InBlackout(blackout=banned.name, ends=allowed or 0, campaign=campaign)

@@ -17,7 +17,7 @@ from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Campaign, Impact, Stage
 from forewarn.campaigns.ordering import Ordered, arrange
 from forewarn.campaigns.selection import select
-from forewarn.fleet.blackouts import Clash, coming
+from forewarn.fleet.blackouts import Blackout, Clash, coming
 from forewarn.fleet.calendars import Calendar
 from forewarn.fleet.model import PLACES
 from forewarn.fleet.reserve import NO_RESERVE
@@ -50,6 +50,8 @@ class Terms:
     """Free capacity that stays free in each pool."""
     driver_chooses: bool = False
     """Whether the driver chooses the destinations of VMs, and decides about capacity."""
+    blackouts: tuple[Blackout, ...] = ()
+    """The blackouts of the service that stop the whole fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,8 @@ class CampaignPlan:
     """The next openings of the windows; empty: there are no windows."""
     blackouts: tuple[Clash, ...]
     """The next times of the blackouts."""
+    closed: tuple[Blackout, ...] = ()
+    """The blackouts that stop the campaign: its own, and those of the service."""
     typical: Forecast
     """If every host takes the typical time."""
     slow: Forecast
@@ -125,6 +129,9 @@ def plan_campaign(
     stages = limits.stage_ends(campaign.stages, len(hosts))
     times = measured(past, [_model(fleet, host) for host in hosts])
     expected = campaign if times is None else replace(campaign, expect=times.work)
+    closed = campaign.blackouts
+    if not campaign.is_emergency:
+        closed += terms.blackouts
     typical, slow = _forecasts(
         expected,
         fleet,
@@ -135,6 +142,7 @@ def plan_campaign(
         terms=terms,
         now=now,
         times=times,
+        closed=closed,
     )
     names = tuple(fleet.names[host] for host in ordered.hosts)
     refusals = tuple(refused[host] for host in sorted(refused))
@@ -157,7 +165,8 @@ def plan_campaign(
         openings=tuple(
             itertools.islice(openings(campaign.windows, now), OPENINGS_TOLD)
         ),
-        blackouts=_blackouts(campaign, now, slow.end),
+        blackouts=_blackouts(closed, now, slow.end),
+        closed=closed,
         typical=typical,
         slow=slow,
         digest=_digest(campaign, names, stages, budget, refusals),
@@ -187,9 +196,11 @@ def _arranged(
     )
 
 
-def _blackouts(campaign: Campaign, now: Micros, end: Micros) -> tuple[Clash, ...]:
+def _blackouts(
+    closed: Sequence[Blackout], now: Micros, end: Micros
+) -> tuple[Clash, ...]:
     """Return the next times of the blackouts until the end of the campaign."""
-    found = coming(campaign.blackouts, now, end)
+    found = coming(closed, now, end)
     return tuple(itertools.islice(found, BLACKOUTS_TOLD_MAX))
 
 
@@ -225,6 +236,7 @@ def _forecasts(
     terms: Terms,
     now: Micros,
     times: Measured | None,
+    closed: Sequence[Blackout],
 ) -> tuple[Forecast, Forecast]:
     """Return the forecasts with typical and with slow hosts; raises RefusedError."""
     expect = campaign.expect
@@ -238,7 +250,7 @@ def _forecasts(
             stages,
             budget,
             rules,
-            calendar=Calendar(campaign.windows, now, campaign.blackouts),
+            calendar=Calendar(campaign.windows, now, closed),
             pace=Pace(
                 notice=terms.notices[campaign.impact],
                 passes=passes,
@@ -253,7 +265,7 @@ def _forecasts(
         )
         if played is None:
             raise RefusedError(
-                f"{_closed(campaign)} for a host, which takes up to "
+                f"{_closed(closed)} for a host, which takes up to "
                 f"{describe_duration(expect.slow)} after its notice",
                 hint="Lengthen the windows, or correct [campaign.expect].",
             )
@@ -277,8 +289,8 @@ def _recovers(
     return max(0, min(moving, work) + recovery - work)
 
 
-def _closed(campaign: Campaign) -> str:
-    if campaign.blackouts:
+def _closed(closed: Sequence[Blackout]) -> str:
+    if closed:
         return "no window outside the blackouts is long enough"
     return "no window is long enough"
 

@@ -1,8 +1,11 @@
-"""Blackouts as lines of text."""
+"""Blackouts as lines of text, and `blackout show`."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from forewarn.cli import output
+from forewarn.cli.client import Client, Json
+from forewarn.cli.command_table import Call
 from forewarn.texts import count
 
 TIMES_SHOWN = 10
@@ -21,3 +24,22 @@ def blackout_lines(times: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield from map(blackout_line, times[:TIMES_SHOWN])
     if (left := len(times) - TIMES_SHOWN) > 0:
         yield f"and {count(left, 'more time')} of blackouts"
+
+
+def show(call: Call) -> int:
+    """Print the blackouts of the service."""
+    told = Client.of(call).get("blackouts")
+    return output.said(call, told, "\n".join(wide_blackout_lines(told)))
+
+
+def wide_blackout_lines(told: Json) -> Iterator[str]:
+    """Yield the blackouts of the service, one per line."""
+    for each in told["blackouts"]:
+        now = " (now)" if each["in_force"] else ""
+        where = ", ".join(each["where"]) or "the whole fleet"
+        yield (
+            f"{blackout_line(each)}{now}, {where}, set by {each['by']} at "
+            f"{each['since']}: {each['reason']}"
+        )
+    if not told["blackouts"]:
+        yield "the service has no blackouts"

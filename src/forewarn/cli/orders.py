@@ -5,6 +5,7 @@ from typing import Any
 
 from forewarn.cli import output
 from forewarn.cli.api_errors import REFUSALS_MAX, refusal
+from forewarn.cli.blackouts import wide_blackout_lines
 from forewarn.cli.campaigns import show_campaign
 from forewarn.cli.choices import choice_line
 from forewarn.cli.client import Client, Json
@@ -181,6 +182,11 @@ def _print_scopes(_call: Call, told: Json) -> None:
     _print_first([windows_line(each) for each in told["scopes"]], "scope")
 
 
+def _print_blackouts(_call: Call, told: Json) -> None:
+    for line in wide_blackout_lines(told):
+        output.line(line)
+
+
 def _print_hosts(_call: Call, told: Json) -> None:
     lines = [
         f"host {each['name']} is "
@@ -200,6 +206,7 @@ SHOWN: Mapping[Answer, Callable[[Call, Json], None]] = {
     Answer.SCOPES: _print_scopes,
     Answer.CAMPAIGN: lambda _, told: show_campaign(told),
     Answer.CAMPAIGN_HOSTS: lambda _, told: show_campaign(told),
+    Answer.BLACKOUTS: _print_blackouts,
     Answer.OPERATION: lambda _, told: output.line(
         f"{told['operation']} is {told['state']}: {what(told)}"
     ),

@@ -409,7 +409,9 @@ GUARD_KINDS = frozenset(
 """Kinds that can hold a Ready operation and be stored with it."""
 
 
-HOLD_KINDS = frozenset(kind.kind for kind in (WindowClosed, NoCommonWindow, Deferred))
+HOLD_KINDS = frozenset(
+    kind.kind for kind in (WindowClosed, NoCommonWindow, Deferred, InBlackout)
+)
 """Kinds of blockers that come from holds: limits on the time of a start."""
 
 TURN_KINDS = HOLD_KINDS | frozenset(

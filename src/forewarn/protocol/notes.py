@@ -58,6 +58,17 @@ class WithdrawnByBrake(Tagged, kind="withdrawn by brake"):
 
 
 @frozen_dataclass
+class WithdrawnForBlackout(Tagged, kind="withdrawn for blackout"):
+    """A blackout of the service withdrew the announced operation, which would start in
+    it."""
+
+    blackout: str
+    """Its name."""
+    successor: str = ""
+    """ID of the operation that is announced after the blackout; empty: none."""
+
+
+@frozen_dataclass
 class VmArrived(Tagged, kind="vm arrived"):
     """The driver moved a VM to the host, which was announced without that VM."""
 
@@ -179,6 +190,7 @@ AnyNote = Union[
     Cancelled,
     AnnouncedAgain,
     WithdrawnByBrake,
+    WithdrawnForBlackout,
     VmArrived,
     Postponed,
     RolloutStopped,
@@ -194,7 +206,14 @@ AnyNote = Union[
 ]
 """Every class of note: a store writes each with its `kind`."""
 
-PLANNED_AGAIN = (AnnouncedAgain, Withdrawn, WithdrawnByBrake, VmArrived, Postponed)
+PLANNED_AGAIN = (
+    AnnouncedAgain,
+    Withdrawn,
+    WithdrawnByBrake,
+    WithdrawnForBlackout,
+    VmArrived,
+    Postponed,
+)
 """Notes of operations whose host has another operation of the rollout instead."""
 
 

@@ -5,7 +5,7 @@ Plans are for operators. They name hosts and tenants.
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from forewarn.campaigns.bounds import Bound
@@ -25,7 +25,7 @@ from forewarn.campaigns.model import Impact
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.campaigns.prepared import Prepared, prepare
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.rules import campaign_gate, campaign_hosts
+from forewarn.control.rules import campaign_gate, campaign_hosts, wide_blackouts
 from forewarn.control.rules.policy import Policy
 from forewarn.fleet.blackouts import Clash
 from forewarn.instants import SECOND, Micros, format_instant
@@ -151,7 +151,7 @@ def _plan_of(
     plan = plan_campaign(
         campaign,
         fleet,
-        terms=request.terms,
+        terms=replace(request.terms, blackouts=wide_blackouts.of_fleet(reader)),
         now=request.now,
         past=past_work.samples(reader, campaign.impact) if past is None else past,
     )

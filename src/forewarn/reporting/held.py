@@ -1,12 +1,13 @@
 """Maintenance that windows and blackouts hold, with the time when each ends. For operators."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import campaign_gate, waits
+from forewarn.control.rules import campaign_gate, waits, wide_blackouts
 from forewarn.fleet.model import Scope
 from forewarn.instants import Micros, instant_or_none
 from forewarn.protocol.blockers import (
@@ -17,7 +18,7 @@ from forewarn.protocol.blockers import (
 )
 from forewarn.protocol.operations import Operation, Request
 from forewarn.store import kinds
-from forewarn.store.port import Reader, every
+from forewarn.store.port import Reader, count, every
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
@@ -36,7 +37,9 @@ class Held:
 
     blocker: AnyBlocker
     tenant: str = ""
-    """The tenant of the scope; empty: a campaign's."""
+    """The tenant of the scope; empty: it is not of a scope."""
+    campaign: str = ""
+    """The campaign that is held; empty: work of no single one."""
     hosts: int
     until: Micros
     """When it ends; 0: it has no known end."""
@@ -106,19 +109,60 @@ def _of_campaign(
     hosts = max(0, campaign.left - request.in_flight)
     match answer.blocker:
         case OutsideWindow() | InBlackout() as blocker if hosts:
-            return Held(blocker=blocker, hosts=hosts, until=answer.look_at)
+            return Held(
+                blocker=blocker,
+                campaign=campaign.name,
+                hosts=hosts,
+                until=answer.look_at,
+            )
         case _:
             return None
+
+
+def by_blackouts(reader: Reader, *, now: Micros) -> list[Held]:
+    """Return the blackouts of the service that hold rollouts and their announced hosts.
+
+    The first host of a rollout waits for all of them.
+    """
+    hosts = Counter[str]()
+    blockers: dict[str, InBlackout] = {}
+    names = [waits.TURN_BLACKOUTS]
+    for each in wide_blackouts.all_of(reader):
+        names += waits.for_blackout(each.name), waits.turn_for_blackout(each.name)
+    operations: Iterator[Operation] = (
+        operation
+        for name in names
+        for operation in every(reader, kinds.OPERATIONS_THAT_WAIT, name)
+    )
+    for operation in islice(operations, OPERATIONS_MAX):
+        is_first = waits.TURN_BLACKOUTS in operation.waits_for
+        for blocker in operation.held_by:
+            if isinstance(blocker, InBlackout) and not blocker.campaign:
+                blockers.setdefault(blocker.blackout, blocker)
+                hosts[blocker.blackout] += (
+                    _planned(reader, operation.request) if is_first else 1
+                )
+                break
+    return [
+        Held(blocker=blocker, hosts=hosts[name], until=blocker.ends)
+        for name, blocker in blockers.items()
+        if not blocker.ends or blocker.ends > now
+    ]
+
+
+def _planned(reader: Reader, request: str) -> int:
+    return count(reader, kinds.PLANNED_OF_REQUEST, request, limit=OPERATIONS_MAX)
 
 
 def held_report(held: Held) -> Json:
     """Return a window or blackout with the hosts that it holds."""
     names: Mapping[str, str] = {
-        key: getattr(held.blocker, key, "") for key in ("scope", "campaign", "blackout")
+        key: getattr(held.blocker, key, "") for key in ("scope", "blackout")
     }
     return {
         "kind": held.blocker.kind,
         **{key: name or None for key, name in names.items()},
+        "campaign": held.campaign or None,
         "tenant": held.tenant or None,
         "hosts": held.hosts,
         "until": instant_or_none(held.until),

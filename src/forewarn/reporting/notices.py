@@ -1,4 +1,4 @@
-"""Notices about campaigns and the brake as JSON. For operators only."""
+"""Notices about campaigns, the brake and blackouts as JSON. For operators only."""
 
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ def notice_report(notice: Notice) -> Json:
         "reason": notice.why or None,
         "campaign": None if notice.campaign is None else _campaign(notice.campaign),
         "halted": None if notice.halt is None else _halt(notice.halt),
+        "blackout": notice.blackout or None,
     }
 
 

@@ -41,6 +41,9 @@ _NOTABLE = frozenset(
         AuditKind.WINDOW_CLEARED,
         AuditKind.BRAKE_ON,
         AuditKind.BRAKE_OFF,
+        AuditKind.BLACKOUT_SET,
+        AuditKind.BLACKOUT_REMOVED,
+        AuditKind.BLACKOUTS_IGNORED,
         *(kind for kind in AuditKind if kind.name.startswith("CAMPAIGN_")),
     }
 )

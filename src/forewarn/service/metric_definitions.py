@@ -129,6 +129,14 @@ BRAKE_ON = _gauge(
     "hosts or VMs were lost.",
     by=BRAKED_BY,
 )
+BLACKOUT_PARTS = ("fleet", "part")
+"""How much of the fleet a blackout of the service stops."""
+BLACKOUTS_IN_FORCE = _gauge(
+    "blackouts_in_force",
+    "Blackouts of the service that are now, so that no routine work begins: in the whole "
+    "fleet, or in a part of it.",
+    where=BLACKOUT_PARTS,
+)
 CAMPAIGN_STATES = tuple(
     state.value
     for state in CampaignState

@@ -45,12 +45,14 @@ from forewarn.service.checks.asker import Checks
 from forewarn.service.observed import Change, Listener
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
+from forewarn.service.stop_metrics import Stops
 from forewarn.service.visit_metrics import OpenVisits
 from forewarn.service.webhooks.receivers import Webhooks
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Record, Store, every
-from forewarn.store.records import BRAKE_KEY, AuditEntry, AuditKind, Brake
+from forewarn.store.port import Reader, Store, every
+from forewarn.store.records import AuditEntry, AuditKind, Brake
 from forewarn.store.remembered import Remembered
+from forewarn.store.wide_blackouts import WideBlackout
 
 VERDICTS: Mapping[AuditKind, str] = {
     AuditKind.DRIVER_DONE: "done",
@@ -74,12 +76,6 @@ class Counted:
     """Stored here, since reading the value of an enum member is slow."""
 
 
-def _braked_by(brake: Record | None) -> str:
-    if not isinstance(brake, Brake):
-        return ""
-    return "losses" if brake.losses is not None else "operator"
-
-
 def counted(operation: Operation, since: Micros) -> Counted:
     """Return an open operation in its state since the instant `since`."""
     return Counted(operation, since, (operation.verb.value, operation.state.value))
@@ -92,8 +88,7 @@ class Tally(Listener):
         """Start with zero counts."""
         self._clock = clock
         self._open: dict[str, Counted] = {}
-        self.braked_by = ""
-        """Why the brake is on: a value of the label; empty: it is off."""
+        self.stops = Stops(clock)
         self.campaigns = OpenCampaigns(clock)
         self.visits = OpenVisits(clock)
         self.cordoned: set[str] = set()
@@ -121,7 +116,7 @@ class Tally(Listener):
                 self._open[operation.operation_id] = counted(
                     operation, _since(operation, now)
                 )
-            self.braked_by = _braked_by(reader.get(Brake, BRAKE_KEY))
+            self.stops.load(reader)
             self.campaigns.load(reader)
             self.visits.load(reader)
             self.cordoned.update(
@@ -158,8 +153,11 @@ class Tally(Listener):
                     self._operation(change, now, looked_at)
                 case Event():
                     self._event(change)
-                case Brake():
-                    self.braked_by = _braked_by(change.after)
+                case Brake() | WideBlackout():
+                    is_brake = isinstance(record, Brake)
+                    self.stops.changed(
+                        record.key, is_brake=is_brake, after=change.after
+                    )
                 case Visit():
                     self.visits.changed(change.before, change.after)
                 case Host():
@@ -368,13 +366,7 @@ class Metrics:
             Reading(metric_definitions.VMS_DOWN, down),
             Reading(metric_definitions.VMS_DOWN_AGE, age),
             Reading(metric_definitions.HOSTS_CORDONED, len(self.tally.cordoned)),
-            Reading(
-                metric_definitions.BRAKE_ON,
-                {
-                    each: int(each == self.tally.braked_by)
-                    for each in metric_definitions.BRAKED_BY
-                },
-            ),
+            *self.tally.stops.readings(),
             *self.tally.campaigns.readings(),
             *self.tally.visits.readings(),
             Reading(

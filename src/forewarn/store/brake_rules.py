@@ -1,8 +1,10 @@
-"""Rules of the brake, of the losses that it counts, and of the tallies."""
+"""Rules of the brake, of the losses that it counts, of the tallies, and of the blackouts
+of the service."""
 
 from collections import Counter
 from collections.abc import Iterator
 
+from forewarn.fleet.blackout_fields import blackout_of, line_of_blackout
 from forewarn.fleet.reserve import tallied
 from forewarn.protocol.actors import ActorKind
 from forewarn.store.contents import Contents, violated
@@ -14,6 +16,7 @@ from forewarn.store.records import (
     Brake,
     Loss,
 )
+from forewarn.store.wide_blackouts import WideBlackout
 
 
 def brake(contents: Contents) -> Iterator[str]:
@@ -49,6 +52,33 @@ def _wrong_loss(loss: Loss) -> Iterator[tuple[bool, str]]:
     yield not (is_host or is_vm), f"{me} is neither of a host nor of a VM"
     yield is_vm and loss.rack != "", f"{me} of a VM has a rack"
     yield loss.due_at <= 0, f"{me} has no time at which it is forgotten"
+
+
+def blackouts(contents: Contents) -> Iterator[str]:
+    """Report blackouts that no decision can have stored."""
+    for found in contents.blackouts.values():
+        yield from violated(*_wrong_blackout(found))
+
+
+def _wrong_blackout(found: WideBlackout) -> Iterator[tuple[bool, str]]:
+    me = f"blackout {found.name}"
+    yield found.time.name != found.name, f"{me} has the time of {found.time.name}"
+    yield found.by.kind is ActorKind.PLATFORM, f"the actor of {me} is redacted"
+    yield found.since <= 0, f"{me} has no time at which it was set"
+    yield not found.reason, f"{me} has no reason"
+    yield (
+        any("=" not in each for each in found.places),
+        f"{me} has a place without a kind",
+    )
+    yield from ((True, f"{me} {each}") for each in _unreadable(found))
+
+
+def _unreadable(found: WideBlackout) -> Iterator[str]:
+    """Yield that a blackout has a time that nothing can compute."""
+    try:
+        blackout_of(line_of_blackout(found.time))
+    except ValueError as error:
+        yield f"has no valid time: {error}"
 
 
 def tallies(contents: Contents) -> Iterator[str]:

@@ -58,6 +58,7 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     overlap_rules.announced_domains,
     fleet_rules.open_spans,
     brake_rules.brake,
+    brake_rules.blackouts,
     brake_rules.tallies,
 )
 

@@ -54,6 +54,7 @@ from forewarn.store.records import (
     Tally,
     Token,
 )
+from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
 
@@ -452,5 +453,6 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(Tally, "tally", key="name", table="tallies"),
     Codec(CampaignRecord, "campaign", key="campaign_id", status="state"),
     Codec(Choice, "choice", key="choice_id"),
+    Codec(WideBlackout, "blackout", key="name"),
 )
 """All kinds, each once."""

@@ -13,6 +13,7 @@ from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
 from forewarn.store.questions import Record
 from forewarn.store.records import Brake, Leader, Loss, Tally, Token
+from forewarn.store.wide_blackouts import WideBlackout
 
 
 class Contents:
@@ -42,6 +43,7 @@ class Contents:
         self.losses: dict[str, Loss] = {}
         self.tallies: dict[str, Tally] = {}
         self.brakes: dict[str, Brake] = {}
+        self.blackouts: dict[str, WideBlackout] = {}
         self.is_whole = True
         """Whether every row could be read."""
         self._tables: Mapping[type[Record], dict[str, Any]] = {
@@ -59,6 +61,7 @@ class Contents:
             Loss: self.losses,
             Tally: self.tallies,
             Brake: self.brakes,
+            WideBlackout: self.blackouts,
         }
 
     def add(self, record: Record) -> None:

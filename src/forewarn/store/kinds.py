@@ -42,6 +42,7 @@ from forewarn.store.records import (
     Tally,
     Token,
 )
+from forewarn.store.wide_blackouts import WideBlackout
 
 KINDS: tuple[type[Record], ...] = (
     Leader,
@@ -66,6 +67,7 @@ KINDS: tuple[type[Record], ...] = (
     Tally,
     CampaignRecord,
     Choice,
+    WideBlackout,
 )
 
 
@@ -338,6 +340,8 @@ ALL_LOSSES: Query[Loss] = Query("all_losses", Loss, everything)
 LOSSES_IN_RACK: Query[Loss] = Query(
     "losses_in_rack", Loss, lambda loss: (loss.rack,) if loss.rack else ()
 )
+ALL_BLACKOUTS: Query[WideBlackout] = Query("all_blackouts", WideBlackout, everything)
+"""The blackouts of the service: few, and most decisions about routine work read them."""
 ALL_TALLIES: Query[Tally] = Query("all_tallies", Tally, everything)
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(

@@ -1,4 +1,4 @@
-"""Notices: messages about campaigns and the brake to receivers of webhooks.
+"""Notices: messages about campaigns, the brake and blackouts to receivers of webhooks.
 
 A notice has the values of the moment at which it was written, so that it is the same at
 each delivery. Only receivers of operators get notices.
@@ -31,6 +31,8 @@ class NoticeKind(enum.Enum):
     CAMPAIGN_ABORTED = "campaign-aborted"
     BRAKE_ON = "brake-on"
     BRAKE_OFF = "brake-off"
+    BLACKOUT_SET = "blackout-set"
+    BLACKOUT_REMOVED = "blackout-removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +67,14 @@ class Notice:
     why: str = ""
     """The reason that the actor gave."""
     campaign: CampaignStatus | None = None
-    """None: the notice is about the brake."""
+    """None: the notice is about the brake or a blackout."""
     halt: Halt | None = None
     losses: Losses | None = None
     """The losses for which the brake came on by itself."""
+    blackout: str = ""
+    """Name of the blackout of the service; empty: the notice is about something else."""
+    time: str = ""
+    """When the blackout is, and where."""
 
 
 def status_of(campaign: CampaignRecord) -> CampaignStatus:

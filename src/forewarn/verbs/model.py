@@ -76,6 +76,7 @@ class Kind(enum.Enum):
     """An operation, or a request with all of its operations."""
     EVENT = "event"
     CAMPAIGN = "campaign"
+    BLACKOUT = "blackout"
 
     @property
     def noun(self) -> str:
@@ -103,7 +104,12 @@ class Targets:
     @property
     def in_fleet(self) -> bool:
         """Return whether the targets are hosts, VMs or scopes."""
-        return self.kind not in {Kind.WORK, Kind.EVENT, Kind.CAMPAIGN}
+        return self.kind not in {
+            Kind.WORK,
+            Kind.EVENT,
+            Kind.CAMPAIGN,
+            Kind.BLACKOUT,
+        }
 
 
 class Answer(enum.Enum):
@@ -129,11 +135,19 @@ class Answer(enum.Enum):
     """The ID of the changed campaign."""
     CAMPAIGN_HOSTS = enum.auto()
     """The ID of the campaign whose named hosts have changed."""
+    BLACKOUTS = enum.auto()
+    """The name of the blackout that was set or removed."""
 
     @property
     def kind(self) -> type:
         """Return the type of the value that the decision returns."""
-        one = {Answer.REQUEST, Answer.OPERATION, Answer.CAMPAIGN, Answer.CAMPAIGN_HOSTS}
+        one = {
+            Answer.REQUEST,
+            Answer.OPERATION,
+            Answer.CAMPAIGN,
+            Answer.CAMPAIGN_HOSTS,
+            Answer.BLACKOUTS,
+        }
         return str if self in one else list
 
 

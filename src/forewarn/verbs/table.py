@@ -6,6 +6,7 @@ A new verb is an entry here and its decision in `control.requests.verbs`.
 from collections.abc import Mapping
 
 from forewarn.verbs.arguments import SHARED
+from forewarn.verbs.blackouts import BLACKOUT_ENTRIES
 from forewarn.verbs.campaigns import CAMPAIGN_ENTRIES
 from forewarn.verbs.hosts import HOST_ENTRIES, HOSTS, UNFIT_HOST, UNFIT_TOGETHER
 from forewarn.verbs.model import (
@@ -21,8 +22,6 @@ from forewarn.verbs.model import (
 from forewarn.verbs.roles import Role
 from forewarn.verbs.tenants import TENANT_ENTRIES
 from forewarn.verbs.visits import STEP_REFUSALS, STEPS, VISIT_ENTRIES
-
-# Targets
 
 _VMS = Targets(
     kind=Kind.VM, key="vms", metavar="VM", about="Names of VMs in the fleet."
@@ -346,6 +345,7 @@ _ENTRIES = (
     *HOST_ENTRIES,
     *TENANT_ENTRIES,
     *CAMPAIGN_ENTRIES,
+    *BLACKOUT_ENTRIES,
     *VISIT_ENTRIES,
     Entry(
         name="cancel",

@@ -10,7 +10,12 @@ from forewarn.protocol.blockers import (
     WindowClosed,
 )
 from forewarn.protocol.losses import Losses, LossKind
-from forewarn.protocol.notes import Postponed, VmArrived, WithdrawnByBrake
+from forewarn.protocol.notes import (
+    Postponed,
+    VmArrived,
+    WithdrawnByBrake,
+    WithdrawnForBlackout,
+)
 
 
 def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
@@ -32,7 +37,9 @@ def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
             )
 
 
-def withdrawn(found: WithdrawnByBrake | Postponed | VmArrived) -> str:
+def withdrawn(
+    found: WithdrawnByBrake | WithdrawnForBlackout | Postponed | VmArrived,
+) -> str:
     """Return why announced work was withdrawn without impact."""
     match found:
         case WithdrawnByBrake():
@@ -40,6 +47,11 @@ def withdrawn(found: WithdrawnByBrake | Postponed | VmArrived) -> str:
                 f"; {found.successor} is announced after it" if found.successor else ""
             )
             return f"withdrawn by the brake{again}"
+        case WithdrawnForBlackout():
+            again = (
+                f"; {found.successor} is announced after it" if found.successor else ""
+            )
+            return f"withdrawn for blackout {found.blackout}{again}"
         case Postponed():
             until = format_instant(cut_to_second(found.until))
             return f"deferred until {until} by {found.by.text}"

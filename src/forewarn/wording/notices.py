@@ -1,4 +1,4 @@
-"""Texts of the notices about campaigns and the brake, for operators."""
+"""Texts of the notices about campaigns, the brake and blackouts, for operators."""
 
 from collections.abc import Mapping
 
@@ -19,6 +19,8 @@ _TITLES: Mapping[NoticeKind, str] = {
     NoticeKind.CAMPAIGN_ABORTED: "campaign {name} was aborted",
     NoticeKind.BRAKE_ON: "the brake is on",
     NoticeKind.BRAKE_OFF: "the brake is off",
+    NoticeKind.BLACKOUT_SET: "blackout {name} is set",
+    NoticeKind.BLACKOUT_REMOVED: "blackout {name} was removed",
 }
 
 
@@ -26,7 +28,7 @@ def title(notice: Notice) -> str:
     """Return what has happened: `campaign bios-2.19 is halted`."""
     found = notice.campaign
     if found is None:
-        return _TITLES[notice.kind]
+        return _TITLES[notice.kind].format(name=notice.blackout)
     return _TITLES[notice.kind].format(
         name=found.name, stage=found.stage, stages=found.stages, next=found.stage + 1
     )
@@ -35,6 +37,8 @@ def title(notice: Notice) -> str:
 def sentence(notice: Notice) -> str:
     """Return why it has happened, and what an operator can do."""
     found = notice.campaign
+    if notice.blackout:
+        return _blackout(notice)
     if found is None:
         return _brake(notice)
     match notice.kind:
@@ -85,6 +89,13 @@ def _brake(notice: Notice) -> str:
         f"By {notice.by.text}{_why(notice)}{lost}. No routine work begins until "
         "`forewarn brake off`."
     )
+
+
+def _blackout(notice: Notice) -> str:
+    by = f"By {notice.by.text}{_why(notice)}."
+    if notice.kind is NoticeKind.BLACKOUT_REMOVED:
+        return f"{by} Routine work that it held continues."
+    return f"{by} No routine work begins in it: {notice.time}."
 
 
 def _why(notice: Notice) -> str:

@@ -73,6 +73,7 @@ from forewarn.protocol.notes import (
     VmArrived,
     Withdrawn,
     WithdrawnByBrake,
+    WithdrawnForBlackout,
 )
 from forewarn.protocol.operations import (
     ASKED_STATES,
@@ -295,7 +296,7 @@ def note(found: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each cl
                 f"({JOINT.join(reasons(found.reasons))}); announced again as "
                 f"{found.successor}"
             )
-        case WithdrawnByBrake() | Postponed() | VmArrived():
+        case WithdrawnByBrake() | WithdrawnForBlackout() | Postponed() | VmArrived():
             return holds.withdrawn(found)
         case RolloutStopped():
             if not found.failed:
@@ -479,6 +480,10 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
             return f"{facts.count} hosts, at most {facts.at_once} at once"
         case AuditKind.BRAKE_ON if facts.losses is not None:
             return holds.losses(facts.losses)
+        case AuditKind.BLACKOUT_SET | AuditKind.BLACKOUT_REMOVED:
+            return facts.text
+        case AuditKind.BLACKOUTS_IGNORED:
+            return JOINT.join(reasons(facts.blockers))
         case AuditKind.TOKEN_CREATED if facts.token is not None:
             made = facts.token
             rights = _rights(made)

@@ -36,6 +36,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "expedite": {"vms": ["hidden"]},
     "window-set": {"scopes": ["hidden"], "windows": ["22:00 1h"]},
     "window-clear": {"scopes": ["hidden"]},
+    "blackout-set": {"name": "freeze", "time": "00:00 1h", "reason": "x"},
+    "blackout-remove": {"name": "freeze", "reason": "x"},
     "visit-retry": {"hosts": ["hidden-h1"]},
     "visit-skip": {"hosts": ["hidden-h1"], "reason": "x"},
     "campaign-pause": {"campaign": "bios", "reason": "x"},

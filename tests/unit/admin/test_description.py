@@ -22,6 +22,7 @@ PATHS = {
     "/v1/upgrade-os", "/v1/reimage", "/v1/fail", "/v1/restore",
     "/v1/predict-failure", "/v1/cancel", "/v1/approve", "/v1/resolve",
     "/v1/defer", "/v1/expedite", "/v1/tenant/deferrals", "/v1/tenant/upcoming",
+    "/v1/blackouts", "/v1/blackout-set", "/v1/blackout-remove",
     "/v1/brake", "/v1/windows", "/v1/window-set", "/v1/window-clear",
     "/v1/host-cordon", "/v1/host-open", "/v1/host-drain",
     "/v1/hosts/{name}/cordon", "/v1/hosts/{name}/open",

@@ -70,6 +70,7 @@ REQUESTS = {
     "run": "maintain reboot redeploy evict terminate upgrade-os reimage cancel resolve "
     "predict-failure host-cordon host-open host-drain "
     "campaign-abort campaign-resume campaign-retry campaign-skip campaign-set campaign-add window-set window-clear "
+    "blackout-set blackout-remove "
     "visit-retry visit-skip",
     "approve": "approve campaign-approve defer expedite",
     "emergency": "fail restore",

@@ -95,6 +95,10 @@ SAID: list[tuple[AnyBlocker, str]] = [
         "the platform holds it for now",
     ),
     (
+        blockers.InBlackout(blackout="freeze", ends=0),
+        "the platform holds it for now",
+    ),
+    (
         blockers.CheckUnknown(campaign="bios", check="errors", said="no answer"),
         "the platform holds it for now",
     ),

@@ -10,6 +10,7 @@ from forewarn.cli.commands.service import SERVICE
 from forewarn.cli.commands.simulator import SIMULATOR
 from forewarn.cli.commands.testkit import TESTKIT
 from forewarn.cli.commands.upkeep import (
+    BLACKOUTS,
     BRAKE,
     CHECKS,
     DEFERRALS,
@@ -33,6 +34,7 @@ COMMANDS = (
     *CAMPAIGNS,
     *ORDERS[_STEERING:],
     *BRAKE,
+    *BLACKOUTS,
     *WINDOWS,
     *DEFERRALS,
     *TOKENS,
@@ -48,6 +50,7 @@ GROUPS = {
     "fleet": "check, apply, show and export the fleet",
     "config": "show and check the settings",
     "brake": "stop routine work, and let it go on",
+    "blackout": "set, show and remove times in which no routine work begins",
     "window": "set, show and clear the maintenance windows of scopes",
     "host": "cordon, open and drain hosts",
     "visit": "retry and skip failed visits of hosts",

@@ -73,6 +73,19 @@ BRAKE = (
 )
 
 
+BLACKOUTS = (
+    Command(
+        path=("blackout", "show"),
+        summary="show the blackouts of the service",
+        text="Show the blackouts of the service: the current or next time of each, the "
+        "part of the fleet, who set it, and why.",
+        run="forewarn.cli.blackouts:show",
+        options=CLIENT,
+        examples=("forewarn blackout show", "forewarn blackout show --json"),
+    ),
+)
+
+
 DEFERRALS = (
     Command(
         path=("deferrals",),

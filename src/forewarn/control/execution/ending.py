@@ -140,10 +140,10 @@ def _end(
 def _leave_turn(work: Work, operation: Operation) -> None:
     """Check the hosts that wait behind a Planned host, which has ended.
 
-    It can be the one host of its rollout that waits for the end of the brake, or have
-    reserved scopes.
+    It can be the one host of its rollout that waits for the end of the brake or of
+    blackouts, or have reserved scopes.
     """
-    if waits.TURN_BRAKE in operation.waits_for:
+    if {waits.TURN_BRAKE, waits.TURN_BLACKOUTS} & set(operation.waits_for):
         work.take_turn(operation.request)
     work.free_turns(filter(None, map(waits.reserved_by, operation.waits_for)))
 

@@ -106,11 +106,16 @@ def plan_first(work: Work, operation: Operation) -> Operation:
 
     A time that was given for it applies again.
     """
-    not_before = operation.not_before if operation.is_timed else work.now
-    pattern = replace(
-        host_pattern(operation, not_before), position=operation.position or 1
-    )
     request = operation.request
+    # The time of a campaign's window does not apply again; one from a caller does.
+    campaign = work.request(request).campaign
+    has_windows = bool(campaign and work.campaign(campaign).windows)
+    is_timed = operation.is_timed and not has_windows
+    pattern = replace(
+        host_pattern(operation, operation.not_before if is_timed else work.now),
+        position=operation.position or 1,
+        is_timed=is_timed,
+    )
     planned = plan_again(work, request, pattern, place=place_before(request))
     work.note_operation(AuditKind.OPERATION_PLANNED, planned, task_of(planned))
     return planned

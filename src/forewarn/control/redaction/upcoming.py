@@ -22,10 +22,12 @@ from forewarn.control.rules import (
     implied_campaigns,
     rolling,
     shared_limit,
+    wide_blackouts,
 )
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.holds import Hold
 from forewarn.control.transactions.named import need
+from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.calendars import free_times
 from forewarn.fleet.model import Vm
 from forewarn.fleet.windows import Opening
@@ -242,7 +244,8 @@ class UpcomingWork:
     ) -> tuple[tuple[Hold, ...], tuple[Hold, ...]]:
         """Return the holds of the tenant, and those of all tenants on the host."""
         held = holds.holds_of(self._reader, operation, vms)
-        own = tuple(each for each in held if each.tenant == self._share.tenant)
+        # Blackouts of the service have no tenant, and count like those of the campaign.
+        own = tuple(each for each in held if each.tenant in {"", self._share.tenant})
         return own, held
 
     def _start(
@@ -296,7 +299,7 @@ class UpcomingWork:
         is_known = not why_braked(self._reader, request.verb) and _passes(blocker)
         free = free_times(
             campaign.windows,
-            campaign.blackouts,
+            self._blackouts(campaign),
             self._now,
             self._now + upcoming.AHEAD_MAX,
         )
@@ -306,6 +309,12 @@ class UpcomingWork:
             is_known=is_known,
             free=tuple(free) if is_known else (),
         )
+
+    def _blackouts(self, campaign: CampaignRecord) -> tuple[Blackout, ...]:
+        """Return the blackouts that stop all hosts of a rollout."""
+        if campaign.is_emergency:
+            return campaign.blackouts
+        return (*campaign.blackouts, *wide_blackouts.of_fleet(self._reader))
 
 
 def _passes(blocker: AnyBlocker | None) -> bool:

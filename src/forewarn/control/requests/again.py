@@ -1,10 +1,18 @@
-"""Announce operations again that were held for too long, by the guard or the brake."""
+"""Announce operations again that were held for too long, by the guard, the brake or a
+blackout."""
 
 from dataclasses import replace
 
 from forewarn.control.execution import ending, release, visits
+from forewarn.control.requests import withdrawals
 from forewarn.control.requests.admission import admit, draft_like
-from forewarn.control.rules import campaign_gate, holds, obstacles, waits
+from forewarn.control.rules import (
+    campaign_gate,
+    holds,
+    obstacles,
+    waits,
+    wide_blackouts,
+)
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
@@ -79,26 +87,36 @@ def _notice_again(work: Work, operation: Operation, events: list[Event]) -> Micr
     return work.policy.notice_for(events[0].event_type)
 
 
-def after_brake(work: Work, operation_id: str) -> None:
-    """Check an operation that the brake held."""
+def recheck(work: Work, operation_id: str) -> None:
+    """Start an operation if nothing blocks it now; withdraw it if it is in a blackout."""
+    if not withdrawals.withdraw_if_stopped(work, work.operation(operation_id)):
+        release.recheck(work, operation_id)
+
+
+def after_stop(work: Work, operation_id: str) -> None:
+    """Check an operation that the brake or a blackout held."""
     operation = work.operation(operation_id)
     if work.now >= release.hold_ends(operation, work.policy):
         ready_or_again(work, operation_id)
     else:
-        release.recheck(work, operation_id)
+        recheck(work, operation_id)
 
 
 def ready_or_again(work: Work, operation_id: str) -> None:
     """Start a held operation if possible, or announce it again."""
     operation = work.operation(operation_id)
-    is_braked = bool(why_braked(work.tx, operation.verb))
-    # The notice of an operation that the brake has held for so long is out of date.
-    if is_braked or waits.BRAKE not in operation.waits_for:
+    if withdrawals.withdraw_if_stopped(work, operation):
+        return
+    banned = wide_blackouts.in_force(work.tx, operation, now=work.now)
+    is_stopped = bool(why_braked(work.tx, operation.verb)) or banned is not None
+    # The notice of an operation that was stopped for so long is out of date.
+    was_stopped = any(map(waits.is_for_stop, operation.waits_for))
+    if is_stopped or not was_stopped:
         release.recheck(work, operation_id)
     operation = work.operation(operation_id)
     if operation.state is not OperationState.READY:
         return
-    if not is_braked:
+    if not is_stopped:
         if announce_again(work, operation) is not None:
             return
         # Without an event, no notice is out of date.

@@ -6,29 +6,21 @@ it. If more hosts or VMs are lost than `[brake]` allows, it comes on by itself i
 transaction of the loss that exceeds the limit, and announced work is withdrawn. Work that
 has started continues.
 
-Announced operations are withdrawn in pages after that transaction. Until then the brake
-holds them, and the next start of the service withdraws the rest. When the brake is taken
+Announced operations are withdrawn in pages after that transaction (`withdrawals`). Until
+then the brake holds them, and the next start of the service withdraws the rest. When the brake is taken
 off, the operations that it held are checked one after the other.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from forewarn.campaigns.record import Halt, HaltCause
-from forewarn.control.execution import campaign_ends, ending, losses, replanning
+from forewarn.control.execution import campaign_ends, losses
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Host
-from forewarn.ids import place_before
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.losses import Losses
-from forewarn.protocol.notes import WithdrawnByBrake
-from forewarn.protocol.operations import (
-    Operation,
-    OperationState,
-    RequestState,
-)
-from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import BRAKE_KEY, AuditKind, Brake, Facts
@@ -37,14 +29,6 @@ SUBJECTS = ("brake:service",)
 
 ITSELF = Actor(kind=ActorKind.SERVICE, name="brake")
 """The actor of a brake that came on by itself."""
-
-WITHDRAWN_STATES = (OperationState.ANNOUNCED, OperationState.READY)
-"""States of announced operations, in the order in which an operation passes them: none is
-missed between two pages."""
-
-WITHDRAWN_MAX = 25
-"""Maximum operations that one transaction withdraws, so that approvals and requests do not
-wait for long."""
 
 
 def put_on(work: Work, *, withdraw: bool = False) -> Brake:
@@ -158,64 +142,3 @@ def end_calm(work: Work) -> None:
     found = work.tx.get(Brake, BRAKE_KEY)
     if found is not None and found.due_at and found.due_at <= work.now:
         take_off(work)
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page of announced operations."""
-
-    state: int = 0
-    """Place in `WITHDRAWN_STATES`."""
-    after: str = ""
-    """The last operation of the previous page."""
-
-
-def withdraw_page(work: Work, page: Page) -> Page | None:
-    """Withdraw a page of announced routine work; return the next page, or None.
-
-    Nothing is withdrawn after the brake was taken off.
-    """
-    found = work.tx.get(Brake, BRAKE_KEY)
-    if found is None or not found.withdraws:
-        return None
-    operations = work.tx.select(
-        kinds.OPERATIONS_IN_STATE,
-        WITHDRAWN_STATES[page.state].value,
-        after=page.after,
-        limit=WITHDRAWN_MAX,
-    )
-    routine = [each for each in operations if _is_withdrawn(work, each)]
-    work.lock_scopes(scope for each in routine for scope in each.scopes)
-    for each in routine:
-        _withdraw(work, work.operation(each.operation_id))
-    if len(operations) == WITHDRAWN_MAX:
-        return replace(page, after=operations[-1].operation_id)
-    following = page.state + 1
-    return Page(state=following) if following < len(WITHDRAWN_STATES) else None
-
-
-def _is_withdrawn(work: Work, operation: Operation) -> bool:
-    is_routine = operation.verb in PLANNED_VERBS
-    return is_routine and not work.request(operation.request).campaign
-
-
-def _withdraw(work: Work, operation: Operation) -> None:
-    """Cancel an announced operation without impact.
-
-    The rollout of a host gets a planned operation instead, which it announces first after
-    the brake, with a full notice. The user of a scale set requests an image again.
-    """
-    request = work.request(operation.request)
-    successor = ""
-    if request.at_once and request.state is RequestState.OPEN:
-        # It is created before the other ends, so that the request stays open.
-        pattern = replace(
-            replanning.host_pattern(operation, operation.not_before),
-            position=operation.position,
-        )
-        place = place_before(request.request_id)
-        successor = replanning.plan_again(
-            work, request.request_id, pattern, place=place
-        ).operation_id
-    note = WithdrawnByBrake(successor=successor)
-    ending.cancel(work, operation, note=note)

@@ -1,8 +1,9 @@
 """Follow-ups and timers of the brake, in steps of one transaction each.
 
-Announced work is withdrawn in pages, losses whose span has ended are forgotten, and the
-brake ends after a calm. Pending steps are in memory only: the next start of the service
-finds the brake in the store and withdraws the rest. The next timer is remembered, so
+Announced work that the brake or a blackout stops is withdrawn in pages, losses whose span
+has ended are forgotten, and the brake ends after a calm. Pending steps are in memory only:
+the next start of the service finds the brake and the blackouts in the store, and withdraws
+the rest. The next timer is remembered, so
 that an iteration of the control thread reads nothing for it.
 """
 
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from forewarn.control.execution import losses
-from forewarn.control.requests import brake
+from forewarn.control.requests import brake, withdrawals
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.instants import Micros
 from forewarn.store import kinds
@@ -27,7 +28,7 @@ class BrakeSteps:
         """Start without steps. `run` runs a decision in a transaction."""
         self._store = store
         self._run = run
-        self._page: brake.Page | None = None
+        self._page: withdrawals.Page | None = None
         """The next page of work to withdraw; None: nothing is left."""
         self._due: Micros | None = None
         self._is_due_known = False
@@ -42,13 +43,12 @@ class BrakeSteps:
         if effects.has_changed_brake:
             self._is_due_known = False
         if effects.withdraws:
-            self._page = brake.Page()
+            self._page = withdrawals.Page()
 
     def take_left_over(self) -> None:
         """Withdraw the work that the last process may have left."""
-        found = self._store.read(lambda reader: reader.get(Brake, BRAKE_KEY))
-        if found is not None and found.withdraws:
-            self._page = brake.Page()
+        if self._store.read(withdrawals.is_needed):
+            self._page = withdrawals.Page()
 
     def next_due(self) -> Micros | None:
         """Return the time of the next timer, or None."""
@@ -61,8 +61,11 @@ class BrakeSteps:
         """Withdraw one page of announced work."""
         page = self._page
         if page is not None:
-            following = self._run(lambda work: brake.withdraw_page(work, page), now)
-            self._page = following if isinstance(following, brake.Page) else None
+            following = self._run(
+                lambda work: withdrawals.withdraw_page(work, page), now
+            )
+            is_left = isinstance(following, withdrawals.Page)
+            self._page = following if is_left else None
 
     def run_timers(self, now: Micros) -> None:
         """Run the timers that are due."""

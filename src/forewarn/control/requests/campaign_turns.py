@@ -135,7 +135,11 @@ def note_ignored(
         *holds.deferrals_at(work.tx, operation, vms),
     )
     ignored = bounded(
-        blocker for each in kept for blocker in holds.why_held([each], start)
+        blocker
+        for each in kept
+        # The history names blackouts of the service in an entry of their own.
+        if each.blackout is None
+        for blocker in holds.why_held([each], start)
     )
     if ignored:
         campaign_ends.note(
@@ -151,7 +155,8 @@ def opening(work: Work, request: Request, notice: Micros) -> Micros:
     """Return the earliest start of a host that is announced now; 0: any time."""
     if not request.campaign:
         return 0
-    hours = campaign_gate.hours_of(work.campaign(request.campaign))
+    campaign = work.campaign(request.campaign)
+    hours = campaign_gate.hours_of(work.tx, campaign)
     return hours.first_start(work.now, notice)
 
 
@@ -187,7 +192,7 @@ def _fit(work: Work, request: Request) -> None:
     """
     campaign = work.campaign(request.campaign)
     is_last = _look_again(work, request, campaign.budget.overlap_notice)
-    hours = campaign_gate.hours_of(campaign)
+    hours = campaign_gate.own_hours(campaign)
     found: list[tuple[Operation, str]] = []
     for each in every(work.tx, kinds.ANNOUNCED_OF_REQUEST, request.request_id):
         banned = hours.clash_at(max(work.now, each.not_before))

@@ -107,7 +107,7 @@ def move_timers(work: Work, step: Micros) -> None:
         earliest = operation.not_before if is_noticed else 0
         if operation.due_at > earliest:
             moved = max(1, earliest, operation.due_at + step)
-            if any(map(waits.is_for_window, operation.waits_for)):
+            if any(map(waits.is_for_hold, operation.waits_for)):
                 moved = work.now
             work.save_operation(operation, replace(operation, due_at=moved))
     for timed in list(_of_brake(work.tx)):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from forewarn.control.execution import release, visits
+from forewarn.control.execution import visits
 from forewarn.control.requests import again, campaign_turns, rollouts
 from forewarn.control.requests.brake_steps import BrakeSteps
 from forewarn.control.rules import consent, obstacles, waits
@@ -154,7 +154,7 @@ class FollowUps:
 
     def recheck(self, operation_id: str, now: Micros) -> None:
         """Start an operation if nothing blocks it now."""
-        self._run(lambda work: release.recheck(work, operation_id), now)
+        self._run(lambda work: again.recheck(work, operation_id), now)
 
     def _wake(self, freed: Freed, now: Micros) -> bool:
         """Check one operation that waits for something that became free.
@@ -170,8 +170,8 @@ class FollowUps:
             is_announced = self._run(
                 lambda work: rollouts.call_up(work, operation_id), now
             )
-        elif freed.name == waits.BRAKE:
-            self._run(lambda work: again.after_brake(work, operation_id), now)
+        elif waits.is_for_stop(freed.name):
+            self._run(lambda work: again.after_stop(work, operation_id), now)
         else:
             self.recheck(operation_id, now)
         follow = after_call if is_turn else after_look

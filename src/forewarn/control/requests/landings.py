@@ -8,7 +8,8 @@ the host gets its turn again, with a full notice for all of its VMs.
 
 from collections.abc import Iterable, Mapping
 
-from forewarn.control.execution import calls, ending, replanning
+from forewarn.control.execution import calls
+from forewarn.control.execution.withdrawal import withdraw
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Observation
 from forewarn.fleet.model import Host, Vm
@@ -22,7 +23,6 @@ from forewarn.protocol.operations import (
     Action,
     Move,
     Operation,
-    RequestState,
     Verb,
 )
 from forewarn.store import kinds
@@ -124,15 +124,5 @@ def renew_notices(work: Work, moves: Iterable[Move]) -> None:
                 and operation.state in WAITING_STATES
                 and operation.action is not Action.NONE
             ):
-                _withdraw(work, operation, vm)
-
-
-def _withdraw(work: Work, operation: Operation, vm: str) -> None:
-    work.lock_scopes(operation.scopes)
-    request = work.request(operation.request)
-    successor = ""
-    if request.at_once and request.state is RequestState.OPEN:
-        # It is created before the other ends, so that the request stays open.
-        successor = replanning.plan_first(work, operation).operation_id
-    ending.cancel(work, operation, note=VmArrived(vm=vm, successor=successor))
-    work.take_turn(request.request_id)
+                work.lock_scopes(operation.scopes)
+                withdraw(work, operation, VmArrived(vm=vm))

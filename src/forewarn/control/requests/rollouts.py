@@ -19,9 +19,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from forewarn.control.execution import calls, ending, replanning, visits
-from forewarn.control.requests import admission, approvals, campaign_turns
+from forewarn.control.requests import (
+    admission,
+    approvals,
+    blackouts,
+    campaign_turns,
+    stops,
+)
 from forewarn.control.rules import (
-    brake,
     campaign_gate,
     choices,
     holds,
@@ -113,8 +118,7 @@ def _go_on(work: Work, request_id: str) -> bool:
     found = _next_in_turn(work, request, turn)
     if not found:
         return False
-    if brake.why_braked(work.tx, request.verb):
-        _wait_for_brake(work, found[0])
+    if stops.wait_if_stopped(work, request, found[0]):
         return False
     found = [calls.renew_chooser(work, each) for each in found]
     vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
@@ -175,7 +179,16 @@ def _waiting(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> rolling.W
     found = rolling.waiting_host(work.tx, operation, vms, reserve=work.policy.reserve)
     start = round_up_to_second(_earliest(work, operation, vms))
     kept = holds.holds_of(work.tx, operation, vms)
-    return replace(found, holds=bounded(holds.why_held(kept, start)))
+    held = bounded(holds.why_not_announced(kept, work.now, start))
+    if not held:
+        return found
+    look_at = holds.next_notice(
+        kept,
+        work.now,
+        notice=stops.notice_of(work, operation, is_empty=not vms),
+        not_before=operation.not_before,
+    )
+    return replace(found, holds=held, look_at=look_at or 0)
 
 
 def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
@@ -187,12 +200,9 @@ def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> Non
         held_by=waiting.holds or (blocker,),
     )
     if waiting.holds:
-        # A full notice ends at the opening.
-        opens = holds.opening(waiting.holds)
-        due_at = opens - _notice(work, operation, is_empty=False)
-        due_at = (
-            max(work.now + 1, due_at) if opens else work.now + holds.LOOK_AGAIN_AFTER
-        )
+        due_at = max(work.now + 1, waiting.look_at)
+        if not waiting.look_at:
+            due_at = work.now + holds.LOOK_AGAIN_AFTER
         # Other hosts must not wait for this one meanwhile.
         reservations = map(waits.reserved_by, operation.waits_for)
         work.free_turns(filter(None, reservations))
@@ -200,16 +210,6 @@ def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> Non
         # The time counts from the first time that the host was skipped.
         due_at = operation.due_at or work.now + work.policy.sped_up(PATIENCE)
     work.save_operation(operation, replace(changed_to, due_at=due_at))
-
-
-def _wait_for_brake(work: Work, operation: Operation) -> None:
-    """Let the next host of a rollout also wait for the end of the brake.
-
-    It keeps its turn. One host is enough: the others follow it.
-    """
-    if waits.TURN_BRAKE not in operation.waits_for:
-        names = (*operation.waits_for, waits.TURN_BRAKE)
-        work.save_operation(operation, replace(operation, waits_for=names))
 
 
 def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
@@ -221,7 +221,7 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
         return
     operation = admitted
     start = _earliest(work, operation, vms)
-    notice = _notice(work, operation, is_empty=not vms)
+    notice = stops.notice_of(work, operation, is_empty=not vms)
     draft = admission.draft_like(
         operation,
         vms,
@@ -235,6 +235,7 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
     admission.announce(work, operation, draft)
     campaign_turns.announced(work, work.request(operation.request))
     campaign_turns.note_ignored(work, operation, vms, start)
+    blackouts.note_ignored(work, work.operation(operation.operation_id))
     _approve_expedited(work, operation, vms)
     # Other hosts of the same fault domains can be announced in parallel.
     work.free_turns({vm.scope for vm in vms})
@@ -253,18 +254,9 @@ def _approve_expedited(work: Work, operation: Operation, vms: tuple[Vm, ...]) ->
 
 def _earliest(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> Micros:
     """Return the end of the notice of a host that is announced now."""
-    notice = _notice(work, operation, is_empty=not vms)
+    notice = stops.notice_of(work, operation, is_empty=not vms)
     opening = campaign_turns.opening(work, work.request(operation.request), notice)
     return max(operation.not_before, work.now + notice, opening)
-
-
-def _notice(work: Work, operation: Operation, *, is_empty: bool) -> Micros:
-    """Return the notice of a host.
-
-    A host without VMs needs none; only a time from the caller applies.
-    """
-    event_type = admission.MAINTENANCE[operation.action].event_type
-    return 0 if is_empty else work.policy.notice_for(event_type)
 
 
 def call_up(work: Work, operation_id: str) -> bool:
@@ -302,7 +294,7 @@ def waited_long(work: Work, operation_id: str) -> None:
     """
     operation = work.operation(operation_id)
     names = operation.waits_for
-    is_held = any(map(waits.is_turn_for_window, names))
+    is_held = any(map(waits.is_turn_for_hold, names))
     if not is_held and _may_reserve(work, operation):
         scopes = sorted({vm.scope for vm in rolling.vms_of(work.tx, operation)})
         names = (

@@ -5,13 +5,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from forewarn.campaigns import gate
 from forewarn.campaigns.gate import Gate, Standing
 from forewarn.campaigns.hours import Hours
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import holds, implied_campaigns
+from forewarn.control.rules import holds, implied_campaigns, wide_blackouts
 from forewarn.control.rules.holds import Hold
 from forewarn.control.rules.policy import Policy
 from forewarn.fleet.calendars import MISSES_MAX
@@ -101,15 +102,27 @@ def ask(
         in_flight=request.in_flight,
         at_once=at_once(campaign),
         notice=campaign.notice,
-        hours=hours_of(campaign),
+        hours=hours_of(reader, campaign),
         away=away,
         away_max=most,
     )
     return gate.decide(campaign, standing)
 
 
-def hours_of(campaign: CampaignRecord) -> Hours:
-    """Return when the hosts of a campaign can be announced and started."""
+def hours_of(reader: Reader, campaign: CampaignRecord) -> Hours:
+    """Return when a campaign can announce and start any host.
+
+    The blackouts of a part of the fleet are holds of the hosts there. A rollout without a
+    stored campaign has no timer: it waits for blackouts as for the brake.
+    """
+    own = own_hours(campaign)
+    if campaign.is_emergency or implied_campaigns.is_implied(campaign):
+        return own
+    return replace(own, wide=wide_blackouts.of_fleet(reader))
+
+
+def own_hours(campaign: CampaignRecord) -> Hours:
+    """Return when the windows and blackouts of a campaign allow its hosts."""
     return Hours(
         campaign=campaign.name,
         work=campaign.slow,
@@ -244,7 +257,8 @@ def why_held(
     if campaign is None:
         return ()
     stopped = gate.why_stopped(campaign) if campaign.halt else None
-    closed = hours_of(campaign).why_held(now)
+    # The blackouts of the service are holds.
+    closed = own_hours(campaign).why_held(now)
     return tuple(each for each in (stopped, closed) if each is not None)
 
 
@@ -260,7 +274,7 @@ def common_start(
     campaign = campaign_of(reader, request) if operation.position else None
     if campaign is None:
         return holds.first_start(kept, at)
-    hours = hours_of(campaign)
+    hours = own_hours(campaign)
     for _ in range(MISSES_MAX):
         start = holds.first_start(kept, at)
         found = None if start is None else hours.next_start(start)

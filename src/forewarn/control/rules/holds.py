@@ -1,10 +1,10 @@
 """Decide when routine maintenance may start: holds, and the blockers that follow.
 
-A *hold* is a limit on the time of a start: the maintenance window of a scope, or a
-deferral of a tenant. A window applies after an approval and after NotBefore. A deferral
-applies to hosts that are not announced: it withdraws an announced one. Failures, requests
-of users, OS upgrades and emergency repairs have no holds. A hold of another source is a
-value from `holds_of`.
+A *hold* is a limit on the time of a start: the maintenance window of a scope, a deferral
+of a tenant, or a blackout of the service. Windows and blackouts apply after an approval
+and after NotBefore. A deferral applies to hosts that are not announced: it withdraws an
+announced one. Failures, requests of users and emergency repairs have no holds, and OS
+upgrades only blackouts. A hold of another source is a value from `holds_of`.
 
 Windows recur by the wall clock, so each check computes them again from its `now`: steps of
 the clock, restarts and changed windows need no repair.
@@ -14,10 +14,12 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from forewarn.control.rules import choices
+from forewarn.control.rules import choices, wide_blackouts
+from forewarn.fleet.blackouts import Blackout, clash
+from forewarn.fleet.calendars import AHEAD_MAX, MISSES_MAX
 from forewarn.fleet.model import Scope, Vm
 from forewarn.fleet.windows import Window, next_open
-from forewarn.instants import DAY, Micros
+from forewarn.instants import DAY, Micros, round_up_to_second
 from forewarn.protocol.blockers import (
     AnyBlocker,
     Deferred,
@@ -42,6 +44,7 @@ class HoldSource(enum.Enum):
 
     SCOPE_WINDOW = "scope window"
     DEFERRAL = "deferral"
+    BLACKOUT = "blackout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,22 +53,28 @@ class Hold:
 
     source: HoldSource
     name: str
-    """The scope that the hold comes from."""
+    """The scope or the blackout that the hold comes from."""
     tenant: str
+    """The tenant of the scope; empty: the hold is of the service."""
     windows: tuple[Window, ...] = ()
     """The operation starts only in one of these; empty: at any time."""
     until: Micros = 0
     """The operation does not start before this time."""
     vm: str = ""
     """The VM that is deferred; empty: the whole scope."""
+    blackout: Blackout | None = None
+    """The operation does not start in it; None: the hold is another one."""
+    work: Micros = 0
+    """Time from the start on that must avoid the blackout."""
 
 
 def holds_of(
     reader: Reader, operation: Operation, vms: Iterable[Vm]
 ) -> tuple[Hold, ...]:
     """Return the holds of an operation that affects these VMs."""
+    banned = _blackouts(reader, operation)
     if operation.verb is not Verb.MAINTAIN or operation.is_emergency:
-        return ()
+        return banned
     members = list(vms)
     found: list[Hold] = []
     chosen = choices.of_request(reader, operation.request, members)
@@ -83,7 +92,22 @@ def holds_of(
             )
     if operation.state is OperationState.PLANNED:
         found += [_deferral(choice) for choice in chosen if choice.until]
-    return tuple(found)
+    return (*found, *banned)
+
+
+def _blackouts(reader: Reader, operation: Operation) -> tuple[Hold, ...]:
+    found = wide_blackouts.over(reader, operation)
+    work = wide_blackouts.work_of(reader, operation) if found else 0
+    return tuple(
+        Hold(
+            source=HoldSource.BLACKOUT,
+            name=each.name,
+            tenant="",
+            blackout=each,
+            work=work,
+        )
+        for each in found
+    )
 
 
 def deferrals_at(
@@ -122,8 +146,56 @@ def first_start(holds: Sequence[Hold], at: Micros) -> Micros | None:
     Return None if their windows have no common opening.
     """
     # Scopes of one tenant often have the same windows.
-    windows = dict.fromkeys(hold.windows for hold in holds if hold.windows)
-    return next_open(list(windows), max([at, *(hold.until for hold in holds)]))
+    windows = list(dict.fromkeys(hold.windows for hold in holds if hold.windows))
+    blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
+    work = max((hold.work for hold in holds), default=0)
+    at = max([at, *(hold.until for hold in holds)])
+    until = at + AHEAD_MAX
+    for _ in range(MISSES_MAX):
+        start = next_open(windows, at)
+        if start is None or not blackouts:
+            return start
+        found = clash(blackouts, start, start + work)
+        if found is None:
+            return start
+        at = found.ends
+        if at > until:
+            break
+    return None
+
+
+def next_notice(
+    holds: Sequence[Hold], at: Micros, *, notice: Micros, not_before: Micros
+) -> Micros | None:
+    """Return the first instant, from `at` on, at which an operation with these holds can be
+    announced; None: there is none.
+
+    It starts after its notice and a given time, and is not announced in a blackout.
+    """
+    blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
+    until = at + AHEAD_MAX
+    while at <= until:
+        start = first_start(holds, round_up_to_second(max(not_before, at + notice)))
+        if start is None:
+            return None
+        announced = max(at, start - notice)
+        found = clash(blackouts, announced, announced)
+        if found is None:
+            return announced
+        at = found.ends
+    return None
+
+
+def why_not_announced(
+    holds: Sequence[Hold], now: Micros, start: Micros
+) -> tuple[AnyBlocker, ...]:
+    """Return why an operation with these holds is not announced now, to begin at `start`."""
+    held = why_held(holds, start)
+    if any(isinstance(each, InBlackout) for each in held):
+        return held
+    blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
+    found = wide_blackouts.why_at(blackouts, now, now)
+    return held if found is None else (*held, found)
 
 
 def why_held(holds: Sequence[Hold], at: Micros) -> tuple[AnyBlocker, ...]:
@@ -135,12 +207,17 @@ def why_held(holds: Sequence[Hold], at: Micros) -> tuple[AnyBlocker, ...]:
     if start == at:
         return ()
     if start is None:
-        return (NoCommonWindow(scopes=_conflict(holds, at)),)
+        others = [hold for hold in holds if hold.blackout is None]
+        if first_start(others, at) is None:
+            return (NoCommonWindow(scopes=_conflict(others, at)),)
+        return tuple(_blocker(hold, 0) for hold in holds if hold.blackout is not None)
     closed = [(hold, first_start([hold], at) or start) for hold in holds]
     return tuple(_blocker(hold, ends) for hold, ends in closed if ends > at)
 
 
 def _blocker(hold: Hold, ends: Micros) -> AnyBlocker:
+    if hold.source is HoldSource.BLACKOUT:
+        return InBlackout(blackout=hold.name, ends=ends)
     if hold.source is HoldSource.DEFERRAL:
         return Deferred(tenant=hold.tenant, scope=hold.name, vm=hold.vm, until=ends)
     return WindowClosed(scope=hold.name, opens=ends)

@@ -19,6 +19,7 @@ from forewarn.control.rules import (
     reserves,
     shared_limit,
     waits,
+    wide_blackouts,
 )
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import shared_hosts
@@ -31,6 +32,7 @@ from forewarn.protocol.blockers import (
     Deferred,
     DrainFailed,
     HostInUse,
+    InBlackout,
     NoCommonWindow,
     NotItsTurn,
     ScopeInUse,
@@ -67,6 +69,8 @@ class Waiting:
     obstacles: tuple[AnyBlocker, ...] = ()
     """Blockers other than scopes: the host is in use, it has two fault domains of a scope,
     its VMs would use the reserve, or they have no destination."""
+    look_at: Micros = 0
+    """When a held host can be announced; 0: never, or it is not held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +304,8 @@ def names_for(
             names = (waits.turn_for_window(scope),)
         case NoCommonWindow(scopes=scopes):
             names = (*map(waits.turn_for_window, scopes), waits.NO_WINDOW)
+        case InBlackout(blackout=blackout):
+            names = (waits.turn_for_blackout(blackout),)
         case HostInUse(host=host) | SharedHost(host=host):
             names = (waits.for_host(host),)
         case BudgetUsed(budget=budget, subject=subject):
@@ -325,6 +331,9 @@ def why_planned(
         return braked
     if paused := tuple(e for e in operation.held_by if isinstance(e, DrainFailed)):
         return paused
+    banned = wide_blackouts.in_force(reader, operation, now=now)
+    if banned is not None and not request.campaign:
+        return (banned,)
     campaign = campaign_gate.gate_record(reader, request)
     shut = campaign_gate.why_planned(reader, request, campaign, operation, now=now)
     is_again = waits.again_turn(request.request_id) in operation.waits_for

@@ -113,6 +113,8 @@ def names_for(
             return (for_window(scope),)
         case NoCommonWindow(scopes=scopes):
             return tuple(map(for_window, scopes))
+        case InBlackout(campaign="", blackout=blackout):
+            return (for_blackout(blackout),)
         case (
             CampaignStopped(campaign=campaign)
             | OutsideWindow(campaign=campaign)
@@ -132,10 +134,28 @@ def names_for(
             return (ROOM,)
 
 
+def for_blackout(name: str) -> str:
+    """Return the name of the wait of Ready operations for a blackout of the service."""
+    return f"blackout:{name}"
+
+
+def is_for_blackout(name: str) -> bool:
+    """Return whether a name comes from `for_blackout`."""
+    return name.startswith("blackout:")
+
+
+def is_for_stop(name: str) -> bool:
+    """Return whether a name is that of a wait for the brake or a blackout."""
+    return name == BRAKE or is_for_blackout(name)
+
+
 # Waits of Planned hosts
 
 TURN_BRAKE = "turn-brake"
 """Name of the wait of the next host of a rollout for the brake."""
+
+TURN_BLACKOUTS = "turn-blackouts"
+"""Name of the wait of the next host of a rollout for the end of all blackouts."""
 
 TURN_ROOM = "turn-room"
 """Name of the wait of hosts for destinations of their VMs."""
@@ -155,9 +175,28 @@ def is_turn_for_window(name: str) -> bool:
     return name.startswith("turn-window:")
 
 
-def is_for_window(name: str) -> bool:
-    """Return whether a name is that of a wait for a maintenance window."""
-    return is_turn_for_window(name) or name.startswith("window:")
+def turn_for_blackout(name: str) -> str:
+    """Return the name of the wait of a host for a blackout of a part of the fleet."""
+    return f"turn-blackout:{name}"
+
+
+def names_of_blackout(name: str) -> tuple[str, ...]:
+    """Return the names of all waits that the end of a blackout of the service can end."""
+    return for_blackout(name), turn_for_blackout(name), TURN_BLACKOUTS
+
+
+def is_turn_for_hold(name: str) -> bool:
+    """Return whether a host with this wait is held until a time, and reserves nothing."""
+    return (
+        is_turn_for_window(name)
+        or name == TURN_BLACKOUTS
+        or name.startswith("turn-blackout:")
+    )
+
+
+def is_for_hold(name: str) -> bool:
+    """Return whether a name is that of a wait for a window or a blackout."""
+    return is_turn_for_hold(name) or is_for_blackout(name) or name.startswith("window:")
 
 
 def for_campaign(campaign: str) -> str:
@@ -246,8 +285,8 @@ def is_turn(name: str) -> bool:
     """Return whether a name is that of a wait of Planned hosts."""
     return (
         name in {TURN_ROOM, TURN_BRAKE}
+        or is_turn_for_hold(name)
         or TURNS.is_one(name)
         or OVERLAPPING_TURNS.is_one(name)
-        or is_turn_for_window(name)
         or name.startswith(("host:", "budget:"))
     )

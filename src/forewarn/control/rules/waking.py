@@ -68,8 +68,9 @@ def after_call(reader: Reader, freed: Freed, operation_id: str) -> Freed | None:
     if freed.name == waits.TURN_BRAKE:
         # Each rollout has one such host, and its check takes the name from it.
         return None if brake.in_force(reader) else replace(freed, looks=looks)
-    if waits.is_turn_for_window(freed.name):
-        # Each host of the scope waits for its own timer, perhaps for days.
+    if waits.is_turn_for_hold(freed.name):
+        # Each host of the scope waits for its own timer, perhaps for days. The first host
+        # of each rollout waits for the blackouts of the fleet, and can wait for another.
         operation = reader.get(Operation, operation_id)
         is_held = operation is not None and freed.name in operation.waits_for
         return None if is_held else replace(freed, looks=looks)

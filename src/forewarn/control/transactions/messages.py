@@ -29,10 +29,13 @@ NOTICES: Mapping[AuditKind, NoticeKind] = {
     AuditKind.CAMPAIGN_ABORTED: NoticeKind.CAMPAIGN_ABORTED,
     AuditKind.BRAKE_ON: NoticeKind.BRAKE_ON,
     AuditKind.BRAKE_OFF: NoticeKind.BRAKE_OFF,
+    AuditKind.BLACKOUT_SET: NoticeKind.BLACKOUT_SET,
+    AuditKind.BLACKOUT_REMOVED: NoticeKind.BLACKOUT_REMOVED,
 }
 """The notice about each kind of history entry that has one."""
 
 _CAMPAIGN = "campaign:"
+_BLACKOUT = "blackout:"
 
 
 class Messages:
@@ -108,10 +111,9 @@ def _store(
 
 def notice_of(tx: Transaction, entry: AuditEntry) -> Notice:
     """Return the notice about a history entry, with its campaign as it is now."""
-    names = [each for each in entry.subjects if each.startswith(_CAMPAIGN)]
-    campaign = (
-        tx.get(CampaignRecord, names[0].removeprefix(_CAMPAIGN)) if names else None
-    )
+    campaign_id = _name_of(entry, _CAMPAIGN)
+    campaign = tx.get(CampaignRecord, campaign_id) if campaign_id else None
+    blackout = _name_of(entry, _BLACKOUT)
     return Notice(
         kind=NOTICES[entry.kind],
         by=entry.actor,
@@ -119,4 +121,12 @@ def notice_of(tx: Transaction, entry: AuditEntry) -> Notice:
         campaign=status_of(campaign) if campaign is not None else None,
         halt=entry.facts.halt,
         losses=entry.facts.losses,
+        blackout=blackout,
+        time=entry.facts.text if blackout else "",
     )
+
+
+def _name_of(entry: AuditEntry, prefix: str) -> str:
+    """Return the name of the first subject of a kind; empty: there is none."""
+    names = (each for each in entry.subjects if each.startswith(prefix))
+    return next(names, "").removeprefix(prefix)

@@ -353,6 +353,10 @@ class Work:
         """Check the operations that wait for the brake, after the commit."""
         self._effects.freed.update(dict.fromkeys((waits.BRAKE, waits.TURN_BRAKE)))
 
+    def free_blackout(self, name: str) -> None:
+        """Check operations that wait for the end of a blackout, after the commit."""
+        self._effects.freed.update(dict.fromkeys(waits.names_of_blackout(name)))
+
     def free_window(self, scope: str) -> None:
         """Check operations that wait for the window of a scope, after the commit."""
         freed = (waits.for_window(scope), waits.turn_for_window(scope))
@@ -367,7 +371,7 @@ class Work:
         self._effects.has_changed_brake = True
 
     def withdraw(self) -> None:
-        """Withdraw announced routine work after the commit, because of the brake."""
+        """Withdraw announced work after the commit that the brake or a blackout stops."""
         self._effects.withdraws = True
 
     def free_turns(self, scopes: Iterable[str]) -> None:

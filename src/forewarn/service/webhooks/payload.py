@@ -98,15 +98,20 @@ def told(
 
 
 def _notice(message: OutboxMessage, notice: Notice, figures: Json | None) -> Json:
-    campaign = notice.campaign
     return {
         "id": message.public_id,
         "topic": "/",
-        "subject": f"/campaigns/{campaign.campaign_id}" if campaign else "/brake",
+        "subject": _subject(notice),
         "eventType": NOTICE_TYPES[notice.kind],
         "eventTime": format_instant(message.at),
         "data": {**notice_report(notice), "sums": figures},
     }
+
+
+def _subject(notice: Notice) -> str:
+    if notice.campaign is not None:
+        return f"/campaigns/{notice.campaign.campaign_id}"
+    return f"/blackouts/{notice.blackout}" if notice.blackout else "/brake"
 
 
 def _shaped(text: ChatText, form: Format) -> bytes:

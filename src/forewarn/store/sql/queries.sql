@@ -447,6 +447,10 @@ SELECT * FROM tokens WHERE tenant = :value;
 -- The lost hosts of a rack that the brake counts.
 SELECT * FROM losses WHERE rack != '' AND rack = :value;
 
+-- name: all_blackouts
+-- The blackouts of the service.
+SELECT * FROM blackouts WHERE :value = '';
+
 -- name: losses_due
 -- The losses that the brake no longer counts after an instant.
 SELECT * FROM losses WHERE due_at != 0 ORDER BY due_at;

@@ -13,6 +13,7 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import ending
 from forewarn.control.requests import (
     approvals,
+    blackouts,
     choices,
     cordons,
     failures,
@@ -160,6 +161,19 @@ def _clear_windows(work: Work, given: Given) -> list[str]:
         given.targets, lambda name: windows.clear_windows(work, name)
     )
     return [scope.name for scope in made]
+
+
+def _set_blackout(work: Work, given: Given) -> str:
+    [name] = given.targets
+    return blackouts.set_blackout(
+        work, name, given.text("time"), given.names("where")
+    ).name
+
+
+def _remove_blackout(work: Work, given: Given) -> str:
+    [name] = given.targets
+    blackouts.remove(work, name)
+    return name
 
 
 def _defer(work: Work, given: Given) -> list[str]:
@@ -334,6 +348,8 @@ DECISIONS: Mapping[str, Decide] = {
     "window-set": _set_windows,
     "window-clear": _clear_windows,
     **CAMPAIGN_DECISIONS,
+    "blackout-set": _set_blackout,
+    "blackout-remove": _remove_blackout,
     "visit-retry": _retry,
     "visit-skip": _skip,
     "cancel": _cancel,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from forewarn.control.requests import admission, rollouts, visiting
+from forewarn.control.requests import admission, blackouts, rollouts, visiting
 from forewarn.control.requests.admission import Change, Draft
 from forewarn.control.requests.verbs.emptying import (
     check_can_be_emptied,
@@ -187,6 +187,7 @@ def change_vms(
     not_before = not_before_of(
         work, wishes, max(_notice(work, vm, verb) for vm in members), change.event_type
     )
+    blackouts.check_vms(work, members, verb, not_before)
     request = admission.open_request(
         work, verb, together=verb is Verb.TERMINATE, is_rollout=change.routine
     )
@@ -351,7 +352,8 @@ def maintain(
     if is_single:
         _check_domains_apart(draft)
     if is_single and not wishes.steps and not _is_held(work, draft):
-        admission.admit(work, request, [draft])
+        [made] = admission.admit(work, request, [draft])
+        blackouts.note_ignored(work, made)
         return request
     reserve = NO_RESERVE if wishes.emergency else work.policy.reserve
     is_checked = action in MOVING_ACTIONS and not work.policy.driver_chooses
@@ -376,7 +378,8 @@ def _is_held(work: Work, draft: admission.Draft) -> bool:
     if reserves.why_kept(work.tx, draft.operation, draft.vms, work.policy.reserve):
         return True
     kept = holds.holds_of(work.tx, draft.operation, draft.vms)
-    return bool(holds.why_held(kept, round_up_to_second(draft.operation.not_before)))
+    start = round_up_to_second(draft.operation.not_before)
+    return bool(holds.why_not_announced(kept, work.now, start))
 
 
 def _check_domains_apart(draft: admission.Draft) -> None:

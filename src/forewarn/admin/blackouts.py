@@ -1,0 +1,20 @@
+"""The blackouts of the service: when no routine work begins."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.blackout_shapes import WideBlackoutsShape
+from forewarn.admin.context import Desk
+from forewarn.reporting.wide_blackouts import wide_blackouts_report
+
+router = APIRouter(tags=["blackouts"])
+
+
+@router.get("/blackouts", responses=documented(WideBlackoutsShape))
+async def list_blackouts(gateway: Desk) -> Response:
+    """List the blackouts of the service, with the current or next time of each."""
+    now = gateway.now()
+    return answer(
+        await gateway.read(lambda reader: wide_blackouts_report(reader, now=now))
+    )

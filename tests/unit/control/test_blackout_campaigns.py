@@ -1,0 +1,188 @@
+"""Blackouts of the service stop campaigns too, at a cost that does not grow with hosts."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import blackouts
+from forewarn.control.rules.policy import Subscriber
+from forewarn.control.transactions.messages import NOTICES
+from forewarn.instants import MINUTE, format_instant, parse_instant
+from forewarn.protocol.notes import WithdrawnForBlackout
+from forewarn.protocol.operations import OperationState
+from forewarn.reporting import held
+from forewarn.reporting.notices import notice_report
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.notices import NoticeKind
+from forewarn.store.port import every
+from forewarn.store.records import AuditKind
+from forewarn.wording import notices
+from tests.support.campaigns import (
+    ONE_STAGE,
+    announced,
+    campaign,
+    ended,
+    start,
+    waits_for,
+)
+from tests.support.rollouts import world_of
+from tests.support.worlds import World
+
+EXPECT = """
+[campaign.budget]
+in_flight = 4
+[campaign.expect]
+typical = "20m"
+slow = "30m"
+"""
+
+SIZE = 400
+"""Hosts of a campaign of a user's size."""
+
+
+def of(hosts: int) -> World:
+    return world_of([{f"s{number}": 0} for number in range(hosts)])
+
+
+def put(it: World, begins: float, ends: float, *, name: str = "freeze") -> str:
+    """Set a blackout of the fleet between two times in hours from now."""
+    found = [
+        format_instant((it.now + round(at * 60) * MINUTE) // 1_000_000 * 1_000_000)
+        for at in (begins, ends)
+    ]
+    line = " ".join(each.removesuffix("Z") for each in found)
+    it.order(
+        lambda work: blackouts.set_blackout(work, name, line),
+        actor="alice",
+        reason="quiet",
+    )
+    it.settle()
+    return found[1]
+
+
+def test_campaign_announces_and_works_around_the_blackout() -> None:
+    it = of(12)
+    begins = it.now + 2 * 60 * MINUTE
+    ends = parse_instant(put(it, 2, 10))
+    start(it, EXPECT + ONE_STAGE)
+    for _ in range(24 * 60):
+        if campaign(it).state is CampaignState.DONE:
+            break
+        it.advance("1m")
+    done = ended(it, OperationState.DONE)
+    assert len(done) == 12
+    for each in done:
+        # The slow time of the campaign fits before the blackout.
+        assert each.started_at + 30 * MINUTE <= begins or each.started_at >= ends
+    assert any(each.started_at < begins for each in done)
+    assert any(each.started_at > ends for each in done)
+
+
+def test_explain_show_and_waits_name_the_blackout_of_the_service() -> None:
+    it = of(3)
+    until = put(it, -1, 5)
+    start(it, EXPECT + ONE_STAGE)
+    why = f"blackout freeze forbids it until {until}"
+    assert waits_for(it) == why
+    assert it.explain(it.operations()[0].operation_id) == [why]
+    (found,) = it.read(lambda reader: held.by_campaigns(reader, now=it.now))
+    report = held.held_report(found)
+    assert (report["kind"], report["campaign"], report["blackout"]) == (
+        "blackout",
+        "bios",
+        "freeze",
+    )
+    assert report["hosts"] == 3
+
+
+def test_announced_hosts_are_withdrawn_and_come_first_again() -> None:
+    it = of(6)
+    start(it, EXPECT + ONE_STAGE)
+    first = announced(it)
+    assert first
+    until = parse_instant(put(it, 0.1, 5))
+    assert announced(it) == []
+    assert campaign(it).withdrawn == len(first)
+    notes = [each.note for each in ended(it, OperationState.CANCELLED)]
+    assert all(isinstance(note, WithdrawnForBlackout) for note in notes)
+    for _ in range(5 * 60):
+        it.advance("1m")
+        if announced(it):
+            break
+    assert announced(it)[: len(first)] == first
+    assert it.now >= until
+
+
+def test_removing_the_blackout_lets_the_campaign_go_on_at_once() -> None:
+    it = of(3)
+    put(it, -1, 500)
+    start(it, EXPECT + ONE_STAGE)
+    assert announced(it) == []
+    it.order(lambda work: blackouts.remove(work, "freeze"), reason="over")
+    it.settle()
+    assert announced(it)
+
+
+def test_emergency_campaign_ignores_it_and_names_it_for_each_host() -> None:
+    it = of(2)
+    put(it, -1, 5)
+    start(it, "emergency = true\n" + EXPECT + ONE_STAGE)
+    assert announced(it)
+    entries = it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+    named = [each for each in entries if each.kind is AuditKind.BLACKOUTS_IGNORED]
+    assert f"host:{announced(it)[0]}" in named[0].subjects
+
+
+@pytest.mark.parametrize("hosts", [SIZE // 10, SIZE])
+def test_blackout_of_a_large_campaign_takes_few_transactions(
+    hosts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cost of a blackout is that of the announced hosts, not of those that wait."""
+    counted = Counter[str]()
+    transact = MemoryStore.transact
+
+    def counting(store, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        counted["transactions"] += 1
+        return transact(store, work)
+
+    it = of(hosts)
+    start(it, EXPECT + ONE_STAGE)
+    before = {each.operation_id: each for each in it.operations()}
+    monkeypatch.setattr(MemoryStore, "transact", counting)
+    put(it, 0.1, 5)
+    # The setting, two pages, a step for each withdrawn host, and its turn.
+    assert counted["transactions"] <= 20
+    changed = [
+        each for each in it.operations() if before.get(each.operation_id) != each
+    ]
+    assert len(changed) <= 2 * 4
+    counted.clear()
+    for _ in range(8):
+        it.advance("30m")
+    # While it lasts, the campaign sleeps until its timer.
+    assert counted["transactions"] <= 4
+
+
+def test_receivers_of_operators_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = of(1)
+    ops = Subscriber(name="ops", changes=frozenset(), notices=frozenset(NoticeKind))
+    it.plane.policy = replace(it.plane.policy, subscribers=(ops,))
+    put(it, -1, 5)
+    it.order(lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over")
+    found = it.read(lambda reader: list(every(reader, kinds.OUTBOX_OF_RECEIVER, "ops")))
+    told = [each.notice for each in found if each.notice is not None]
+    assert [notices.title(each) for each in told] == [
+        "blackout freeze is set",
+        "blackout freeze was removed",
+    ]
+    assert notices.sentence(told[0]).startswith(
+        "By alice: quiet. No routine work begins in it: freeze "
+    )
+    assert notices.sentence(told[1]) == (
+        "By bob: over. Routine work that it held continues."
+    )
+    assert notice_report(told[0])["blackout"] == "freeze"
+    assert set(NOTICES.values()) == set(NoticeKind)
