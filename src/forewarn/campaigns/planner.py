@@ -129,9 +129,7 @@ def plan_campaign(
     stages = limits.stage_ends(campaign.stages, len(hosts))
     times = measured(past, [_model(fleet, host) for host in hosts])
     expected = campaign if times is None else replace(campaign, expect=times.work)
-    closed = campaign.blackouts
-    if not campaign.is_emergency:
-        closed += terms.blackouts
+    closed = _closed_times(campaign, terms)
     typical, slow = _forecasts(
         expected,
         fleet,
@@ -171,6 +169,11 @@ def plan_campaign(
         slow=slow,
         digest=_digest(campaign, names, stages, budget, refusals),
     )
+
+
+def _closed_times(campaign: Campaign, terms: Terms) -> tuple[Blackout, ...]:
+    """Return the blackouts that stop a campaign; an emergency ignores all of them."""
+    return () if campaign.is_emergency else (*campaign.blackouts, *terms.blackouts)
 
 
 def _reserve(campaign: Campaign, terms: Terms) -> Amount:

@@ -42,6 +42,8 @@ slow = "30m"
 SIZE = 400
 """Hosts of a campaign of a user's size."""
 
+pytestmark = pytest.mark.clause("4.2")
+
 
 def of(hosts: int) -> World:
     return world_of([{f"s{number}": 0} for number in range(hosts)])

@@ -32,6 +32,8 @@ FLEET = '[[scope]]\nname = "set"\nkind = "scale-set"\n' + "".join(
     for number in range(HOSTS)
 )
 
+pytestmark = pytest.mark.clause("4.2")
+
 
 def new_world(policy: Policy | None = None) -> World:
     store = LastingStore()
@@ -135,6 +137,25 @@ def test_host_is_not_announced_to_start_in_a_blackout(world: World) -> None:
     # It is a blackout when it could be announced, so the notice begins after it.
     run_to(world, 20)
     assert only(world).not_before >= world.now + 10 * MINUTE
+
+
+@pytest.mark.parametrize("hosts", [1, HOSTS])
+def test_time_of_the_caller_shortly_before_the_end_needs_few_looks(
+    world: World, hosts: int
+) -> None:
+    put(world, 60, 300)
+    at = world.now + 300 * MINUTE - 5_000_000
+    maintain(world, *(f"h{number}" for number in range(hosts)), at=at)
+    revisions = 0
+    for _ in range(59 * 6):
+        world.advance("10s")
+    (first, *_) = open_ones(world)
+    assert first.state is OperationState.PLANNED
+    revisions += first.revision
+    # Each look that changes nothing would store the host again.
+    assert revisions <= 6
+    run_to(world, 250)
+    assert OperationState.ANNOUNCED in states(world)
 
 
 def test_rollout_waits_with_one_timer_however_many_hosts_it_has(world: World) -> None:

@@ -281,7 +281,7 @@ def test_gate_of_a_rollout_is_open_while_a_slot_is_free(
         in_flight=in_flight,
         at_once=campaign_gate.at_once(terms),
         notice=0,
-        hours=campaign_gate.hours_of(terms),
+        hours=campaign_gate.own_hours(terms),
     )
     is_open = gate.decide(terms, standing).blocker is None
     assert is_open is (in_flight < at_once)

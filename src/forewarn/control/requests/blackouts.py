@@ -97,7 +97,8 @@ def check_vms(work: Work, vms: Sequence[Vm], verb: Verb, not_before: Micros) -> 
         return
     for host in sorted({vm.host for vm in vms}):
         times = wide_blackouts.of_host(work.tx, host)
-        banned = wide_blackouts.notice_in(times, work.now, not_before)
+        at_once = wide_blackouts.why_at(times, work.now, work.now)
+        banned = at_once or wide_blackouts.why_at(times, not_before, not_before)
         if banned is not None:
             raise HinderedError(
                 "no routine work is announced for this time",

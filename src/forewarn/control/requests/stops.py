@@ -47,8 +47,15 @@ def _why_no_notice(
     if request.campaign or operation.is_emergency:
         return None
     notice = notice_of(work, operation, is_empty=False)
-    start = round_up_to_second(max(operation.not_before, work.now + notice))
-    return wide_blackouts.why_no_notice(work.tx, request.verb, work.now, start)
+    not_before = operation.not_before
+    start = round_up_to_second(max(not_before, work.now + notice))
+    # Those of a part are holds of the hosts there.
+    kept = holds.of_blackouts(wide_blackouts.of_fleet(work.tx))
+    for found in holds.why_not_announced(kept, work.now, start):
+        if isinstance(found, InBlackout):
+            at = holds.next_notice(kept, work.now, notice=notice, not_before=not_before)
+            return replace(found, ends=at or 0)
+    return None
 
 
 def _wait_for_blackouts(work: Work, operation: Operation, banned: InBlackout) -> None:

@@ -98,6 +98,13 @@ def holds_of(
 def _blackouts(reader: Reader, operation: Operation) -> tuple[Hold, ...]:
     found = wide_blackouts.over(reader, operation)
     work = wide_blackouts.work_of(reader, operation) if found else 0
+    return of_blackouts(found, work=work)
+
+
+def of_blackouts(
+    blackouts: Iterable[Blackout], *, work: Micros = 0
+) -> tuple[Hold, ...]:
+    """Return the holds of blackouts of the service on work of some length."""
     return tuple(
         Hold(
             source=HoldSource.BLACKOUT,
@@ -106,7 +113,7 @@ def _blackouts(reader: Reader, operation: Operation) -> tuple[Hold, ...]:
             blackout=each,
             work=work,
         )
-        for each in found
+        for each in blackouts
     )
 
 

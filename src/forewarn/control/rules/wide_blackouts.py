@@ -15,7 +15,7 @@ from forewarn.fleet.model import Host, places_of
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import InBlackout
 from forewarn.protocol.operations import Operation, Request
-from forewarn.protocol.verbs import PLANNED_VERBS, Verb
+from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.wide_blackouts import WideBlackout
@@ -78,30 +78,6 @@ def why_at(
         return None
     free = Calendar((), start, blackouts).next_start(start, end - start)
     return InBlackout(blackout=found.name, ends=free or 0)
-
-
-def why_no_notice(
-    reader: Reader, verb: Verb, now: Micros, start: Micros
-) -> InBlackout | None:
-    """Return why a rollout of any hosts announces none now, to begin at `start`.
-
-    Only the blackouts of the whole fleet stop all hosts.
-    """
-    return notice_in(of_fleet(reader), now, start) if verb in PLANNED_VERBS else None
-
-
-def notice_in(
-    blackouts: Sequence[Blackout], now: Micros, start: Micros
-) -> InBlackout | None:
-    """Return why work is not announced now, to begin at `start`; None: it may be.
-
-    `ends` is the next time at which it can be announced.
-    """
-    found = clash(blackouts, now, now) or clash(blackouts, start, start)
-    if found is None:
-        return None
-    at = Calendar((), now, blackouts).next_notice(now, start - now, 0)
-    return InBlackout(blackout=found.name, ends=at or 0)
 
 
 def stopped_by(
