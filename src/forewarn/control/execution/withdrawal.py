@@ -1,7 +1,7 @@
 """Withdraw announced work without impact: for the brake, a blackout, or a VM that came.
 
 The rollout of a host gets a planned operation instead, which it announces again with a
-full notice, before the others that wait. Work of other requests is only cancelled.
+full notice. Work of other requests is only cancelled.
 """
 
 from dataclasses import replace
@@ -16,7 +16,7 @@ Note: TypeAlias = WithdrawnByBrake | WithdrawnForBlackout | VmArrived
 
 
 def withdraw(work: Work, operation: Operation, note: Note) -> None:
-    """Cancel an announced operation, whose scopes are locked; plan its host again first.
+    """Cancel an announced operation, whose scopes are locked; plan its host again.
 
     `note` says why, and gets the ID of the operation that is announced instead.
     """

@@ -180,7 +180,7 @@ def _withdraw(work: Work, request: Request) -> None:
 def _terms_of(campaign: CampaignRecord) -> str:
     """Return a digest of the terms on which the waits of its hosts depend."""
     overlap = campaign.budget.overlap_notice
-    hours = campaign_gate.hours_of(campaign).digest
+    hours = campaign_gate.own_hours(campaign).digest
     return "/".join((hours, str(overlap))) if overlap else hours
 
 
