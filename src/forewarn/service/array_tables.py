@@ -87,10 +87,10 @@ _WEBHOOK: Mapping[str, Option] = {
         form=Forms.WORDS,
         may_be_empty=True,
         words=(settings_model.ALL_NOTICES, *(kind.value for kind in NoticeKind)),
-        text="Notices about campaigns and the brake to send, or `all`: a list of "
+        text="Notices about campaigns, the brake and blackouts to send, or `all`: a list of "
         "`campaign-started`, `stage-started`, `approval-needed`, `campaign-paused`, "
         "`campaign-halted`, `campaign-resumed`, `campaign-done`, `campaign-aborted`, "
-        "`brake-on`, `brake-off`. Empty: none. Only for an operator's receiver.",
+        "`brake-on`, `brake-off`, `blackout-set`, `blackout-removed`. Empty: none. Only for an operator's receiver.",
     ),
     "timeout": Option(
         form=Forms.DURATION,
