@@ -1,7 +1,9 @@
 """Blackouts of the service stop campaigns too, at a cost that does not grow with hosts."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,7 @@ from forewarn.reporting.notices import notice_report
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.notices import NoticeKind
-from forewarn.store.port import every
+from forewarn.store.port import Transaction, every
 from forewarn.store.records import AuditKind
 from forewarn.wording import notices
 from tests.support.campaigns import (
@@ -146,7 +148,7 @@ def test_blackout_of_a_large_campaign_takes_few_transactions(
     counted = Counter[str]()
     transact = MemoryStore.transact
 
-    def counting(store, work):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def counting(store: MemoryStore, work: Callable[[Transaction], Any]) -> Any:
         counted["transactions"] += 1
         return transact(store, work)
 
