@@ -82,8 +82,9 @@ def notices_of(plan: CampaignPlan, assumed: Assumptions) -> Sequence[Micros]:
 
     None: a share of the scopes approves.
     """
-    is_measured = assumed.approve is None and plan.measured is not None
-    return plan.measured.notices if is_measured else ()
+    if assumed.approve is not None or plan.measured is None:
+        return ()
+    return plan.measured.notices
 
 
 def _approve_percent(played: Played) -> float | None:
