@@ -36,7 +36,8 @@ from forewarn.control.requests.verbs.changes import (
     wishes_of,
 )
 from forewarn.control.requests.verbs.emptying import movable_host
-from forewarn.control.rules import campaign_gate, campaign_hosts
+from forewarn.control.rules import campaign_gate
+from forewarn.control.rules.campaign_hosts import none_failed
 from forewarn.control.transactions.named import kind_of_work, need
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host, Vm, VmState
@@ -137,7 +138,7 @@ def _open(work: Work, given: Given) -> list[str]:
 def _drain(work: Work, given: Given) -> str:
     check_targets(given.targets, Kind.HOST)
     hosts = free_hosts(work, given.targets)
-    hosts = work.parts.each(hosts, campaign_hosts.none_failed(work.tx, hosts))
+    hosts = work.parts.each(hosts, none_failed(work.tx, hosts))
     hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
     # All are closed before the first is emptied, so that no VM moves to another of them.
     for name in hosts:
