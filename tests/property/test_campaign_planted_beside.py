@@ -214,7 +214,7 @@ BUGS = (
         function="deferrals_at",
         instead=lambda _reader, _operation, _vms: (),
         life=(
-            Step("maintain", {"hosts": [0, 3], "impact": 3}),
+            Step("maintain", {"hosts": [3], "impact": 3}),
             DEFERRED,
             begin(hosts=1, first=3, **EMERGENCY),
             *HOUR,

@@ -202,6 +202,8 @@ class Facts:
     """The halt of a campaign."""
     changes: tuple[tuple[str, str, str], ...] = ()
     """The changed terms of a campaign, each with its value before and after."""
+    places: tuple[str, ...] = ()
+    """The places of a blackout of a part of the fleet, such as `rack=r7`."""
 
 
 NOTHING = Facts()

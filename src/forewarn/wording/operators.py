@@ -429,7 +429,8 @@ def detail_of(entry: AuditEntry) -> str:
     """Return the details of an audit entry beyond its kind; can be empty."""
     facts = entry.facts
     if facts.text:
-        return rollouts.entry(entry.kind, facts) or facts.text
+        where = f" at {listed(facts.places)}" if facts.places else ""
+        return rollouts.entry(entry.kind, facts) or f"{facts.text}{where}"
     if facts.note is not None:
         return note(facts.note)
     if facts.task is not None:
@@ -480,8 +481,6 @@ def _of_kind(kind: AuditKind, facts: Facts) -> str:
             return f"{facts.count} hosts, at most {facts.at_once} at once"
         case AuditKind.BRAKE_ON if facts.losses is not None:
             return holds.losses(facts.losses)
-        case AuditKind.BLACKOUT_SET | AuditKind.BLACKOUT_REMOVED:
-            return facts.text
         case AuditKind.BLACKOUTS_IGNORED:
             return JOINT.join(reasons(facts.blockers))
         case AuditKind.TOKEN_CREATED if facts.token is not None:

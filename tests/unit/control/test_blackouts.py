@@ -387,7 +387,7 @@ def test_history_says_who_set_and_removed_it_and_why(world: World) -> None:
     assert (made.actor.name, made.why) == ("alice", "quiet")
     assert (gone.actor.name, gone.why) == ("bob", "over")
     assert made.subjects == gone.subjects == ("blackout:freeze",)
-    assert made.facts.text.endswith(" UTC at rack=r0")
+    assert operators.detail_of(made).endswith(" UTC at rack=r0")
 
 
 def test_setting_it_again_changes_it(world: World) -> None:

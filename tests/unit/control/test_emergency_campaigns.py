@@ -108,7 +108,7 @@ def test_the_history_names_all_that_an_emergency_does_not_keep_to() -> None:
 
 def test_the_history_names_deferrals_that_an_emergency_does_not_keep_to() -> None:
     it = world()
-    hosts = ["h0001", "h0002"]
+    hosts = ["h0002"]
     options = verbs.OrderOptions()
     it.order(lambda work: verbs.maintain(work, hosts, Action.FREEZE, options))
     it.settle()

@@ -20,7 +20,7 @@ from forewarn.fleet.blackouts import Blackout, coming
 from forewarn.fleet.calendars import Calendar
 from forewarn.fleet.model import LABEL, PLACES, Vm, place
 from forewarn.instants import Micros
-from forewarn.problems import listed, quoted
+from forewarn.problems import quoted
 from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
 from forewarn.protocol.operations import Operation
@@ -127,9 +127,8 @@ def note_ignored(work: Work, operation: Operation) -> None:
 
 
 def _note(work: Work, kind: AuditKind, blackout: WideBlackout) -> None:
-    where = f" at {listed(list(blackout.places))}" if blackout.places else ""
-    text = f"{line_of_blackout(blackout.time)}{where}"
-    work.note(kind, (f"{SUBJECT}:{blackout.name}",), Facts(text=text))
+    facts = Facts(text=line_of_blackout(blackout.time), places=blackout.places)
+    work.note(kind, (f"{SUBJECT}:{blackout.name}",), facts)
 
 
 def _changed(work: Work, name: str) -> None:
@@ -151,7 +150,7 @@ def _read(name: str, time: str) -> Blackout:
             hint="Use letters, digits, dots, hyphens and underscores, such as year-end.",
         )
     try:
-        return blackout_of(f"{name} {time}")
+        return blackout_of(name + " " + time)
     except ValueError as error:
         raise BadRequestError(
             f"{quoted(time)} is not a time of a blackout: {error}",
