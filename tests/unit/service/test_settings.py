@@ -377,9 +377,7 @@ def test_page_marks_the_settings_that_speed_divides() -> None:
     simulated = {
         name for name in option_table.OPTIONS if name.startswith("driver.simu")
     }
-    simulated -= {
-        f"driver.simulated.{name}" for name in ("faults", "target_hosts", "marks")
-    }
+    simulated -= {"driver.simulated.faults", "driver.simulated.target_hosts"}
     assert marked == at_once | simulated | {"timing.terminate_notice"}
 
 
