@@ -103,8 +103,10 @@ class HandDriver:
         for vm in call.vms:
             self._seen.pop(vm.vm, None)
 
-    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
-        probe = self._probed(*call.name)
+    def probe(
+        self, operation_id: str, generation: int, *, now: Micros, memory: str
+    ) -> Probe:
+        probe = self._probed(operation_id, generation)
         self.probe_commits += 1
         if probe.state in {ProbeState.RUNNING, ProbeState.NOT_STARTED}:
             self.probe_commits += 1

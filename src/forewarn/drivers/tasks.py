@@ -223,7 +223,7 @@ class Task:
     @property
     def name(self) -> tuple[str, int]:
         """Return the operation and the generation."""
-        return self.call.name
+        return self.call.operation_id, self.call.generation
 
     def has_ended(self, now: Micros) -> bool:
         """Tell whether the call has ended."""

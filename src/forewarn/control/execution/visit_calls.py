@@ -90,11 +90,10 @@ def ask_after(work: Work, visit_id: str, generation: int, *, is_late: bool) -> N
     visit = _awaited(work, visit_id, generation)
     if visit is None:
         return
-    kind = visit.current_kind
-    step = None if kind is None else visit.step(kind)
     work.ask(
         ProbeQuestion(
-            call=visit_steps.call_of(work, visit, step),
+            operation_id=visit_id,
+            generation=generation,
             memory=visit.driver_memory,
             is_late=is_late,
         )

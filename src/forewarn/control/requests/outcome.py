@@ -192,7 +192,8 @@ def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) 
         return
     work.ask(
         ProbeQuestion(
-            call=calls.call_of(operation),
+            operation_id=operation_id,
+            generation=generation,
             memory=operation.driver_memory,
             is_late=is_late,
         )
