@@ -283,9 +283,6 @@ OPEN_VISITS_OF_REQUEST: Query[Visit] = Query(
 VISITS_OF_REQUEST: Query[Visit] = Query(
     "visits_of_request", Visit, lambda visit: (visit.request,)
 )
-VISITS_OF_HOST: Query[Visit] = Query(
-    "visits_of_host", Visit, lambda visit: (visit.host,)
-)
 ALL_VISITS: Query[Visit] = Query("all_visits", Visit, everything)
 ALL_EVENTS: Query[Event] = Query("all_events", Event, everything)
 EVENTS_OF_OPERATION: Query[Event] = Query(

@@ -66,13 +66,7 @@ def order(world: World, verb: str, *hosts: str) -> None:
 
 
 def visits(world: World) -> dict[str, Visit]:
-    found = world.read(
-        lambda reader: [
-            visit
-            for host in every(reader, kinds.ALL_HOSTS)
-            for visit in every(reader, kinds.VISITS_OF_HOST, host.name)
-        ]
-    )
+    found = world.read(lambda reader: list(every(reader, kinds.ALL_VISITS)))
     return {visit.host: visit for visit in found}
 
 

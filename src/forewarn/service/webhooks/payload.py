@@ -56,11 +56,6 @@ class Format(enum.Enum):
         is_text = self is Format.TEXT
         return "text/plain; charset=utf-8" if is_text else "application/json"
 
-    @property
-    def is_chat(self) -> bool:
-        """Return whether the URL of the receiver is its secret."""
-        return self in {Format.SLACK, Format.TEAMS}
-
 
 def told(
     message: OutboxMessage,

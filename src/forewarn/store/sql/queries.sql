@@ -312,10 +312,6 @@ WHERE ended_at = 0 AND request = :value;
 -- The visits of a request.
 SELECT * FROM visits WHERE request = :value;
 
--- name: visits_of_host
--- The visits of a host.
-SELECT * FROM visits WHERE host = :value;
-
 -- name: visits_due
 -- The visits with a timer at or before an instant.
 SELECT * FROM visits WHERE due_at != 0 ORDER BY due_at;
