@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.campaigns import gate, planner, progress
 from forewarn.campaigns.hours import Hours
-from forewarn.campaigns.record import CampaignRecord, Pause
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import campaign_ends
 from forewarn.control.requests import brake, campaign_drift
 from forewarn.control.requests.verbs import campaign_hosts
@@ -22,6 +22,7 @@ from forewarn.control.rules import (
     shared_limit,
 )
 from forewarn.control.rules.policy import Policy
+from forewarn.protocol.actors import Actor
 from forewarn.protocol.host_steps import StepKind
 from forewarn.settings.amounts import Amount
 from tests.support.campaign_lives import CampaignLife
@@ -131,9 +132,9 @@ BUGS = (
     Bug(
         name="a resumption ends the pauses of others",
         breaks="K6",
-        home=Pause,
-        function="is_of",
-        instead=lambda _pause, _actor: True,
+        home=Actor,
+        function="is_same_as",
+        instead=lambda _actor, _other: True,
         life=(begin(), steer("pause"), steer("resume", actor=1)),
     ),
     Bug(

@@ -330,7 +330,9 @@ def _k1_unavailable(
     """
     host = moment.mirror.hosts.get(operation.host)
     mine = campaign_actor(campaign.name)
-    is_again = host is not None and any(each.is_of(mine) for each in host.cordons)
+    is_again = host is not None and any(
+        each.by.is_same_as(mine) for each in host.cordons
+    )
     if not campaign.budget.unavailable or is_again:
         return
     most = number(campaign.budget.unavailable, len(moment.mirror.hosts))

@@ -91,10 +91,6 @@ class Pause:
     reason: str
     at: Micros
 
-    def is_of(self, actor: Actor) -> bool:
-        """Return whether an actor made the demand, with any token and from anywhere."""
-        return (self.by.kind, self.by.name) == (actor.kind, actor.name)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:

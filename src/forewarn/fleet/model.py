@@ -111,10 +111,6 @@ class Cordon:
     at: Micros
     """Time of the request."""
 
-    def is_of(self, actor: Actor) -> bool:
-        """Return whether an actor is the owner, with any token and from any address."""
-        return (self.by.kind, self.by.name) == (actor.kind, actor.name)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host(_Named):

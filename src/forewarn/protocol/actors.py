@@ -68,6 +68,10 @@ class Actor:
         """Return whether the actor holds a token of the tenant."""
         return self.kind is ActorKind.TENANT and self.tenant == tenant
 
+    def is_same_as(self, other: Actor) -> bool:
+        """Return whether both are one owner, with any token and from any address."""
+        return (self.kind, self.name) == (other.kind, other.name)
+
 
 def operator(name: str) -> Actor:
     """Return the holder of an operator token."""

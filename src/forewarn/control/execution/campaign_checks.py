@@ -62,7 +62,7 @@ def _not_passed(work: Work, campaign: CampaignRecord) -> Iterator[CheckResult]:
 
 
 def _paused(work: Work, campaign: CampaignRecord) -> CampaignRecord:
-    if any(each.is_of(CHECKS) for each in campaign.pauses):
+    if any(each.by.is_same_as(CHECKS) for each in campaign.pauses):
         return campaign
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_PAUSED)
     reason = campaign.unknown[0][1]
@@ -72,7 +72,7 @@ def _paused(work: Work, campaign: CampaignRecord) -> CampaignRecord:
 
 
 def _continued(work: Work, campaign: CampaignRecord) -> CampaignRecord:
-    left = tuple(each for each in campaign.pauses if not each.is_of(CHECKS))
+    left = tuple(each for each in campaign.pauses if not each.by.is_same_as(CHECKS))
     if left == campaign.pauses:
         return campaign
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_RESUMED)

@@ -11,7 +11,7 @@ from forewarn.store.records import AuditKind
 
 def cordon_of(host: Host, owner: Actor) -> Cordon | None:
     """Return the owner's cordon of a host; None: it has none."""
-    return next((each for each in host.cordons if each.is_of(owner)), None)
+    return next((each for each in host.cordons if each.by.is_same_as(owner)), None)
 
 
 def add(
@@ -51,7 +51,7 @@ def remove(
     host = work.tx.get(Host, name)
     if host is None or cordon_of(host, owner) is None:
         return
-    left = tuple(each for each in host.cordons if not each.is_of(owner))
+    left = tuple(each for each in host.cordons if not each.by.is_same_as(owner))
     keep(work, host, left, subjects)
 
 

@@ -225,7 +225,7 @@ def pause(work: Work, name: str) -> CampaignRecord:
     """Let the campaign announce no host until the actor resumes it."""
     old = find_open(work, name)
     actor = work.who.actor
-    if any(each.is_of(actor) for each in old.pauses):
+    if any(each.by.is_same_as(actor) for each in old.pauses):
         raise RefusedError(
             f"campaign {old.name} is already paused by {actor.text}",
             hint=f"Run `forewarn campaign resume {old.name}` first to change the reason.",
@@ -276,7 +276,9 @@ def resume(
     left = (
         ()
         if by_all
-        else tuple(each for each in old.pauses if not each.is_of(work.who.actor))
+        else tuple(
+            each for each in old.pauses if not each.by.is_same_as(work.who.actor)
+        )
     )
     if old.halt is None and left == old.pauses:
         owners = listed([each.by.text for each in left])

@@ -44,7 +44,7 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
         each
         for each in host.cordons
         # The cordon of a visit ends with the visit.
-        if _is_of_visit(each) or not (by_all or each.is_of(work.who.actor))
+        if _is_of_visit(each) or not (by_all or each.by.is_same_as(work.who.actor))
     )
     if not host.cordons:
         raise RefusedError(
