@@ -5,7 +5,7 @@ reads the whole fleet. They come last in the order, in the last stage, so a camp
 proves its work on hosts outside the reviewed plan.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.campaigns import progress
@@ -87,7 +87,14 @@ def add_hosts(
             hint="Start another campaign for them.",
         )
     pattern = rollouts.like_the_first(work, request)
-    hosts = work.parts.each(hosts, lambda host: _outside(work, old, host))
+    failed = campaign_hosts.failed_in(work.tx)
+    names = {each.request: each.name for each in implied_campaigns.open_ones(work.tx)}
+
+    def outside(host: str) -> str:
+        campaign_hosts.check_not_failed(failed, host)
+        return _outside(work, old, host, names)
+
+    hosts = work.parts.each(hosts, outside)
     hosts = free_hosts(work, hosts)
     hosts = work.parts.each(hosts, lambda host: _clearable(work, pattern, host))
     new = _with(work, progress.hosts_added(old, len(hosts)), hosts)
@@ -109,16 +116,18 @@ def add_hosts(
     return saved
 
 
-def _outside(work: Work, campaign: CampaignRecord, name: str) -> str:
-    """Return the host; refuse one that a campaign has, or that this one has done."""
-    requests = {
-        each.request for each in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name)
-    }
-    campaign_hosts.check_not_failed(campaign_hosts.failed_in(work.tx), name)
-    for other in implied_campaigns.open_ones(work.tx):
-        if other.request in requests:
+def _outside(
+    work: Work, campaign: CampaignRecord, name: str, open_ones: Mapping[str, str]
+) -> str:
+    """Return the host; refuse one that a campaign has, or that this one has done.
+
+    `open_ones` has the names of the open campaigns by their requests.
+    """
+    for each in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, name):
+        if each.request in open_ones:
             raise RefusedError(
-                f"host {name} is in campaign {other.name}, which has not ended",
+                f"host {name} is in campaign {open_ones[each.request]}, which has not "
+                "ended",
                 hint=f"Run `forewarn explain {name}` to see what it waits for.",
             )
     for operation in every(work.tx, kinds.WORKED_ON_HOST, name):
