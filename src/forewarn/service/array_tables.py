@@ -90,7 +90,8 @@ _WEBHOOK: Mapping[str, Option] = {
         text="Notices about campaigns, the brake and blackouts to send, or `all`: a list of "
         "`campaign-started`, `stage-started`, `approval-needed`, `campaign-paused`, "
         "`campaign-halted`, `campaign-resumed`, `campaign-done`, `campaign-aborted`, "
-        "`brake-on`, `brake-off`, `blackout-set`, `blackout-removed`. Empty: none. Only for an operator's receiver.",
+        "`brake-on`, `brake-off`, `blackout-set`, `blackout-removed`. Empty: none. Only for "
+        "an operator's receiver.",
     ),
     "timeout": Option(
         form=Forms.DURATION,

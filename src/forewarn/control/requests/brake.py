@@ -7,8 +7,8 @@ transaction of the loss that exceeds the limit, and announced work is withdrawn.
 has started continues.
 
 Announced operations are withdrawn in pages after that transaction (`withdrawals`). Until
-then the brake holds them, and the next start of the service withdraws the rest. When the brake is taken
-off, the operations that it held are checked one after the other.
+then the brake holds them, and the next start of the service withdraws the rest. When the
+brake is taken off, the operations that it held are checked one after the other.
 """
 
 from collections.abc import Sequence

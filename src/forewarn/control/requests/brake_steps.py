@@ -3,8 +3,8 @@
 Announced work that the brake or a blackout stops is withdrawn in pages, losses whose span
 has ended are forgotten, and the brake ends after a calm. Pending steps are in memory only:
 the next start of the service finds the brake and the blackouts in the store, and withdraws
-the rest. The next timer is remembered, so
-that an iteration of the control thread reads nothing for it.
+the rest. The next timer is remembered, so that an iteration of the control thread reads
+nothing for it.
 """
 
 from collections.abc import Callable

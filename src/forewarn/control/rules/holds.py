@@ -154,7 +154,7 @@ def first_start(holds: Sequence[Hold], at: Micros) -> Micros | None:
     """
     # Scopes of one tenant often have the same windows.
     windows = list(dict.fromkeys(hold.windows for hold in holds if hold.windows))
-    blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
+    blackouts = _blackouts_in(holds)
     work = max((hold.work for hold in holds), default=0)
     at = max([at, *(hold.until for hold in holds)])
     until = at + AHEAD_MAX
@@ -171,6 +171,10 @@ def first_start(holds: Sequence[Hold], at: Micros) -> Micros | None:
     return None
 
 
+def _blackouts_in(holds: Sequence[Hold]) -> list[Blackout]:
+    return [hold.blackout for hold in holds if hold.blackout is not None]
+
+
 def next_notice(
     holds: Sequence[Hold], at: Micros, *, notice: Micros, not_before: Micros
 ) -> Micros | None:
@@ -179,7 +183,7 @@ def next_notice(
 
     It starts after its notice and a given time, and is not announced in a blackout.
     """
-    blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
+    blackouts = _blackouts_in(holds)
     until = at + AHEAD_MAX
     while at <= until:
         start = first_start(holds, round_up_to_second(max(not_before, at + notice)))
@@ -200,7 +204,7 @@ def why_not_announced(
     held = why_held(holds, start)
     if any(isinstance(each, InBlackout) for each in held):
         return held
-    blackouts = [hold.blackout for hold in holds if hold.blackout is not None]
+    blackouts = _blackouts_in(holds)
     found = wide_blackouts.why_at(blackouts, now, now)
     return held if found is None else (*held, found)
 
