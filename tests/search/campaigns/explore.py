@@ -1,6 +1,5 @@
 """The search of campaigns: every state that can be reached, the shortest way to each."""
 
-from array import array
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,8 +10,17 @@ from tests.search.campaigns.model import Model
 from tests.search.campaigns.state import State, told
 from tests.search.campaigns.transactions import ALL_OPERATORS, Step, is_over, steps
 from tests.search.campaigns.watch import Watch
-from tests.search.explore import ENDED, NO_LIMIT, NOT_FAIR, Found, untraced
 from tests.search.invariants import BrokenError
+from tests.search.reached import (
+    ENDED,
+    NO_LIMIT,
+    EndlessError,
+    Found,
+    FoundError,
+    Reached,
+    Seen,
+    untraced,
+)
 
 FAIR = (
     "turn",
@@ -32,40 +40,14 @@ RANK = {what: rank for rank, what in enumerate(FAIR)}
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class Report(Seen):
     """What a search of a campaign has seen."""
-
-    world: str
-    states: int = 0
-    steps: int = 0
-    seconds: float = 0
-    complete: bool = False
-    farthest: int = 0
-    """Fair steps until the campaign has ended, at the most (K7)."""
-    undecided: int = 0
-    """States whose end lies beyond the limit of the search."""
-    found: Found | None = None
 
     def __str__(self) -> str:
         """Return what it says to a person."""
-        extent = "all of them" if self.complete else "no more were wanted"
-        seen = f"{self.states:,} states, {extent}; {self.steps:,} steps"
-        lines = [f"{self.world}: {seen}, {self.seconds:.1f} s"]
-        if self.found is None:
-            lines.append(
-                f"  K1-K10 hold in each; all ends within {self.farthest} fair steps "
-                f"({self.undecided:,} not decided)"
-            )
-        else:
-            lines.append(f"  {self.found.name} broken: {self.found.why}; shortest way:")
-            lines += [f"  {n:>2} {each}" for n, each in enumerate(self.found.trace, 1)]
-        return "\n".join(lines)
-
-
-class _FoundError(Exception):
-    def __init__(self, found: Found) -> None:
-        super().__init__(found.name)
-        self.found = found
+        ends = f"all ends within {self.farthest} fair steps"
+        undecided = f"({self.undecided:,} not decided)"
+        return self.told([f"  K1-K10 hold in each; {ends} {undecided}"])
 
 
 class Search:
@@ -78,10 +60,7 @@ class Search:
         self.watch = Watch(model)
         self.report = Report(world=model.setting.name)
         self._known: dict[State, int] = {}
-        self._from = array("i")
-        self._by = array("H")
-        self._fair = array("i")
-        self._expanded = 0
+        self._reached = Reached()
 
     def run(self) -> Report:
         """Search, and report; the first broken rule ends it."""
@@ -91,7 +70,7 @@ class Search:
             with untraced():
                 self._explore()
                 self._all_end()
-        except _FoundError as error:
+        except FoundError as error:
             report.found = error.found
         report.seconds = clock.monotonic() - begun
         report.states = len(self._known)
@@ -102,15 +81,12 @@ class Search:
         self._add(first, -1, 0)
         queue = deque([first])
         while queue and len(self._known) < self.limit:
-            self._expand(self._expanded, queue.popleft(), queue)
-            self._expanded += 1
+            self._expand(self._reached.expanded, queue.popleft(), queue)
+            self._reached.expanded += 1
         self.report.complete = not queue
 
     def _add(self, state: State, whence: int, by: int) -> int:
-        number = self._known[state] = len(self._known)
-        self._from.append(whence)
-        self._by.append(by)
-        self._fair.append(NOT_FAIR)
+        number = self._known[state] = self._reached.add(whence, by)
         return number
 
     def _expand(self, number: int, state: State, queue: deque[State]) -> None:
@@ -131,9 +107,9 @@ class Search:
             rank = RANK.get(what, best) if is_owed else best
             if known != number and rank < best:
                 best = rank
-                self._fair[number] = known
+                self._reached.fair[number] = known
         if is_over(state.course, state):
-            self._fair[number] = ENDED
+            self._reached.fair[number] = ENDED
 
     def _steps(self, number: int, state: State) -> Iterator[Step]:
         try:
@@ -144,47 +120,21 @@ class Search:
             raise self._found("table", str(error), number, None) from error
 
     def _all_end(self) -> None:
-        """K7: follow the fair steps of every state to the end of the campaign."""
-        expanded = self._expanded
-        lengths = array("i", [-1]) * len(self._known)
-        for number in range(expanded):
-            path: list[int] = []
-            on_path: set[int] = set()
-            at = number
-            while at >= 0 and lengths[at] < 0 and at < expanded:
-                if at in on_path:
-                    raise self._found("K7", "it goes round for ever", at, None)
-                path.append(at)
-                on_path.add(at)
-                at = self._fair[at]
-            if at == NOT_FAIR:
-                raise self._found("K7", "nothing more comes", path[-1], None)
-            length = 0 if at == ENDED else lengths[at] if at < expanded else -1
-            if length < 0:
-                self.report.undecided += 1
-                continue
-            for each in reversed(path):
-                length += 1
-                lengths[each] = length
-            self.report.farthest = max(self.report.farthest, length - 1)
+        """K7: what comes by itself, or is owed, leads to the end of the campaign."""
+        try:
+            self._reached.follow(self.report)
+        except EndlessError as error:
+            raise self._found("K7", error.why, error.number, None) from error
 
-    def _found(
-        self, name: str, why: str, number: int, last: Step | None
-    ) -> _FoundError:
-        way = [*self._way_to(number), *([] if last is None else [last])]
-        trace = tuple(f"{step.label}: {told(step.after)}" for step in way)
-        return _FoundError(Found(name=name, why=why, trace=trace))
-
-    def _way_to(self, number: int) -> list[Step]:
-        """Return the steps from the beginning to a state, by taking them again."""
-        counts: list[int] = []
-        while self._from[number] >= 0:
-            counts.append(self._by[number])
-            number = self._from[number]
-        state = self.model.first()
-        way: list[Step] = []
-        for count in reversed(counts):
-            step = list(steps(self.model, state))[count]
-            way.append(step)
-            state = step.after
-        return way
+    def _found(self, name: str, why: str, number: int, last: Step | None) -> FoundError:
+        way = self._reached.way_to(
+            number,
+            self.model.first(),
+            lambda state: steps(self.model, state),
+            lambda step: step.after,
+        )
+        trace = tuple(
+            f"{step.label}: {told(step.after)}"
+            for step in (*way, *(() if last is None else (last,)))
+        )
+        return FoundError(Found(name=name, why=why, trace=trace))
