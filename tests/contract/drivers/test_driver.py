@@ -1,13 +1,10 @@
 """The contract of drivers, tested on each driver."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import (
     Call,
     CallVm,
@@ -21,32 +18,7 @@ from forewarn.drivers.port import (
     VmVerdict,
 )
 from forewarn.protocol.operations import HALVES, Action
-from tests.contract.drivers.worlds import (
-    ACTIONS,
-    CommandWorld,
-    SimulatedWorld,
-    World,
-)
-
-SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
-
-
-@pytest.fixture(
-    params=["memory", "file", pytest.param("command", marks=[SYSTEM, SLOW])]
-)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    kept = MemoryJournal()
-    made: World
-    if request.param == "command":
-        made = CommandWorld(tmp_path)
-    elif request.param == "file":
-        file = tmp_path / "journal"
-        made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
-    else:
-        made = SimulatedWorld(lambda: kept, kept.clear)
-    yield made
-    made.pass_long()
-    made.driver.close()
+from tests.contract.drivers.worlds import ACTIONS, World
 
 
 def call_of(

@@ -1,12 +1,10 @@
 """The contract of drivers about host steps, tested on each driver."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import (
     Call,
     DriverError,
@@ -17,27 +15,7 @@ from forewarn.drivers.port import (
 from forewarn.drivers.records import NOT_NEEDED_STATUS
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
-from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
-
-SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
-
-
-@pytest.fixture(
-    params=["memory", "file", pytest.param("command", marks=[SYSTEM, SLOW])]
-)
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    kept = MemoryJournal()
-    made: World
-    if request.param == "command":
-        made = CommandWorld(tmp_path)
-    elif request.param == "file":
-        file = tmp_path / "journal"
-        made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
-    else:
-        made = SimulatedWorld(lambda: kept, kept.clear)
-    yield made
-    made.pass_long()
-    made.driver.close()
+from tests.contract.drivers.worlds import CommandWorld, World
 
 
 def step_of(kind: StepKind = StepKind.WORK, *, generation: int = 1) -> Call:

@@ -1,0 +1,29 @@
+"""The drivers, each of which keeps the contract."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.journal import FileJournal, MemoryJournal
+from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
+
+SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
+
+
+@pytest.fixture(
+    params=["memory", "file", pytest.param("command", marks=[SYSTEM, SLOW])]
+)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    kept = MemoryJournal()
+    made: World
+    if request.param == "command":
+        made = CommandWorld(tmp_path)
+    elif request.param == "file":
+        file = tmp_path / "journal"
+        made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
+    else:
+        made = SimulatedWorld(lambda: kept, kept.clear)
+    yield made
+    made.pass_long()
+    made.driver.close()
