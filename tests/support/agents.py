@@ -5,8 +5,9 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, NamedTuple
 
 from forewarn.agent.core.model import Memory, NoteKind, Stage, Task
@@ -87,11 +88,23 @@ DRAIN = handler("drain")
 CONFIG = ("--config", "agent.toml")
 
 
-def free_port() -> int:
-    """Return a port that no program uses now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+PORTS = range(20_000, 32_000)
+"""Ports below those that Linux gives to connections and to listeners that ask for any:
+nobody else gets one of these between its choice and its use."""
+
+
+def free_port(*, following: int = 0) -> int:
+    """Return a port that no program uses now, as none of the `following` next ones is."""
+    while True:
+        # Not the shared generator: hypothesis seeds it alike in each worker.
+        first = SystemRandom().choice(PORTS)
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + following + 1):
+                    stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return first
 
 
 class AgentProcess:

@@ -89,9 +89,10 @@ def _order(words: list[str], environ: dict[str, str]) -> str:
 def test_forge_job_passes_and_fails_with_the_program(
     environ: dict[str, str], tmp_path: Path, program: str, passes: bool
 ) -> None:
+    # Its operator API listens at the next port.
     job = ci_jobs.simulation(RECIPES / "ci" / "gitlab-ci.yml")
     script = job.replace("./your-program", program).replace(
-        "127.0.0.1:8301", f"127.0.0.1:{free_port()}"
+        "127.0.0.1:8301", f"127.0.0.1:{free_port(following=1)}"
     )
     if not passes:
         # It is waited for as long as that.
