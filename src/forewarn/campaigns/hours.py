@@ -61,12 +61,15 @@ class Hours:
     def why_not_announced(
         self, now: Micros, notice: Micros, at: Micros | None
     ) -> OutsideWindow | InBlackout:
-        """Return why no host can be announced before the instant `at`."""
+        """Return why no host can be announced before the instant `at`; None: never.
+
+        If a blackout leaves no time of the windows, it is the reason at any time.
+        """
         banned = self._banned(now, now, at)
         if banned is None:
             by_windows = Calendar(self.windows, now)
             start = by_windows.next_start(now + notice, self.work)
-            if start is not None and start - notice <= now:
+            if start is not None and (at is None or start - notice <= now):
                 banned = self._banned(start, start + self.work, at)
         return banned or OutsideWindow(campaign=self.campaign, opens=at or 0)
 
