@@ -35,7 +35,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import visit_problems
+from forewarn.reporting import blackout_problems, visit_problems
 from forewarn.reporting.campaigns import why_waiting
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
@@ -168,6 +168,7 @@ class _Search:
             *self._shared_hosts(),
             *self._cordoned(),
             *self._without_window(),
+            *self._blackouts(),
         ]
 
     def _shared_hosts(self) -> Iterator[Problem]:
@@ -279,6 +280,11 @@ class _Search:
                 hosts=(operation.host,),
                 actions=("cancel",),
             )
+
+    def _blackouts(self) -> Iterator[Problem]:
+        """Yield the blackouts of the service for which work waits long."""
+        if not self._is_tenant:
+            yield from blackout_problems.problems(self._reader, now=self._now)
 
     def _operations(self) -> Iterator[Operation]:
         """Yield the operations that can be problems, each once."""

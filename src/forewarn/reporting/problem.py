@@ -25,6 +25,7 @@ class ProblemKind(enum.Enum):
     CAMPAIGN_WAITS = "campaign-waits"
     CAMPAIGN_STALLED = "campaign-stalled"
     NO_COMMON_WINDOW = "no-common-window"
+    BLACKOUT = "blackout"
     WEBHOOK_LATE = "webhook-late"
     HOST_CORDONED = "host-cordoned"
 

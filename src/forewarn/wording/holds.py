@@ -1,7 +1,7 @@
-"""Sentences about what holds routine work of the whole fleet or of scopes: the brake and
-maintenance windows."""
+"""Sentences about what holds routine work of the whole fleet or of scopes: the brake,
+blackouts and maintenance windows."""
 
-from forewarn.instants import cut_to_second, describe_duration, format_instant
+from forewarn.instants import Micros, cut_to_second, describe_duration, format_instant
 from forewarn.problems import listed
 from forewarn.protocol.blockers import (
     BrakeOn,
@@ -16,6 +16,7 @@ from forewarn.protocol.notes import (
     WithdrawnByBrake,
     WithdrawnForBlackout,
 )
+from forewarn.texts import count
 
 
 def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
@@ -68,6 +69,15 @@ def brake(found: BrakeOn) -> str:
     if found.reason:
         parts.append(f"by {found.by}: {found.reason}")
     return f"the brake is on until `forewarn brake off`, {'; '.join(parts)}"
+
+
+def long_blackout(
+    name: str, *, by: str, reason: str, hosts: int, until: Micros
+) -> str:
+    """Return how long a blackout of the service holds hosts; `until` 0: no known end."""
+    ends = format_instant(cut_to_second(until)) if until else ""
+    waits = f"until {ends}" if ends else "and leaves no time for them"
+    return f"blackout {name} holds {count(hosts, 'host')} {waits}, set by {by}: {reason}"
 
 
 def losses(found: Losses) -> str:

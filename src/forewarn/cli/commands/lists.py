@@ -128,7 +128,8 @@ LISTS = (
         "many VMs that stopped at once, calls with an unknown outcome, a driver that "
         "fails, hosts with two fault domains of a scope, late approvals, held "
         "operations, late webhooks, hosts that were cordoned more than a day ago, "
-        "campaigns that are halted, wait for an approval or make no progress, and a "
+        "campaigns that are halted, wait for an approval or make no progress, "
+        "blackouts of the service for which hosts wait longer than a day, and a "
         "service that is not ready. The exit status is 1 if there is a problem.",
         run="forewarn.cli.attention:problems",
         options=(
@@ -153,6 +154,7 @@ LISTS = (
                     "campaign-waits",
                     "campaign-stalled",
                     "no-common-window",
+                    "blackout",
                     "host-cordoned",
                 ),
                 help="Only problems of this kind.",

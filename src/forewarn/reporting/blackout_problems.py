@@ -1,0 +1,64 @@
+"""The blackouts of the service for which work waits so long that it can be forgotten.
+
+A blackout is planned, like a window, and one that holds work until the evening needs
+nobody. For operators.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from forewarn.control.rules import wide_blackouts
+from forewarn.fleet.blackouts import clash
+from forewarn.instants import DAY, Micros
+from forewarn.protocol.blockers import InBlackout
+from forewarn.reporting import held
+from forewarn.reporting.problem import Problem, ProblemKind
+from forewarn.store.port import Reader
+from forewarn.wording import holds
+
+LONG: Micros = DAY
+"""Time that work must still wait for a blackout to be a problem: no window of a night or
+a working day is as long."""
+
+
+def problems(reader: Reader, *, now: Micros) -> Iterator[Problem]:
+    """Yield the blackouts that hold work for a day from now on, or without an end."""
+    blackouts = wide_blackouts.all_of(reader)
+    if not blackouts:
+        return
+    hosts, until = _held(reader, now)
+    for each in blackouts:
+        ends = until.get(each.name)
+        if ends is None or (ends and ends < now + LONG):
+            continue
+        current = clash([each.time], now, now)
+        yield Problem(
+            kind=ProblemKind.BLACKOUT,
+            name=each.name,
+            text=holds.long_blackout(
+                each.name,
+                by=each.by.text,
+                reason=each.reason,
+                hosts=hosts[each.name],
+                until=ends,
+            ),
+            since=0 if current is None else current.begins,
+            actions=("blackout remove",),
+        )
+
+
+def _held(reader: Reader, now: Micros) -> tuple[Counter[str], dict[str, Micros]]:
+    """Return the hosts that each blackout holds, and when the last of them can go on.
+
+    0 is never.
+    """
+    hosts, until = Counter[str](), dict[str, Micros]()
+    found = held.by_blackouts(reader, now=now) + held.by_campaigns(reader, now=now)
+    for each in found:
+        blocker = each.blocker
+        if isinstance(blocker, InBlackout) and not blocker.campaign:
+            name = blocker.blackout
+            hosts[name] += each.hosts
+            before = until.get(name, each.until)
+            until[name] = max(before, each.until) if before and each.until else 0
+    return hosts, until

@@ -1,0 +1,136 @@
+"""A blackout of the service is a problem when hosts wait long for it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from forewarn.control.requests import blackouts, verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.instants import HOUR, SECOND, format_instant
+from forewarn.protocol.operations import Action
+from forewarn.reporting import attention
+from forewarn.reporting.problem import Problem, ProblemKind
+from forewarn.store.memory import MemoryStore
+from tests.support.campaigns import ONE_STAGE, start, waits_for
+from tests.support.rollouts import fleet, name_of, world_of
+from tests.support.worlds import World
+
+HOSTS = 4
+
+AFTERNOONS = """
+[campaign.expect]
+typical = "20m"
+slow = "30m"
+[[campaign.window]]
+start = "14:00"
+length = "3h"
+"""
+
+
+@pytest.fixture
+def it() -> World:
+    return world_of([{f"s{number}": 0} for number in range(HOSTS)])
+
+
+def moment(it: World, hours: float) -> str:
+    at = it.now + round(hours * HOUR)
+    return format_instant(at - at % SECOND).removesuffix("Z")
+
+
+def put(it: World, begins: float, ends: float, *, name: str = "freeze") -> None:
+    """Set a blackout of the fleet between two times in hours from now."""
+    put_line(it, f"{moment(it, begins)} {moment(it, ends)}", name=name)
+
+
+def put_line(
+    it: World, line: str, *, name: str = "freeze", where: Sequence[str] = ()
+) -> None:
+    it.order(
+        lambda work: blackouts.set_blackout(work, name, line, where),
+        actor="alice",
+        reason="change freeze",
+    )
+    it.settle()
+
+
+def maintain(it: World, *hosts: int) -> None:
+    names = [name_of(number) for number in hosts]
+    it.order(
+        lambda work: verbs.maintain(work, names, Action.REBOOT, OrderOptions()),
+        actor="bob",
+    )
+    it.settle()
+
+
+def found(it: World) -> list[Problem]:
+    problems = it.read(lambda reader: attention.problems(reader, now=it.now))
+    return [each for each in problems if each.kind is ProblemKind.BLACKOUT]
+
+
+def test_freeze_of_a_week_is_a_problem_while_hosts_wait_for_it(it: World) -> None:
+    begins, ends = moment(it, -1), moment(it, 24 * 7)
+    put(it, -1, 24 * 7)
+    assert found(it) == []
+    maintain(it, 0, 1, 2)
+    [problem] = found(it)
+    assert problem.text == (
+        f"blackout freeze holds 3 hosts until {ends}Z, set by alice: change freeze"
+    )
+    assert format_instant(problem.since) == f"{begins}Z"
+    assert (problem.name, problem.actions) == ("freeze", ("blackout remove",))
+    # On its last day, nobody needs to be told.
+    it.advance(f"{24 * 6 + 1}h")
+    assert found(it) == []
+
+
+def test_blackout_that_ends_today_is_no_problem(it: World) -> None:
+    put(it, -1, 23)
+    maintain(it, 0, 1, 2)
+    assert found(it) == []
+
+
+def test_host_waits_for_the_blackouts_that_follow_each_other(it: World) -> None:
+    """Two short ones are a long one; the first is named, since removing it helps."""
+    put(it, -1, 20, name="first")
+    put(it, 19, 48, name="second")
+    maintain(it, 0)
+    [problem] = found(it)
+    assert problem.name == "first"
+    assert f"until {moment(it, 48)}Z" in problem.text
+
+
+def test_campaign_that_waits_for_a_freeze_counts_its_hosts(it: World) -> None:
+    put(it, -1, 24 * 7)
+    start(it, ONE_STAGE)
+    [problem] = found(it)
+    assert f"freeze holds {HOSTS} hosts until" in problem.text
+    it.order(lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over")
+    it.settle()
+    assert found(it) == []
+
+
+def test_blackout_in_all_windows_of_a_campaign_leaves_it_no_time(it: World) -> None:
+    """It was set after the start: a plan would have been refused."""
+    start(it, AFTERNOONS + ONE_STAGE)
+    put_line(it, "mon,tue,wed,thu,fri,sat,sun 12:00 10h", name="day")
+    for _ in range(2):
+        # It is the reason before it begins, too.
+        [problem] = found(it)
+        assert problem.name == "day"
+        assert f"holds {HOSTS} hosts and leaves no time for them" in problem.text
+        assert waits_for(it) == "blackout day never ends for it"
+        it.advance("13h")
+
+
+def test_freeze_of_a_rack_holds_its_hosts_alone() -> None:
+    text = fleet([{f"s{number}": 0} for number in range(HOSTS)])
+    for number in range(HOSTS):
+        name = f'name = "{name_of(number)}"'
+        text = text.replace(name, f'{name}\nrack = "r{number % 2}"')
+    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    put_line(it, f"{moment(it, -1)} {moment(it, 72)}", where=["rack=r0"])
+    for number in range(HOSTS):
+        maintain(it, number)
+    [problem] = found(it)
+    assert "freeze holds 2 hosts until" in problem.text
