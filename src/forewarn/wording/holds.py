@@ -71,13 +71,13 @@ def brake(found: BrakeOn) -> str:
     return f"the brake is on until `forewarn brake off`, {'; '.join(parts)}"
 
 
-def long_blackout(
-    name: str, *, by: str, reason: str, hosts: int, until: Micros
-) -> str:
+def long_blackout(name: str, *, by: str, reason: str, hosts: int, until: Micros) -> str:
     """Return how long a blackout of the service holds hosts; `until` 0: no known end."""
     ends = format_instant(cut_to_second(until)) if until else ""
     waits = f"until {ends}" if ends else "and leaves no time for them"
-    return f"blackout {name} holds {count(hosts, 'host')} {waits}, set by {by}: {reason}"
+    return (
+        f"blackout {name} holds {count(hosts, 'host')} {waits}, set by {by}: {reason}"
+    )
 
 
 def losses(found: Losses) -> str:
