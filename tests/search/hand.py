@@ -103,10 +103,8 @@ class HandDriver:
         for vm in call.vms:
             self._seen.pop(vm.vm, None)
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
-        probe = self._probed(operation_id, generation)
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
+        probe = self._probed(*call.name)
         self.probe_commits += 1
         if probe.state in {ProbeState.RUNNING, ProbeState.NOT_STARTED}:
             self.probe_commits += 1

@@ -55,10 +55,8 @@ class WitnessDriver:
         self.check(call)
         self.inner.begin(call, now=now)
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
-        return self.inner.probe(operation_id, generation, now=now, memory=memory)
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
+        return self.inner.probe(call, now=now, memory=memory)
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         return self.inner.abort(operation_id, generation, now=now)

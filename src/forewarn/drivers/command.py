@@ -158,16 +158,14 @@ class CommandDriver:
             grace=self._programs.grace / SECOND,
         )
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Return the state of a call, from the records or the probe program."""
         del now
-        case = self._book.latest(operation_id)
-        if case is None or case.directory.generation < generation:
+        case = self._book.latest(call.operation_id)
+        if case is None or case.directory.generation < call.generation:
             return not_started(asked=memory, own=self.memory)
-        if case.directory.generation > generation:
-            return self._state_of_earlier(operation_id, generation)
+        if case.directory.generation > call.generation:
+            return self._state_of_earlier(*call.name)
         self._want(case)
         if case.lost():
             self._probe_lost(case)

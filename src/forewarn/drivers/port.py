@@ -62,6 +62,11 @@ class Call:
     campaign: str = ""
     """The request that a host step belongs to, for its program."""
 
+    @property
+    def name(self) -> tuple[str, int]:
+        """Return the operation or visit, and the generation."""
+        return self.operation_id, self.generation
+
     def is_same_work(self, other: "Call") -> bool:
         """Tell whether both calls do the same to the same VMs, under any name."""
         mine = self.action, self.host, self.vms, self.step
@@ -259,10 +264,8 @@ class Driver(Protocol):
         """
         ...
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
-        """Return the state of a call.
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
+        """Return the state of a call, which control has stored as it was made.
 
         `memory` is the identity of the memory that got the call; empty: it was not
         stored. The result is NOT_STARTED only if it is this driver's memory.

@@ -210,15 +210,13 @@ class SimulatedDriver:
         self._remember(task)
         self._expect(task)
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Return the state of a call, even if an earlier process made it."""
-        task = self._tasks.get(operation_id)
-        if task is None or task.call.generation < generation:
+        task = self._tasks.get(call.operation_id)
+        if task is None or task.call.generation < call.generation:
             return not_started(asked=memory, own=self.memory)
-        task = self._earlier.get((operation_id, generation), task)
-        if task.forgotten or task.call.generation > generation:
+        task = self._earlier.get(call.name, task)
+        if task.forgotten or task.call.generation > call.generation:
             return Probe(state=ProbeState.UNKNOWN)
         if not task.has_ended(now):
             return Probe(state=ProbeState.RUNNING)

@@ -223,7 +223,7 @@ class Task:
     @property
     def name(self) -> tuple[str, int]:
         """Return the operation and the generation."""
-        return self.call.operation_id, self.call.generation
+        return self.call.name
 
     def has_ended(self, now: Micros) -> bool:
         """Tell whether the call has ended."""

@@ -118,7 +118,7 @@ def test_driver_reports_the_host_that_it_chose(world: World, action: Action) -> 
     assert (result.verdict, result.host) == (VmVerdict.DONE, "h3")
     assert world.driver.observe(["web_0"])["web_0"].host in {None, "h3"}
     world.reopen()
-    probe = world.driver.probe("op-1", 1, now=world.now, memory=world.driver.memory)
+    probe = world.driver.probe(call_of(), now=world.now, memory=world.driver.memory)
     assert probe.report is not None
     assert probe.report.result_of("web_0").host == "h3"
 
@@ -236,7 +236,7 @@ def test_probe_reports_running_and_done_calls(world: World) -> None:
 def test_report_returned_by_a_probe_is_not_delivered_again(world: World) -> None:
     world.begin(call_of())
     world.pass_long()
-    probe = world.driver.probe("op-1", 1, now=world.now, memory="")
+    probe = world.driver.probe(call_of(), now=world.now, memory="")
     assert probe.report is not None
     assert probe.report.verdict is Verdict.DONE
     assert world.driver.next_report_at() is None
@@ -310,12 +310,7 @@ def test_unknown_outcome_of_one_vm_leaves_the_results_of_the_others(
 ) -> None:
     call = replace(call_of(Action.REDEPLOY), vms=TWO)
     world.lose(call, "web_1")
-    probe = world.driver.probe(
-        call.operation_id,
-        call.generation,
-        now=world.now,
-        memory=world.driver.memory,
-    )
+    probe = world.driver.probe(call, now=world.now, memory=world.driver.memory)
     assert probe.state is ProbeState.UNKNOWN
     assert probe.report is not None
     assert probe.report.result_of("web_0").verdict is VmVerdict.DONE

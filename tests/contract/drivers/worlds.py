@@ -85,9 +85,7 @@ class World:
 
     def probe_for(self, call: Call, memory: str) -> ProbeState:
         """Probe a call that was given to `memory`."""
-        return self.driver.probe(
-            call.operation_id, call.generation, now=self.now, memory=memory
-        ).state
+        return self.driver.probe(call, now=self.now, memory=memory).state
 
     def lose_memory(self) -> None:
         """Have the driver's memory removed while the service is away, and reopen."""

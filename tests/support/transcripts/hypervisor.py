@@ -61,12 +61,10 @@ class ToldDriver:
             raise
         self._tell(f"driver: {what}")
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Ask what became of a call."""
-        probe = self._driver.probe(operation_id, generation, now=now, memory=memory)
-        number = self._number(operation_id, generation)
+        probe = self._driver.probe(call, now=now, memory=memory)
+        number = self._number(*call.name)
         self._tell(f"driver: asked after {number}: {probe.state.value}")
         return probe
 

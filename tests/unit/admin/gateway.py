@@ -133,9 +133,7 @@ class ObedientDriver:
                 )
             )
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         return Probe(state=ProbeState.UNKNOWN if self.forgets else ProbeState.RUNNING)
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:

@@ -127,7 +127,7 @@ def report_of(driver: CommandDriver) -> Report:
 
 
 def probe_of(driver: CommandDriver, generation: int = 1) -> Probe:
-    return driver.probe("op-1", generation, now=NOW, memory=driver.memory)
+    return driver.probe(call_of(generation=generation), now=NOW, memory=driver.memory)
 
 
 def pid_of(bench: Bench, name: str) -> int:

@@ -112,7 +112,7 @@ def test_a_stalled_call_never_reports(*, abortable: bool) -> None:
     assert driver.next_report_at() is None
     assert driver.reports(now=NOW + HOUR) == []
     assert (
-        driver.probe("op-1", 1, now=NOW + HOUR, memory=driver.memory).state
+        driver.probe(call_of(), now=NOW + HOUR, memory=driver.memory).state
         is ProbeState.RUNNING
     )
     assert driver.abort("op-1", 1, now=NOW + HOUR) is abortable
@@ -147,12 +147,12 @@ def test_refused_call_is_probed_as_not_started() -> None:
     with pytest.raises(DriverError, match="busy"):
         driver.begin(call_of(), now=NOW)
     assert (
-        driver.probe("op-1", 1, now=NOW, memory=driver.memory).state
+        driver.probe(call_of(), now=NOW, memory=driver.memory).state
         is ProbeState.NOT_STARTED
     )
     driver.begin(call_of(), now=NOW)
     assert (
-        driver.probe("op-1", 1, now=NOW, memory=driver.memory).state
+        driver.probe(call_of(), now=NOW, memory=driver.memory).state
         is ProbeState.RUNNING
     )
 
@@ -163,7 +163,7 @@ def test_forgotten_call_never_reports_and_is_unknown() -> None:
     driver.begin(call_of(), now=NOW)
     assert driver.next_report_at() is None
     assert (
-        driver.probe("op-1", 1, now=NOW + HOUR, memory=driver.memory).state
+        driver.probe(call_of(), now=NOW + HOUR, memory=driver.memory).state
         is ProbeState.UNKNOWN
     )
     assert not driver.abort("op-1", 1, now=NOW)

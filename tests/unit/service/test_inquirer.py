@@ -15,8 +15,9 @@ from forewarn.control.transactions.inquiries import (
     StopAnswer,
     StopQuestion,
 )
-from forewarn.drivers.port import Observation, Probe, ProbeState, Report, Verdict
+from forewarn.drivers.port import Call, Observation, Probe, ProbeState, Report, Verdict
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.operations import Action
 from forewarn.service import limits
 from forewarn.service.inquirer import ThreadedInquirer
 from tests.support.processes import eventually
@@ -34,10 +35,8 @@ class HangingDriver(ObedientDriver):
         self.go = threading.Event()
         self.asked: list[str] = []
 
-    def probe(
-        self, operation_id: str, generation: int, *, now: Micros, memory: str
-    ) -> Probe:
-        self._hang(operation_id)
+    def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
+        self._hang(call.operation_id)
         return Probe(state=ProbeState.NOT_STARTED)
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
@@ -87,7 +86,15 @@ def bench() -> "Bench":
 
 
 def probe_of(name: str) -> ProbeQuestion:
-    return ProbeQuestion(operation_id=name, generation=1, memory="m", is_late=False)
+    call = Call(
+        operation_id=name,
+        generation=1,
+        action=Action.REBOOT,
+        host="h1",
+        vms=(),
+        duration_seconds=-1,
+    )
+    return ProbeQuestion(call=call, memory="m", is_late=False)
 
 
 def names_of(answers: Sequence[Answer]) -> set[str]:

@@ -11,7 +11,7 @@ from forewarn.agent.journal.port import Limits, Outgoing
 from forewarn.agent.journal.sqlite import SqliteJournal
 from forewarn.clock import SystemClock
 from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.port import Verdict
+from forewarn.drivers.port import Call, Verdict
 from forewarn.drivers.programs import Programs
 from forewarn.instants import DAY
 from forewarn.protocol.operations import Action
@@ -61,6 +61,17 @@ def test_journal_of_agent_has_its_tasks_notes_and_orders(tmp_path: Path) -> None
         journal.close()
 
 
+def call_of(name: str) -> Call:
+    return Call(
+        operation_id=name,
+        generation=1,
+        action=Action.REBOOT,
+        host="h1",
+        vms=(),
+        duration_seconds=-1,
+    )
+
+
 def test_records_of_command_driver_have_the_results_of_calls(tmp_path: Path) -> None:
     records = tmp_path / "records"
     for name, text in json.loads((WRITTEN / "records.json").read_text("utf-8")).items():
@@ -78,7 +89,8 @@ def test_records_of_command_driver_have_the_results_of_calls(tmp_path: Path) -> 
         verdicts = {
             name: report.verdict
             for name in ("op-done", "op-failed")
-            if (report := driver.probe(name, 1, memory="", now=0).report) is not None
+            if (report := driver.probe(call_of(name), memory="", now=0).report)
+            is not None
         }
     finally:
         driver.close()

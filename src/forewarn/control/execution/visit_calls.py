@@ -90,10 +90,11 @@ def ask_after(work: Work, visit_id: str, generation: int, *, is_late: bool) -> N
     visit = _awaited(work, visit_id, generation)
     if visit is None:
         return
+    kind = visit.current_kind
+    step = None if kind is None else visit.step(kind)
     work.ask(
         ProbeQuestion(
-            operation_id=visit_id,
-            generation=generation,
+            call=visit_steps.call_of(work, visit, step),
             memory=visit.driver_memory,
             is_late=is_late,
         )

@@ -51,7 +51,7 @@ def longest(work: Work, visit: Visit) -> Micros:
     return (STEP_TIMEOUT if rule is None else rule.timeout) + STEP_SLACK
 
 
-def call_of(work: Work, visit: Visit, step: HostStep) -> Call:
+def call_of(work: Work, visit: Visit, step: HostStep | None) -> Call:
     """Return the driver call of the generation of a visit.
 
     Programs know a campaign by its name, and another rollout by its ID.

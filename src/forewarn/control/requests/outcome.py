@@ -192,8 +192,7 @@ def ask_after(work: Work, operation_id: str, generation: int, *, is_late: bool) 
         return
     work.ask(
         ProbeQuestion(
-            operation_id=operation_id,
-            generation=generation,
+            call=calls.call_of(operation),
             memory=operation.driver_memory,
             is_late=is_late,
         )

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from forewarn.drivers.port import Driver, Observation, Probe, ProbeState, Report
+from forewarn.drivers.port import Call, Driver, Observation, Probe, ProbeState, Report
 from forewarn.instants import MINUTE, Micros
 
 ASK_AGAIN_AFTER: Micros = 10 * MINUTE
@@ -27,12 +27,21 @@ hanging probes, with a limited number in parallel, take less time than this."""
 class ProbeQuestion:
     """A question for the outcome of a call."""
 
-    operation_id: str
-    generation: int
+    call: Call
     memory: str
     """Identity of the driver memory that got the call."""
     is_late: bool
     """Whether the call has timed out; otherwise the service has started."""
+
+    @property
+    def operation_id(self) -> str:
+        """Return the operation or visit of the call."""
+        return self.call.operation_id
+
+    @property
+    def generation(self) -> int:
+        """Return the generation of the call."""
+        return self.call.generation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +151,12 @@ def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
         seen = driver.observe(question.vms).values()
         is_there = any(each.running and each.host == question.host for each in seen)
         return ClearAnswer(question=question, is_clear=not is_there)
-    name = question.operation_id, question.generation
     if isinstance(question, StopQuestion):
+        name = question.operation_id, question.generation
         return StopAnswer(question=question, is_stopped=driver.abort(*name, now=now))
     return ProbeAnswer(
-        question=question, probe=driver.probe(*name, now=now, memory=question.memory)
+        question=question,
+        probe=driver.probe(question.call, now=now, memory=question.memory),
     )
 
 
