@@ -4,9 +4,10 @@
     harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE]
     harmless.py FOLDER observe VM
     harmless.py FOLDER probe VM --operation OPERATION
+    harmless.py FOLDER marks
 
 It reads the call from standard input and appends `begun …` and `done …` to FOLDER/log.
-It stores the host of each VM in FOLDER for `observe`. It shows the input and the output
+It stores the host of each VM in FOLDER for `observe`, and its mark for `marks`. It shows the input and the output
 of such a program; harmless.toml configures it.
 """
 
@@ -27,7 +28,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("action")
-    parser.add_argument("vm")
+    parser.add_argument("vm", nargs="?", default="")
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--wait-for", type=Path)
     parser.add_argument("--operation", default="")
@@ -37,10 +38,13 @@ def main() -> int:
         return observe(words.folder, words.vm)
     if words.action == "probe":
         return probe(words.folder, words.vm, words.operation)
+    if words.action == "marks":
+        return marks(words.folder)
     call = json.load(sys.stdin)
     about = (
         f"{words.action} {words.vm} for {call['operation']} call {call['generation']}"
     )
+    write_mark(words.folder, f"vm.{words.vm}", call["mark"], "begun")
     note(words.folder, f"begun {about}")
     time.sleep(max(words.seconds, 0.0))
     if words.wait_for is not None and not wait_for(words.wait_for):
@@ -49,6 +53,7 @@ def main() -> int:
     is_down = words.action in {"delete", "stop"}
     where = "" if is_down else call["to_host"] or call["host"]
     (words.folder / f"vm.{words.vm}").write_text(where)
+    write_mark(words.folder, f"vm.{words.vm}", call["mark"], "done")
     note(words.folder, f"done {about}")
     print(f"{words.vm} is on {where}" if where else f"{words.vm} is down")
     return DONE
@@ -69,6 +74,23 @@ def probe(folder: Path, vm: str, operation: str) -> int:
     lines = log.read_text().splitlines() if log.exists() else []
     about = [line for line in lines if f" {vm} for {operation} " in line]
     return DONE if any(line.startswith("done") for line in about) else UNKNOWN
+
+
+def write_mark(folder: Path, place: str, mark: str, state: str) -> None:
+    """Keep the last mark of a VM or host, before its work and after it."""
+    fresh = folder / f"new-mark.{place}"
+    fresh.write_text(json.dumps({"mark": mark, "state": state}))
+    fresh.replace(folder / f"mark.{place}")
+
+
+def marks(folder: Path) -> int:
+    """Print the marks of the VMs or hosts on standard input."""
+    for line in sys.stdin:
+        kind = "vm" if "vm" in (asked := json.loads(line)) else "host"
+        file = folder / f"mark.{kind}.{asked[kind]}"
+        found = json.loads(file.read_text()) if file.exists() else {"mark": None}
+        print(json.dumps({kind: asked[kind], **found}))
+    return DONE
 
 
 def note(folder: Path, line: str) -> None:

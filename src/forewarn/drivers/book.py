@@ -187,14 +187,15 @@ class CallList:
         *,
         is_reported: bool = False,
         is_wanted: bool = False,
-    ) -> None:
-        """Add a call."""
+    ) -> TrackedCall:
+        """Add a call, and return it."""
         key = directory.operation_id, directory.generation
         with self._lock:
             case = TrackedCall(directory, is_reported=is_reported, is_wanted=is_wanted)
             self._cases[key[0]][key[1]] = case
             if not is_reported:
                 self._open[key] = case
+        return case
 
     def latest(self, operation_id: str) -> TrackedCall | None:
         """Return the newest call of an operation."""

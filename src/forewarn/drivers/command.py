@@ -10,12 +10,14 @@ The page "Driver programs" describes the input and the exit status of programs.
 """
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from forewarn.clock import Clock
-from forewarn.drivers import placeholders
+from forewarn.drivers import marks, placeholders
 from forewarn.drivers.book import CallList, TrackedCall
+from forewarn.drivers.marks import Reading
 from forewarn.drivers.port import (
     Call,
     DriverError,
@@ -35,6 +37,7 @@ from forewarn.drivers.records import (
     Progress,
     Run,
     RunState,
+    end_by_mark,
 )
 from forewarn.drivers.watch import Watch
 from forewarn.drivers.watcher import Watcher
@@ -89,6 +92,7 @@ class CommandDriver:
             wake=self._wake_control,
         )
         self._watcher.start()
+        self._taking_over = threading.Lock()
         self._watch: Watch | None = None
         if programs.watch:
             self._watch = Watch(programs.watch, clock=clock, wake=self._wake_control)
@@ -159,11 +163,16 @@ class CommandDriver:
         )
 
     def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
-        """Return the state of a call, from the records or the probe program."""
+        """Return the state of a call, from the records, its marks or the probe program."""
         del now
         case = self._book.latest(call.operation_id)
         if case is None or case.directory.generation < call.generation:
-            return not_started(asked=memory, own=self.memory)
+            if memory == self.memory or not self._programs.marks:
+                return not_started(asked=memory, own=self.memory)
+            found = self._take_over(call, memory=memory)
+            if isinstance(found, Probe):
+                return found
+            case = found
         if case.directory.generation > call.generation:
             return self._state_of_earlier(*call.name)
         self._want(case)
@@ -237,6 +246,29 @@ class CommandDriver:
     def _wake_control(self) -> None:
         if self._wake is not None:
             self._wake()
+
+    def _take_over(self, call: Call, *, memory: str) -> "TrackedCall | Probe":
+        """Record a call that another memory got, if its marks tell that it was begun."""
+        readings = self._observer.read_marks(call)
+        traces = marks.traces_of(call, readings)
+        if not marks.is_begun(traces):
+            return marks.untold(traces, readings, asked=memory, own=self.memory)
+        ends = {
+            number: end
+            for number, (place, trace) in enumerate(traces.items())
+            if (end := end_by_mark(trace, readings.get(place, Reading()))) is not None
+        }
+        try:
+            plan = self._plan_of(call)
+            with self._taking_over:
+                # Another thread can have been faster.
+                case = self._book.find(*call.name)
+                if case is None:
+                    directory = self._directories.accept(plan, taken_over=ends)
+                    case = self._book.add(directory, is_wanted=True)
+        except DriverError as error:
+            return Probe(state=ProbeState.UNKNOWN, reason=error.message)
+        return case
 
     def _state_of_earlier(self, operation_id: str, generation: int) -> Probe:
         """Return the result of a call that a later one followed, if it is known.

@@ -8,19 +8,29 @@ call. Other braces have no meaning, so that an argument may be JSON.
 import re
 from collections.abc import Mapping, Sequence
 
+from forewarn.drivers.marks import mark_of
 from forewarn.drivers.port import Call, CallVm, DriverError
 from forewarn.fleet.validators import name_fault
 from forewarn.problems import did_you_mean, quoted
 from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.operations import MOVING_ACTIONS, Action
 
-PLACEHOLDERS = ("vm", "host", "to_host", "seconds", "action", "operation", "generation")
+PLACEHOLDERS = (
+    "vm",
+    "host",
+    "to_host",
+    "seconds",
+    "action",
+    "operation",
+    "generation",
+    "mark",
+)
 """The placeholders of a call; `to_host` only if the VM moves."""
 
 OBSERVER_PLACEHOLDERS = ("vm",)
 """The placeholders of `observe`."""
 
-STEP_PLACEHOLDERS = ("host", "campaign", "visit", "step", "generation")
+STEP_PLACEHOLDERS = ("host", "campaign", "visit", "step", "generation", "mark")
 """The placeholders of every host step; its arguments are placeholders too."""
 
 ARGUMENTS_MAX = 100
@@ -88,6 +98,7 @@ def values_of(call: Call, vm: CallVm) -> dict[str, str]:
         "action": call.action.value,
         "operation": call.operation_id,
         "generation": str(call.generation),
+        "mark": mark_of(call).text,
     }
 
 
@@ -105,4 +116,5 @@ def step_values_of(call: Call, step: HostStep) -> dict[str, str]:
         "visit": call.operation_id,
         "step": step.kind.value,
         "generation": str(call.generation),
+        "mark": mark_of(call).text,
     }

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import IO
 
 from forewarn.clock import Clock
-from forewarn.drivers import placeholders, shim
+from forewarn.drivers import lines, marks, placeholders, shim
 from forewarn.drivers.book import TrackedCall
-from forewarn.drivers.port import DriverError, Observation
+from forewarn.drivers.marks import Reading
+from forewarn.drivers.port import Call, DriverError, Observation
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
@@ -50,6 +51,10 @@ network may never end, and is abandoned."""
 ANSWER_BYTES_MAX = 4096
 """Maximum bytes of output that are read: the result is one word."""
 
+LINES_BYTES_MAX = 16 * 1024 * 1024
+"""Maximum bytes of output that are read from a program that prints a line for each VM:
+more than a hundred bytes for each of 100,000 VMs."""
+
 CLAIM_SECONDS = 30.0
 """Maximum seconds until a shim has recorded its start: it takes some hundredths of a
 second, and seconds on an overloaded machine."""
@@ -72,6 +77,7 @@ class Programs:
     """The arguments and timeouts of the host steps."""
     observe: Words = ()
     probe: Words = ()
+    marks: Words = ()
     watch: Words = ()
     parallel: int = 4
     """Maximum number of programs of one call at once."""
@@ -135,11 +141,11 @@ class Asker:
         self._has_ended = False
 
     def ask(
-        self, questions: Mapping[str, Words], *, parallel: int
+        self, questions: Mapping[str, Words], *, parallel: int, given: bytes = b""
     ) -> dict[str, Answer]:
         """Run named programs, some at once; return the result of each.
 
-        It takes at most ASK_SECONDS, even if a program cannot be ended.
+        Each gets `given` on standard input. It takes at most ASK_SECONDS, even if a program cannot be ended.
         """
         answers = {name: Answer(status=None) for name in questions}
         left = deque(questions.items())
@@ -149,7 +155,9 @@ class Asker:
             with contextlib.suppress(IndexError):
                 while True:
                     name, words = left.popleft()
-                    answers[name] = self._ask_in_turn(words, deadline=deadline)
+                    answers[name] = self._ask_in_turn(
+                        words, deadline=deadline, given=given
+                    )
 
         threads = [
             threading.Thread(target=work, name="forewarn-ask", daemon=True)
@@ -169,23 +177,26 @@ class Asker:
         for process in running:
             kill(process)
 
-    def _ask_in_turn(self, words: Words, *, deadline: float) -> Answer:
+    def _ask_in_turn(self, words: Words, *, deadline: float, given: bytes) -> Answer:
         """Run a program when the number of running ones allows it."""
         left = deadline - self._clock.monotonic()
         if not self._places.acquire(timeout=max(0.0, left)):
             return Answer(status=None)
         try:
-            return self._ask_one(words, seconds=deadline - self._clock.monotonic())
+            seconds = deadline - self._clock.monotonic()
+            return self._ask_one(words, seconds=seconds, given=given)
         except OSError:
             # No file can be opened, or the disk is full: the result is unknown.
             return Answer(status=None)
         finally:
             self._places.release()
 
-    def _ask_one(self, words: Words, *, seconds: float) -> Answer:
-        # A file, because a process that it leaves running could hold a pipe open.
-        with tempfile.TemporaryFile() as said:
-            process = self._begin(words, said) if seconds > 0 else None
+    def _ask_one(self, words: Words, *, seconds: float, given: bytes) -> Answer:
+        # Files, because a process that it leaves running could hold a pipe open.
+        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as said:
+            asked.write(given)
+            asked.seek(0)
+            process = self._begin(words, asked, said) if seconds > 0 else None
             if process is None:
                 return Answer(status=None)
             try:
@@ -198,26 +209,34 @@ class Asker:
                 with self._lock:
                     self._running.discard(process)
             said.seek(0)
-            text = said.read(ANSWER_BYTES_MAX).decode("utf-8", "replace")
+            most = LINES_BYTES_MAX if given else ANSWER_BYTES_MAX
+            text = said.read(most).decode("utf-8", "replace")
         return Answer(status=status, text=text)
 
-    def _begin(self, words: Words, said: IO[bytes]) -> "subprocess.Popen[bytes] | None":
+    def _begin(
+        self, words: Words, asked: IO[bytes], said: IO[bytes]
+    ) -> "subprocess.Popen[bytes] | None":
         with self._lock:
             if self._has_ended:
                 return None
             try:
-                process = begin(words, stdout=said)
+                process = begin(words, stdout=said, stdin=asked)
             except OSError:
                 return None
             self._running.add(process)
         return process
 
 
-def begin(words: Words, *, stdout: IO[bytes] | int) -> "subprocess.Popen[bytes]":
+def begin(
+    words: Words,
+    *,
+    stdout: IO[bytes] | int,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+) -> "subprocess.Popen[bytes]":
     """Start a program as the leader of a group of its own; raises OSError."""
     return subprocess.Popen(  # noqa: S603 - what the operator configured
         words,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=stdout,
         stderr=subprocess.DEVNULL,
         env=environment(),
@@ -256,6 +275,16 @@ class VmObserver:
             {vm: placeholders.expand(self._programs.observe, {"vm": vm}) for vm in vms}
         )
         return {vm: _observation(answer) for vm, answer in answers.items()}
+
+    def read_marks(self, call: Call) -> dict[str, Reading]:
+        """Return what the program `marks` reads at the places of a call."""
+        places = marks.places_of(call)
+        answers = self._asker.ask(
+            {"marks": self._programs.marks},
+            parallel=1,
+            given=lines.questions_of(call),
+        )
+        return lines.readings_in(answers["marks"].text, call, places)
 
     def end(self) -> None:
         """End the programs that are running."""

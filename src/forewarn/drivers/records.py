@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from forewarn.drivers import shim
+from forewarn.drivers.marks import Reading, Trace, mark_of
 from forewarn.drivers.port import Call, CallVm, DriverError, hint_for
 from forewarn.fleet.validators import name_fault
 from forewarn.ids import RandomIds
@@ -51,6 +52,7 @@ class Plan:
 def note_of(plan: Plan) -> dict[str, Any]:
     """Return the call in the form that its directory keeps and its shims read."""
     call = plan.call
+    text = mark_of(call).text
     said: dict[str, Any] = {
         "action": call.action.value,
         "operation": call.operation_id,
@@ -65,7 +67,12 @@ def note_of(plan: Plan) -> dict[str, Any]:
             "vm": run.vm,
             "to_host": run.to_host,
             "words": run.words,
-            "input": {**said, "vm": run.vm, "to_host": run.to_host or None},
+            "input": {
+                **said,
+                "vm": run.vm,
+                "to_host": run.to_host or None,
+                "mark": text,
+            },
         }
         for run in plan.runs
     ]
@@ -81,6 +88,7 @@ def _note_of_step(plan: Plan, step: HostStep) -> dict[str, Any]:
         "host": call.host,
         **about,
         "arguments": dict(step.arguments),
+        "mark": mark_of(call).text,
     }
     runs = [
         {"vm": "", "to_host": "", "words": run.words, "input": given}
@@ -138,6 +146,7 @@ _NEW = ".new-"
 
 DONE_STATUS = 0
 RUNS_STATUS = 1
+UNTOLD_STATUS = 2
 DOWN_STATUS = 3
 """Exit statuses: done; failed and the VM runs; failed and the VM does not run. Other
 statuses are failures that tell nothing about the VM."""
@@ -329,8 +338,14 @@ class CallDirectories:
             if named := _NAME.fullmatch(path.name):
                 yield CallDirectory(path, named[1], int(named[2]))
 
-    def accept(self, plan: Plan) -> CallDirectory:
-        """Record a call as a whole; raises DriverError if that fails."""
+    def accept(
+        self, plan: Plan, taken_over: Mapping[int, dict[str, Any]] | None = None
+    ) -> CallDirectory:
+        """Record a call as a whole; raises DriverError if that fails.
+
+        None of its programs starts if it is `taken_over` from another memory. The
+        mapping then has the ends of those that have a known end.
+        """
         call = plan.call
         name = f"{call.operation_id}.{call.generation}"
         if not _NAME.fullmatch(name):
@@ -339,6 +354,8 @@ class CallDirectories:
         try:
             fresh.mkdir()
             shim.write(fresh / shim.CALL, note_of(plan))
+            if taken_over is not None:
+                _write_ends(fresh, len(plan.runs), taken_over)
             if not self._is_used:
                 # Write the mark first, so that a crash leaves no call without it.
                 self._write_identity(self.identity, is_used=True, first=name)
@@ -362,6 +379,27 @@ class CallDirectories:
         with contextlib.suppress(OSError):
             directory.path.rename(old)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_ends(folder: Path, count: int, ends: Mapping[int, dict[str, Any]]) -> None:
+    for number in range(count):
+        shim.write(folder / f"{number}.start", {"pid": 0, "identity": ""})
+        if number in ends:
+            shim.write(folder / f"{number}.end", ends[number])
+
+
+def end_by_mark(trace: Trace, reading: Reading) -> dict[str, Any] | None:
+    """Return the end of a program according to a mark; None: the mark tells none."""
+    output = f"vm-host: {reading.host}\n" if reading.host else ""
+    if trace is Trace.DONE:
+        return {"end": "marked", "status": DONE_STATUS, "output": output}
+    if trace is Trace.FAILED:
+        statuses = {True: RUNS_STATUS, False: DOWN_STATUS, None: UNTOLD_STATUS}
+        status = statuses[reading.running]
+        return {"end": "marked", "status": status, "output": output}
+    if trace is Trace.NOT_STARTED:
+        return {"end": "unbegun", "status": None, "output": ""}
+    return None
 
 
 def has_calls(path: Path) -> bool:
@@ -402,9 +440,15 @@ _ENDS = {
     "withdrawn": "it was not started, because its call was aborted",
     "stopped": "it was stopped{after}",
     "timed out": "the program exceeded its timeout and was ended{after}",
+    "marked": "its end was not recorded; the mark says that it failed",
+    "unbegun": "the mark says that it was not started",
     "probed": "its end was not recorded; the probe reported a failure{after}",
 }
 """Reasons of a failure by the kind of end, with the last output of the program."""
+
+
+_TELLING = frozenset({"exited", "probed", "marked"})
+"""The kinds of end whose exit status tells about the VM."""
 
 
 def _progress_of(end: dict[str, Any]) -> Progress:
@@ -413,7 +457,7 @@ def _progress_of(end: dict[str, Any]) -> Progress:
     last = " ".join(output.split())[-LAST_WORDS_CHARACTERS:]
     last = "".join(letter for letter in last if letter.isprintable())
     after = f": {last}" if last else ""
-    if how == "carried" or (how in {"exited", "probed"} and status == DONE_STATUS):
+    if how == "carried" or (how in _TELLING and status == DONE_STATUS):
         return Progress(
             state=RunState.DONE,
             reason=last,
@@ -428,7 +472,7 @@ def _progress_of(end: dict[str, Any]) -> Progress:
     return Progress(
         state=RunState.FAILED,
         reason=reason,
-        running=_RUNNING.get(status) if how in {"exited", "probed"} else None,
+        running=_RUNNING.get(status) if how in _TELLING else None,
         host=_vm_host_in(output),
         is_not_needed=how == "exited" and status == NOT_NEEDED_STATUS,
     )

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from forewarn.drivers.domains import Domains
 from forewarn.drivers.journal import Journal, MemoryJournal, Note
 from forewarn.drivers.port import (
     Call,
@@ -82,13 +83,15 @@ class SimulatedDriver:
         steps: StepRules = ANY_STEPS,
         step_time: Micros = STEP_TIME,
         targets: Sequence[str] = (),
+        marks: Journal | None = None,
     ) -> None:
         """Resume the calls in `journal`.
 
         `impacts` replaces durations of IMPACTS. A call can be stopped until the
         fraction `abort_share` of its time is over. `steps` has the host steps, each of
         which takes `step_time`. If a call lets the driver choose where VMs move to,
-        `targets` are the hosts that take them, in turn.
+        `targets` are the hosts that take them, in turn. `marks` is where VMs and hosts
+        keep the marks of calls; None: they keep none.
         """
         assert 0 <= abort_share <= 1, abort_share
         self._impacts = {**IMPACTS, **(impacts or {})}
@@ -97,6 +100,7 @@ class SimulatedDriver:
         self._steps, self._step_time = steps, step_time
         self._targets = deque(targets)
         """The host whose turn is next comes first."""
+        self._domains = Domains(marks)
         self._faults: list[Fault] = []
         self._tasks: dict[str, Task] = {}
         self._ends: list[tuple[Micros, str, int]] = []
@@ -167,6 +171,7 @@ class SimulatedDriver:
                 )
                 self._remember(moved)
                 self._expect(moved)
+                self._domains.work_on(moved)
 
     def _next_fault(self, call: Call) -> Fault | None:
         for index, fault in enumerate(self._faults):
@@ -191,6 +196,10 @@ class SimulatedDriver:
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""
+        if call.operation_id not in self._tasks:
+            # If the memory and a backup of the store were lost together, a mark tells
+            # that the call was made.
+            self._take_over(call, now=now)
         known = self._tasks.get(call.operation_id)
         if known is not None and known.call.generation >= call.generation:
             self._report_again(call, known, now=now)
@@ -198,23 +207,26 @@ class SimulatedDriver:
         fault = self._next_fault(call)
         if fault is not None and fault.kind is FaultKind.REFUSE:
             raise DriverError(fault.reason)
-        for each in call.vms:
-            # The new call supersedes the earlier state of its VMs.
-            self._forget_vm(each.vm)
-        if known is not None and known.reported:
-            self._keep_earlier(known)
+        self._supersede(call)
         task = task_of(call, fault, begun=now, impact=self.duration_of(call))
         task = self._with_targets(task)
         if self._reveals_lie(call) and task.verdict is Verdict.DONE:
             task = replace(task, verdict=Verdict.FAILED, reason="the work is not done")
         self._remember(task)
         self._expect(task)
+        self._domains.carry_out(task, fault)
 
     def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Return the state of a call, even if an earlier process made it."""
         task = self._tasks.get(call.operation_id)
         if task is None or task.call.generation < call.generation:
-            return not_started(asked=memory, own=self.memory)
+            if memory == self.memory:
+                return not_started(asked=memory, own=self.memory)
+            if not self._take_over(call, now=now):
+                return self._domains.untold(
+                    call, now=now, asked=memory, own=self.memory
+                )
+            task = self._tasks[call.operation_id]
         task = self._earlier.get(call.name, task)
         if task.forgotten or task.call.generation > call.generation:
             return Probe(state=ProbeState.UNKNOWN)
@@ -254,6 +266,7 @@ class SimulatedDriver:
         )
         # The caller needs no report of a stopped call, but it may probe the call.
         self._end(stopped)
+        self._domains.work_on(stopped)
         return True
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
@@ -296,8 +309,9 @@ class SimulatedDriver:
         """Do nothing: the time of every report is known."""
 
     def close(self) -> None:
-        """Close the journal; running calls continue."""
+        """Close the journals; running calls continue."""
         self._journal.close()
+        self._domains.close()
 
     # Memory
 
@@ -369,6 +383,24 @@ class SimulatedDriver:
             )
         if task.reported:
             self._again.append((now, task.report()))
+
+    def _supersede(self, call: Call) -> None:
+        """Forget the state of the VMs that a new call changes, and keep its predecessor."""
+        for each in call.vms:
+            self._forget_vm(each.vm)
+        known = self._tasks.get(call.operation_id)
+        if known is not None and known.reported:
+            self._keep_earlier(known)
+
+    def _take_over(self, call: Call, *, now: Micros) -> bool:
+        """Go on with a call of another memory, if its marks tell that it was begun."""
+        task = self._domains.taken_over(call, now=now)
+        if task is None:
+            return False
+        self._supersede(call)
+        self._remember(replace(task, reported=False))
+        self._expect(self._tasks[call.operation_id])
+        return True
 
     def _keep_earlier(self, task: Task) -> None:
         """Keep the result of a call when a later one begins."""

@@ -58,6 +58,12 @@ class FaultKind(enum.Enum):
     """The VMs move to a host that the fault names. The driver reports that host."""
     UNTOLD = "untold"
     """The VMs move, and the driver does not tell which host they are on."""
+    MARK_LOST = "mark-lost"
+    """The call is made, and its marks are lost."""
+    MARK_ONLY = "mark-only"
+    """The marks of the call are written, and the driver ends before the work."""
+    MARK_UNREADABLE = "mark-unreadable"
+    """The call is made, and its marks cannot be read."""
 
 
 _MOVING_KINDS = frozenset({FaultKind.LAND, FaultKind.UNTOLD})
@@ -253,7 +259,7 @@ class Task:
         """Return the result for one VM, as the driver reports it."""
         if vm.vm in self.unknown:
             return VmResult(vm=vm.vm, verdict=VmVerdict.UNKNOWN)
-        if self._is_done(vm):
+        if self.is_done_for(vm):
             # A LIE reports what a success would have left.
             return VmResult(
                 vm=vm.vm,
@@ -276,7 +282,8 @@ class Task:
     def _told(self, vm: CallVm, host: str) -> str:
         return "" if vm.vm in self.untold else host
 
-    def _is_done(self, vm: CallVm) -> bool:
+    def is_done_for(self, vm: CallVm) -> bool:
+        """Return whether the call succeeds for a VM."""
         return self.verdict is Verdict.DONE or vm.vm in self.spared
 
     def _paused(self) -> tuple[tuple[str, Micros], ...]:
@@ -291,7 +298,7 @@ class Task:
         return {each.vm: self._left(each) for each in self.call.vms}
 
     def _left(self, vm: CallVm) -> Observation:
-        done = self._is_done(vm)
+        done = self.is_done_for(vm)
         if done and self.call.action is Action.STOP:
             # A lie about a stop left the VM running.
             return Observation(running=self.is_lie, host=self.call.host)
@@ -337,8 +344,10 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
             return replace(task, chosen=tuple((vm, fault.elsewhere) for vm in hit))
         case FaultKind.UNTOLD:
             return replace(task, untold=hit)
-        case FaultKind.REFUSE | FaultKind.FORGET:
+        case FaultKind.REFUSE | FaultKind.FORGET | FaultKind.MARK_ONLY:
             return replace(task, forgotten=True)
+        case FaultKind.MARK_LOST | FaultKind.MARK_UNREADABLE:
+            return task
         case FaultKind.NOT_NEEDED:
             return replace(task, verdict=Verdict.NOT_NEEDED, reason=fault.reason)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from forewarn.clock import SystemClock
 from forewarn.drivers import journal, records
 from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.journal import FileJournal, MemoryJournal
+from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
@@ -66,6 +66,7 @@ def _open_simulated(settings: Settings) -> Driver:
     # If the store ends with this process, so do the simulated VMs.
     memory = MemoryJournal() if file is None else FileJournal(file)
     driver = SimulatedDriver(
+        marks=_marks_of(settings),
         impacts=impacts(settings),
         journal=memory,
         steps=step_rules(settings),
@@ -75,6 +76,18 @@ def _open_simulated(settings: Settings) -> Driver:
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))
     return driver
+
+
+def _marks_of(settings: Settings) -> Journal | None:
+    """Return where the simulated VMs keep their marks; None: they keep none."""
+    store = path_of(settings.store.url)
+    file = None if store is None else store.with_name(f"{store.name}.domains")
+    if settings.simulated.marks:
+        return MemoryJournal() if file is None else FileJournal(file)
+    if file is not None:
+        # Marks of earlier calls would tell that the calls without marks were not made.
+        file.unlink(missing_ok=True)
+    return None
 
 
 def _journal_of(settings: Settings) -> Path | None:
@@ -96,7 +109,7 @@ def _open_command(settings: Settings) -> Driver:
 
 
 def _checks_of_command(settings: Settings) -> Iterator[Callable[[], object]]:
-    for name in (*WORKS, "observe", "probe", "watch"):
+    for name in (*WORKS, "observe", "probe", "marks", "watch"):
         yield lambda name=name: _program(settings, name)
     for step in settings.host_step:
         yield lambda step=step: _step_program(settings, step)
@@ -142,6 +155,7 @@ def _programs(settings: Settings) -> Programs:
         step_rules=step_rules(settings),
         observe=_program(settings, "observe"),
         probe=_program(settings, "probe"),
+        marks=_program(settings, "marks"),
         watch=_program(settings, "watch"),
         parallel=command.parallel,
         grace=command.grace,

@@ -395,6 +395,12 @@ _TABLE: Mapping[str, Option] = {
         form=Forms.HOSTS,
         text='With `driver.targets = "driver"`: the hosts that take the VMs, in turn.',
     ),
+    "driver.simulated.marks": Option(
+        form=Forms.SWITCH,
+        text="Simulated VMs and hosts keep marks of calls, in `forewarn.db.domains` next "
+        "to the store. With them, the outcome of a call is known even if the driver's "
+        "memory is lost.",
+    ),
     "driver.simulated.faults": Option(
         form=Forms.FAULTS,
         text="Faults to inject, as a list; see below. Their counters start again with "
@@ -427,6 +433,12 @@ _TABLE: Mapping[str, Option] = {
         words=known_in(None),
         text="Reports the result of work that the service no longer watches, for example "
         "after a restart.",
+    ),
+    "driver.command.marks": Option(
+        form=Forms.PROGRAM,
+        text="Reads the marks that the other programs left at VMs and hosts. forewarn "
+        "asks it about work of which the driver's records were lost. Empty: the outcome "
+        "of such work is unknown.",
     ),
     "driver.command.watch": Option(
         form=Forms.PROGRAM,

@@ -103,6 +103,7 @@ class SimulatedSettings:
     start: Micros = 30 * SECOND
     host_step: Micros = 60 * SECOND
     target_hosts: tuple[str, ...] = ()
+    marks: bool = True
     faults: tuple[str, ...] = ()
 
 
@@ -122,6 +123,7 @@ class CommandSettings:
     start: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
     probe: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
     abortable: tuple[str, ...] = ("live_migrate",)
     parallel: int = 4

@@ -91,6 +91,18 @@ class World:
         """Have the driver's memory removed while the service is away, and reopen."""
         raise NotImplementedError
 
+    def lose_mark(self, vm: str = "") -> None:
+        """Let the mark of the next call at a VM be lost; empty: at the host."""
+        raise NotImplementedError
+
+    def spoil_mark(self, vm: str = "") -> None:
+        """Let the mark of the next call at a VM be unreadable."""
+        raise NotImplementedError
+
+    def only_mark(self, call: Call) -> None:
+        """Make a call of which nothing but the marks is done."""
+        raise NotImplementedError
+
     def abort(self, call: Call) -> bool:
         return self.driver.abort(call.operation_id, call.generation, now=self.now)
 
@@ -146,15 +158,22 @@ class SimulatedWorld(World):
     """All of it is simulated."""
 
     def __init__(
-        self, journal: Callable[[], Journal], forget: Callable[[], None]
+        self,
+        journal: Callable[[], Journal],
+        forget: Callable[[], None],
+        marks: Callable[[], Journal] | None = None,
     ) -> None:
         self._journal = journal
+        self._marks = marks
         self.forget = forget
         super().__init__()
 
     def opened(self) -> Driver:
         return SimulatedDriver(
-            journal=self._journal(), steps=STEPS, targets=("h1", "h4")
+            journal=self._journal(),
+            steps=STEPS,
+            targets=("h1", "h4"),
+            marks=None if self._marks is None else self._marks(),
         )
 
     def lose_memory(self) -> None:
@@ -182,6 +201,16 @@ class SimulatedWorld(World):
         self.begin(call)
         self.pass_long()
 
+    def lose_mark(self, vm: str = "") -> None:
+        self._inject(Fault(kind=FaultKind.MARK_LOST, vm=vm))
+
+    def spoil_mark(self, vm: str = "") -> None:
+        self._inject(Fault(kind=FaultKind.MARK_UNREADABLE, vm=vm))
+
+    def only_mark(self, call: Call) -> None:
+        self._inject(Fault(kind=FaultKind.MARK_ONLY))
+        self.begin(call)
+
     def end_steps_with(self, status: int, said: str = "") -> None:
         kind = FaultKind.NOT_NEEDED if status == NOT_NEEDED_STATUS else FaultKind.FAIL
         self._inject(Fault(kind=kind, reason=said))
@@ -204,11 +233,17 @@ class SimulatedWorld(World):
         self.now += HOUR
 
 
+def _mark_words(state: str) -> str:
+    return f"""printf '{{"mark": "%s", "state": "{state}"}}' {{mark}}"""
+
+
 class CommandWorld(World):
     """Real programs that wait for a file, so that the test controls their end."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_marks: bool = False) -> None:
         self._folder = folder
+        self._has_marks = has_marks
+        self._spoiled: dict[str, str] = {}
         self._waiting: list[Call] = []
         self._lost = 0
         (folder / "sightings").touch()
@@ -229,6 +264,7 @@ class CommandWorld(World):
                 steps=dict.fromkeys(STEPS.names, self._step_words()),
                 step_rules=STEPS,
                 observe=(*harmless, "observe", "{vm}"),
+                marks=(*harmless, "marks") if self._has_marks else (),
                 # Like a program that prints the present state when it starts.
                 watch=("/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"),
             ),
@@ -238,14 +274,48 @@ class CommandWorld(World):
 
     def _step_words(self) -> tuple[str, ...]:
         wait = f"until test -e {self._folder}/go-{{visit}}; do sleep 0.02; done"
+        mark = f"{self._folder}/vms/mark.host.{{host}}"
+        begun = f"mkdir -p {self._folder}/vms; {_mark_words('begun')} > {mark}"
         log = f"echo {{step}} {{host}} {{version}} >> {self._folder}/steps"
         fault = f"test -e {self._folder}/step-end && . {self._folder}/step-end"
-        return "/bin/sh", "-c", f"{wait}; {log}; {fault}; true"
+        done = f"{_mark_words('done')} > {mark}"
+        return "/bin/sh", "-c", f"{begun}; {wait}; {log}; {fault}; {done}"
+
+    def lose_mark(self, vm: str = "") -> None:
+        self._spoiled[vm] = ""
+
+    def spoil_mark(self, vm: str = "") -> None:
+        self._spoiled[vm] = '{"mark": 5}'
+
+    def only_mark(self, call: Call) -> None:
+        """Let the program and its shim be killed when it has written its mark."""
+        World.begin(self, call)
+        record = self._folder / "records" / f"{call.operation_id}.{call.generation}"
+        for number, vm in enumerate(call.vms):
+            mark = self._folder / "vms" / f"mark.vm.{vm.vm}"
+            eventually(mark.exists, bool, what="the mark")
+            for file in (record / f"{number}.start", record / f"{number}.program"):
+                os.kill(json.loads(file.read_text())["pid"], signal.SIGKILL)
+
+    def wait_for_mark(self, vm: str) -> None:
+        file = self._folder / "vms" / f"mark.vm.{vm}"
+        eventually(file.exists, bool, what="the mark")
+
+    def _spoil_marks(self) -> None:
+        for vm, text in self._spoiled.items():
+            name = f"vm.{vm}" if vm else "host.h1"
+            file = self._folder / "vms" / f"mark.{name}"
+            eventually(file.exists, bool, what="the mark")
+            if text:
+                file.write_text(text)
+            else:
+                file.unlink()
 
     def end_steps_with(self, status: int, said: str = "") -> None:
         (self._folder / "step-end").write_text(f"echo '{said}'; exit {status}\n")
 
     def lose_memory(self) -> None:
+        self._spoil_marks()
         self.driver.close()
         for path in (self._folder / "records").iterdir():
             if path.is_dir():

@@ -158,6 +158,7 @@ def test_a_program_reads_the_call_and_inherits_nothing_else(bench: Bench) -> Non
         "host": "h1",
         "to_host": None,
         "seconds": -1,
+        "mark": "op-1.1.reboot",
     }
     names = {line.partition("=")[0] for line in bench.lines("env")}
     assert names <= {"PATH", "HOME", "LANG", "PWD", "SHLVL", "_", "OLDPWD"}

@@ -37,6 +37,7 @@ def test_each_placeholder_has_the_value_of_the_call() -> None:
         "live-migrate",
         "op-1",
         "3",
+        "op-1.3.live-migrate",
     )
 
 

@@ -48,6 +48,14 @@ from forewarn.protocol.operations import Action
             ),
         ),
         ("any untold", Fault(kind=FaultKind.UNTOLD)),
+        (
+            "reboot mark-lost vm=a",
+            Fault(kind=FaultKind.MARK_LOST, action=Action.REBOOT, vm="a"),
+        ),
+        (
+            "work mark-unreadable",
+            Fault(kind=FaultKind.MARK_UNREADABLE, step=StepKind.WORK),
+        ),
         ("any lie host=h3", Fault(kind=FaultKind.LIE, elsewhere="h3")),
         (
             "any unknown vm=web_0 others=done",

@@ -41,5 +41,18 @@ def test_only_a_driver_that_can_block_is_asked_in_threads(
     assert isinstance(found, ThreadedInquirer) == can_block
 
 
+def test_marks_of_simulated_vms_are_kept_next_to_the_store(tmp_path: Path) -> None:
+    url, file = (
+        f"sqlite:///{tmp_path / 'forewarn.db'}",
+        tmp_path / "forewarn.db.domains",
+    )
+    for marks in ("true", "false"):
+        flags = {"store.url": url, "driver.simulated.marks": marks}
+        settings = load_settings(file=None, environ={}, flags=flags)
+        driver_kinds.kind_of(settings).open(settings).close()
+        # Old marks would tell that the calls without marks were not made.
+        assert file.exists() == (marks == "true")
+
+
 def test_new_kind_is_asked_in_threads_unless_it_says_otherwise() -> None:
     assert DriverKind.__dataclass_fields__["can_block"].default is True

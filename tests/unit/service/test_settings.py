@@ -377,7 +377,9 @@ def test_page_marks_the_settings_that_speed_divides() -> None:
     simulated = {
         name for name in option_table.OPTIONS if name.startswith("driver.simu")
     }
-    simulated -= {"driver.simulated.faults", "driver.simulated.target_hosts"}
+    simulated -= {
+        f"driver.simulated.{name}" for name in ("faults", "target_hosts", "marks")
+    }
     assert marked == at_once | simulated | {"timing.terminate_notice"}
 
 

@@ -111,6 +111,7 @@ UNHEEDED = frozenset(
         "metadata.push_longest_wait",
         "metadata.signed_secret_file",
         "driver.kind",
+        "driver.simulated.marks",
     }
 )
 """Settings of these tables that a scenario cannot set."""

@@ -1,0 +1,153 @@
+"""The simulated VMs and hosts themselves, with the marks that they keep.
+
+A driver's memory can be lost. The domains of a real hypervisor continue, keep the marks
+of the calls, and end what was begun. Here a journal of its own stands for them.
+"""
+
+from collections import deque
+from dataclasses import replace
+
+from forewarn.drivers import marks
+from forewarn.drivers.journal import Journal, MemoryJournal
+from forewarn.drivers.marks import (
+    HOST,
+    Mark,
+    MarkState,
+    Reading,
+    mark_of,
+    parse_mark,
+    places_of,
+    traces_of,
+)
+from forewarn.drivers.port import Call, Probe, Verdict, not_started
+from forewarn.drivers.tasks import Fault, FaultKind, Task, note_of, task_from
+from forewarn.instants import Micros
+
+DEEDS_KEPT = 2_000
+"""Maximum number of calls whose marks and work are kept: twice as many as a driver's
+memory keeps. The marks of an older call are removed with it."""
+
+
+class Domains:
+    """The marks of VMs and hosts, and the work that the hypervisor does for a call."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        """Read the journal; without one, no mark is kept."""
+        self._keeps = journal is not None
+        self._journal = journal or MemoryJournal()
+        self._marks: dict[str, str] = {}
+        """The text of the mark by place, such as `vm:web_0`; empty: unreadable."""
+        self._deeds: dict[str, Task] = {}
+        """The work by the text of its mark."""
+        self._order: deque[str] = deque()
+        for key, note in self._journal.notes().items():
+            kind, _, name = key.partition(":")
+            if kind == "deed":
+                self._deeds[name] = task_from(note)
+                self._order.append(name)
+            else:
+                self._marks[key] = note["mark"]
+
+    def carry_out(self, task: Task, fault: Fault | None) -> None:
+        """Mark the places of a call, then begin its work."""
+        if not self._keeps or (fault is not None and fault.kind is FaultKind.FORGET):
+            return
+        text = mark_of(task.call).text
+        for place in places_of(task.call):
+            kind = None
+            if fault is not None and fault.vm in {"", place}:
+                kind = fault.kind
+            key = _key(task.call, place)
+            if kind is FaultKind.MARK_LOST:
+                self._forget(key)
+                continue
+            mark = "" if kind is FaultKind.MARK_UNREADABLE else text
+            self._marks[key] = mark
+            self._journal.write(key, {"mark": mark})
+        if fault is None or fault.kind is not FaultKind.MARK_ONLY:
+            self.work_on(task)
+
+    def work_on(self, task: Task) -> None:
+        """Begin the work of a call, or change its end."""
+        if not self._keeps:
+            return
+        text = mark_of(task.call).text
+        if text not in self._deeds:
+            self._order.append(text)
+        self._deeds[text] = task
+        self._journal.write(f"deed:{text}", note_of(task))
+        while len(self._order) > DEEDS_KEPT:
+            self._remove(self._order.popleft())
+
+    def read(self, call: Call, *, now: Micros) -> dict[str, Reading]:
+        """Return what is read at the places of a call."""
+        found: dict[str, Reading] = {}
+        for place in places_of(call):
+            text = self._marks.get(_key(call, place))
+            if text == "":
+                continue
+            mark = None if text is None else self._mark(text, place, now=now)
+            found[place] = Reading(mark=mark)
+        return found
+
+    def taken_over(self, call: Call, *, now: Micros) -> Task | None:
+        """Return the work of a call, as far as its marks name it; None: nothing."""
+        task = self._deeds.get(mark_of(call).text)
+        traces = traces_of(call, self.read(call, now=now))
+        if not marks.is_begun(traces):
+            return None
+        if task is None or not call.is_same_work(task.call):
+            return None
+        lost = tuple(place for place in traces if traces[place] not in marks.TOLD)
+        if not lost:
+            return task
+        others = tuple(
+            each.vm
+            for each in call.vms
+            if each.vm not in lost and task.is_done_for(each)
+        )
+        return replace(
+            task,
+            verdict=Verdict.FAILED,
+            reason=task.reason or "the mark of the call is lost",
+            spared=others,
+            unknown=(*task.unknown, *lost),
+        )
+
+    def untold(self, call: Call, *, now: Micros, asked: str, own: str) -> Probe:
+        """Return the result of a probe of a call that cannot be taken over."""
+        if not self._keeps:
+            return not_started(asked=asked, own=own)
+        readings = self.read(call, now=now)
+        traces = traces_of(call, readings)
+        return marks.untold(traces, readings, asked=asked, own=own)
+
+    def close(self) -> None:
+        """Close the journal; the domains continue."""
+        self._journal.close()
+
+    def _mark(self, text: str, place: str, *, now: Micros) -> Mark:
+        task, state = self._deeds.get(text), MarkState.BEGUN
+        if task is not None and task.has_ended(now):
+            vms = [each for each in task.call.vms if each.vm == place]
+            is_done = all(task.is_done_for(each) for each in vms)
+            if place == HOST:
+                is_done = task.verdict is not Verdict.FAILED
+            state = MarkState.DONE if is_done else MarkState.FAILED
+        return parse_mark(text, state.value)
+
+    def _remove(self, text: str) -> None:
+        task = self._deeds.pop(text)
+        self._journal.forget(f"deed:{text}")
+        for place in places_of(task.call):
+            key = _key(task.call, place)
+            if self._marks.get(key) == text:
+                self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        self._marks.pop(key, None)
+        self._journal.forget(key)
+
+
+def _key(call: Call, place: str) -> str:
+    return f"host:{call.host}" if place == HOST else f"vm:{place}"

@@ -1,0 +1,92 @@
+"""The lines of programs that are asked about many VMs."""
+
+import json
+
+import pytest
+
+from forewarn.drivers import lines
+from forewarn.drivers.marks import HOST, Mark, MarkState, Reading, parse_mark
+from forewarn.drivers.port import Call, CallVm
+from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.operations import Action
+
+CALL = Call(
+    operation_id="op-1",
+    generation=2,
+    action=Action.REBOOT,
+    host="h1",
+    vms=(CallVm(vm="web_0"), CallVm(vm="web_1")),
+    duration_seconds=-1,
+)
+STEP = Call(
+    operation_id="vi-1",
+    generation=3,
+    action=Action.NONE,
+    host="h1",
+    vms=(),
+    duration_seconds=-1,
+    step=HostStep(kind=StepKind.WORK, name="flash"),
+)
+
+
+def test_program_is_asked_about_each_vm_with_its_mark() -> None:
+    asked = [json.loads(line) for line in lines.questions_of(CALL).splitlines()]
+    assert asked == [
+        {"vm": "web_0", "mark": "op-1.2.reboot"},
+        {"vm": "web_1", "mark": "op-1.2.reboot"},
+    ]
+    assert json.loads(lines.questions_of(STEP)) == {"host": "h1", "mark": "vi-1.3.work"}
+
+
+def test_reading_has_the_mark_and_where_the_vm_runs() -> None:
+    line = {
+        "vm": "web_0",
+        "mark": "op-1.2.reboot",
+        "state": "done",
+        "running": True,
+        "host": "h2",
+    }
+    mark = Mark(operation_id="op-1", generation=2, work="reboot", state=MarkState.DONE)
+    found = lines.readings_in(json.dumps(line), CALL, ("web_0", "web_1"))
+    assert found == {"web_0": Reading(mark=mark, running=True, host="h2")}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "[",
+        "5",
+        "[" * 100_000,
+        '{"vm": "web_0"}',
+        '{"vm": "web_2", "mark": null}',
+        '{"vm": ["web_0"], "mark": null}',
+        '{"host": "h1", "mark": null}',
+        '{"vm": "web_0", "mark": "op-1"}',
+        '{"vm": "web_0", "mark": 5}',
+        '{"vm": "web_0", "mark": "op-1.2.reboot", "state": "half"}',
+        '{"vm": "web_0", "mark": "op-1.2.reboot", "state": ["done"]}',
+    ],
+)
+def test_invalid_line_tells_nothing(line: str) -> None:
+    assert lines.readings_in(line, CALL, ("web_0", "web_1")) == {}
+
+
+def test_missing_mark_is_another_answer_than_no_line() -> None:
+    found = lines.readings_in('{"vm": "web_0", "mark": null}', CALL, ("web_0",))
+    assert found == {"web_0": Reading()}
+
+
+def test_host_is_named_by_its_own_line() -> None:
+    line = '{"host": "h1", "mark": "vi-1.3.work"}'
+    assert lines.readings_in(line, STEP, (HOST,))[HOST].mark == parse_mark(
+        "vi-1.3.work", "begun"
+    )
+    other = line.replace("h1", "h2")
+    assert lines.readings_in(other, STEP, (HOST,)) == {}
+
+
+@pytest.mark.parametrize("host", ["-rf", 5, "", None])
+def test_host_that_is_no_name_is_left_out(host: object) -> None:
+    line = json.dumps({"vm": "web_0", "mark": None, "host": host, "running": "yes"})
+    assert lines.readings_in(line, CALL, ("web_0",)) == {"web_0": Reading()}
