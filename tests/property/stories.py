@@ -4,26 +4,12 @@ Together they take every arrow of the tables, order every verb, and have everyth
 done that can be done to a fleet: `test_stories.py` fails for what is in none.
 """
 
-from tests.support.fleets import FleetPlan, HostPlan, ScopePlan, VmPlan
 from tests.support.lives import Step
 
-FLEET = FleetPlan(
-    hosts=tuple(HostPlan(name=f"h{number}") for number in range(4)),
-    scopes=(
-        ScopePlan(name="web", tenant="ash", kind="availability-set", terminate="5m"),
-        ScopePlan(name="pool", tenant="bay", kind="scale-set", os_image="15m"),
-    ),
-    vms=(
-        VmPlan(name="pool_0", host="h0", scope="pool"),
-        VmPlan(name="pool_1", host="h1", scope="pool", domain=1, spot=True),
-        VmPlan(name="web_0", host="h0", scope="web"),
-        VmPlan(name="web_1", host="h0", scope="web"),
-        VmPlan(name="web_2", host="h1", scope="web", domain=1),
-    ),
-)
 POOL_0, POOL_1, WEB_0, WEB_1, WEB_2 = range(5)
 FREEZE, MIGRATE, REBOOT, REDEPLOY = range(4)
 FAIL, STALL, LIE, REFUSE, FORGET, UNKNOWN, NOT_NEEDED, LAND, UNTOLD = range(9)
+MARK_LOST, MARK_ONLY, MARK_UNREADABLE = range(9, 12)
 EMPTYING, IN_PEACE, IN_PLACE, PAUSING, STOPPING = range(5)
 NEEDED, ENTER, WORK, ANSWERS, VERIFY, EXIT = range(6)
 
@@ -271,6 +257,25 @@ STORIES: dict[str, list[Step]] = {
         _wait(1000),
         Step("resolve", {"number": 0, "done": True, "down": []}),
         _wait(600),
+    ],
+    "calls of a lost memory, whose marks tell the outcome or do not": [
+        _get(POOL_0),
+        _maintain(0, impact=REBOOT),
+        _wait(930),
+        Step("lose_memory", {}),
+        _wait(700),
+        *(
+            step
+            for kind in (MARK_LOST, MARK_ONLY, MARK_UNREADABLE)
+            for step in (
+                _fault(kind),
+                _maintain(0, impact=REBOOT),
+                _wait(930),
+                Step("lose_memory", {}),
+                Step("resolve", {"number": 0, "done": True, "down": []}),
+                _wait(700),
+            )
+        ),
     ],
     "hosts that a scheduler chooses: announced, unknown, and reported by hand": [
         _get(POOL_1),

@@ -14,7 +14,8 @@ import pytest
 
 from forewarn.control.rules.policy import Policy
 from forewarn.instants import SECOND
-from tests.property.stories import FLEET, STORIES
+from tests.property.stories import STORIES
+from tests.property.story_fleet import FLEET
 from tests.property.story_policies import POLICIES
 from tests.support.deaths import Deaths
 from tests.support.lives import Life, Step
@@ -40,8 +41,9 @@ def _live(life: Life, story: list[Step]) -> None:
             elif step.name in {"get", "approve"}:
                 # A client without an answer asks again.
                 life.do(step)
-            elif step.name != "see":
-                # The driver reports a sighting again to the new service.
+            elif step.name not in {"see", "lose_memory"}:
+                # The driver reports a sighting again to the new service, and a lost
+                # memory stays lost.
                 assert life.mirror.commits > commits, "an order is durable or not given"
         life.check()
 

@@ -32,7 +32,7 @@ from forewarn.protocol import documents
 from forewarn.protocol.no_place import Unfit
 from forewarn.protocol.operations import CallState, Operation
 from forewarn.protocol.views import View
-from tests.property.stories import FLEET
+from tests.property.story_fleet import FLEET
 from tests.support.lives import Life, Step
 from tests.support.machine import Lives
 

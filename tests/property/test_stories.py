@@ -17,7 +17,8 @@ from forewarn.drivers.tasks import FaultKind
 from forewarn.protocol import lifecycle, views
 from forewarn.protocol.lifecycle import EventInput
 from forewarn.protocol.operations import HALVES, Action, CallPart, Verb
-from tests.property.stories import FLEET, STORIES
+from tests.property.stories import STORIES
+from tests.property.story_fleet import FLEET
 from tests.property.story_policies import POLICIES
 from tests.property.test_crashes import PLACES
 from tests.support.lives import FAULTS, Life, Step

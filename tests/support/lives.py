@@ -304,6 +304,23 @@ class Life(Ordering):
         assert self.world.read(stored) == self.mirror.content(), "S11"
         self._check_acknowledged()
 
+    def lose_memory(self) -> None:
+        """Kill the service, lose its driver's memory, and start it; it may crash again.
+
+        The VMs keep the marks of the calls.
+        """
+        self.process_ended()
+        self.driver.process += 1
+        self.hypervisor = self.driver.inner = self._new_hypervisor()
+        world = self.world
+        crash_at = world.crash_at
+        world.crash_at = lambda _place, _count: False
+        world.store.close()
+        world.store = world._open_store()
+        world.crash_at = crash_at
+        world.begin()
+        self._settled()
+
     def crash(self, step: Step, place: str, count: int) -> None:
         """Do something, and die at the `count`-th passing of a checkpoint."""
         at = self.world.passed[place] + count

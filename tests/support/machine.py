@@ -90,11 +90,12 @@ APPROVE = step_of(
 APPROVE_FOR = step_of("approve_for", number=NUMBER, as_vm=st.integers(-1, 11))
 FAULT = step_of(
     "fault",
-    kind=st.integers(0, 5),
+    kind=st.sampled_from((0, 1, 2, 3, 4, 5, 9, 10, 11)),
     vm=st.integers(-1, 11),
     times=st.integers(1, 3),
     how=st.integers(0, 15),
 )
+LOSE_MEMORY = step_of("lose_memory")
 SEE = step_of("see", vm=NUMBER, how=st.integers(0, 7), host=NUMBER)
 SPARE = step_of(
     "fault", kind=st.just(0), vm=NUMBER, times=st.integers(1, 3), how=st.integers(8, 9)
@@ -288,7 +289,7 @@ class Lives(RuleBasedStateMachine):
     def approve_for(self, step: Step, then: str) -> None:
         self._turn(step, then)
 
-    @rule(step=st.one_of(FAULT, FAULT, SPARE, RESOLVE), then=THEN)
+    @rule(step=st.one_of(FAULT, FAULT, SPARE, RESOLVE, LOSE_MEMORY), then=THEN)
     def disturb(self, step: Step, then: str) -> None:
         self._turn(step, then)
 

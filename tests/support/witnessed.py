@@ -9,6 +9,7 @@ from pathlib import Path
 from forewarn.control.execution import calls
 from forewarn.control.requests.clock_steps import STEP_MIN
 from forewarn.control.rules.policy import Policy
+from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Call, Report, VmVerdict
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import HostState, Vm, VmState
@@ -71,9 +72,10 @@ class Witnessed:
         """When each notice of this process has passed on the monotonic clock."""
         self._file = file
         self._memory = MemoryStore()
-        self.hypervisor = SimulatedDriver(
-            abort_share=abort_share, targets=[host.name for host in plan.hosts]
-        )
+        self._abort_share = abort_share
+        self._marks = MemoryJournal()
+        """What the VMs and hosts keep when the driver's memory is lost."""
+        self.hypervisor = self._new_hypervisor()
         self.driver = WitnessDriver(
             self.hypervisor, self._called, self._told, is_blind=is_blind
         )
@@ -88,6 +90,14 @@ class Witnessed:
         """Return the world; there is none while it is being made."""
         assert self._world is not None
         return self._world
+
+    def _new_hypervisor(self) -> SimulatedDriver:
+        """Return a driver with an empty memory, for the VMs that there are."""
+        return SimulatedDriver(
+            abort_share=self._abort_share,
+            targets=[host.name for host in self.plan.hosts],
+            marks=self._marks,
+        )
 
     def _open(self) -> Store:
         inner: Store = self._memory

@@ -102,9 +102,13 @@ def test_daily_commands_print_the_documented_output(
 def test_unknown_outcome_is_shown_and_resolved_as_documented(
     tmp_path: Path,
 ) -> None:
-    """The driver's memory is lost while it works."""
+    """The driver's memory is lost while it works, and the VMs keep no marks."""
     _, _, page = PAGE.read_text(encoding="utf-8").partition(UNKNOWN)
-    slow = {"timing_speed": "300", "driver_simulated_reboot": "10h"}
+    slow = {
+        "timing_speed": "300",
+        "driver_simulated_reboot": "10h",
+        "driver_simulated_marks": "false",
+    }
     service = Serving(tmp_path, fleet(), **slow).wait_ready()
     try:
         for vm in ("web_0", "web_1"):

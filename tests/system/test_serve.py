@@ -98,7 +98,8 @@ def test_service_files_are_accessible_only_to_its_user(
         for file in tmp_path.iterdir()
         if file.name.startswith("forewarn.db")
     }
-    assert len(modes) == 5, modes  # The store, its log and index, lock and memory.
+    # The store, its log and index, lock, the driver's memory, and the VMs' marks.
+    assert len(modes) == 6, modes
     assert set(modes.values()) == {0o600}, modes
 
 

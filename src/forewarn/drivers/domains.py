@@ -92,11 +92,13 @@ class Domains:
 
     def taken_over(self, call: Call, *, now: Micros) -> Task | None:
         """Return the work of a call, as far as its marks name it; None: nothing."""
+        if not self._keeps:
+            return None
         task = self._deeds.get(mark_of(call).text)
+        if task is None or not call.is_same_work(task.call):
+            return None
         traces = traces_of(call, self.read(call, now=now))
         if not marks.is_begun(traces):
-            return None
-        if task is None or not call.is_same_work(task.call):
             return None
         lost = tuple(place for place in traces if traces[place] not in marks.TOLD)
         if not lost:

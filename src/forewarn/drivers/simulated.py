@@ -24,6 +24,7 @@ from forewarn.drivers.port import (
     Verdict,
     not_started,
 )
+from forewarn.drivers.targets import Targets
 from forewarn.drivers.tasks import (
     Fault,
     FaultKind,
@@ -37,7 +38,7 @@ from forewarn.drivers.tasks import (
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.host_steps import StepKind, StepRules
-from forewarn.protocol.operations import MOVING_ACTIONS, Action
+from forewarn.protocol.operations import Action
 
 IMPACTS: Mapping[Action, Micros] = {
     Action.FREEZE: 7 * SECOND,
@@ -98,8 +99,7 @@ class SimulatedDriver:
         self._journal = journal or MemoryJournal()
         self._abort_share = abort_share
         self._steps, self._step_time = steps, step_time
-        self._targets = deque(targets)
-        """The host whose turn is next comes first."""
+        self._targets = Targets(targets)
         self._domains = Domains(marks)
         self._faults: list[Fault] = []
         self._tasks: dict[str, Task] = {}
@@ -209,7 +209,7 @@ class SimulatedDriver:
             raise DriverError(fault.reason)
         self._supersede(call)
         task = task_of(call, fault, begun=now, impact=self.duration_of(call))
-        task = self._with_targets(task)
+        task = self._targets.choose(task)
         if self._reveals_lie(call) and task.verdict is Verdict.DONE:
             task = replace(task, verdict=Verdict.FAILED, reason="the work is not done")
         self._remember(task)
@@ -324,29 +324,6 @@ class SimulatedDriver:
             # The VMs were announced at most this duration.
             return min(length, call.duration_seconds * SECOND)
         return length
-
-    def _with_targets(self, task: Task) -> Task:
-        """Return the task with a host for each VM whose host the driver chooses."""
-        call, chosen = task.call, dict(task.chosen)
-        if call.action not in MOVING_ACTIONS or task.verdict is not Verdict.DONE:
-            return task
-        for vm in call.vms:
-            if not vm.to_host and not chosen.get(vm.vm):
-                host = self._next_target(call.host)
-                if not host:
-                    reason = f"no host can take {vm.vm}"
-                    return replace(task, verdict=Verdict.FAILED, reason=reason)
-                chosen[vm.vm] = host
-        return replace(task, chosen=tuple(chosen.items()))
-
-    def _next_target(self, origin: str) -> str:
-        """Return the next of `targets` other than `origin`; empty: there is none."""
-        for _ in range(len(self._targets)):
-            host = self._targets[0]
-            self._targets.rotate(-1)
-            if host != origin:
-                return host
-        return ""
 
     def _reveals_lie(self, call: Call) -> bool:
         """Tell whether a step `verify` finds that the work was reported and not done."""
