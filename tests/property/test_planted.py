@@ -55,7 +55,9 @@ class Bug:
     function: str
     instead: Callable[..., Any]
     examples_min: int = 0
-    """It shows in few lives: only a run with so many examples has the time for it."""
+    """It shows in few lives: only a run with so many examples has the time for it.
+
+    If that is `make real`, a usual run has one of the `SHORT_LIVES` for it."""
 
 
 def _any_approval(operation: Operation, events: Any, *, now: int) -> bool:
@@ -158,6 +160,7 @@ BUGS = (
         home=obstacles,
         function="guard",
         instead=lambda *_args, **_kwargs: (),
+        examples_min=FAR,
     ),
     Bug(
         name="one approval is enough for all",
@@ -241,18 +244,21 @@ BUGS = (
         home=placement,
         function="_room",
         instead=lambda _candidate: 1.0,
+        examples_min=FAR,
     ),
     Bug(
         name="the brake stops no start",
         home=obstacles,
         function="why_braked",
         instead=lambda *_args: (),
+        examples_min=FAR,
     ),
     Bug(
         name="cordoned hosts take VMs",
         home=placement,
         function="_why_unfit",
         instead=_on_cordoned_hosts,
+        examples_min=FAR,
     ),
     Bug(
         name="two calls meet on one VM",
@@ -311,6 +317,7 @@ BUGS = (
         home=impact,
         function="_vm_done",
         instead=lambda *_args: None,
+        examples_min=FAR,
     ),
 )
 
@@ -357,7 +364,14 @@ def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> No
 _LISTENING = tuple(
     Step("get", {"vm": vm, "version": 6, "tag": 0}) for vm in range(len(FLEET.vms))
 )
+_HOUR = Step("advance", {"seconds": 3600})
+_EMPTY_H0 = Step("maintain", {"hosts": [0], "impact": 3})
 SHORT_LIVES = {
+    "the guard lets everything pass": (
+        Step("maintain", {"hosts": [0], "impact": 2}),
+        Step("maintain", {"hosts": [1], "impact": 2}),
+        _HOUR,
+    ),
     "a step forward eats a notice": (
         Step("maintain", {"hosts": [0], "impact": 1}),
         Step("advance", {"seconds": 60}),
@@ -370,8 +384,42 @@ SHORT_LIVES = {
         Step("change_fleet", {"what": "zone", "one": 0, "two": 0, "three": 1}),
         *_LISTENING,
     ),
+    "hosts have room for everybody": (_EMPTY_H0, _HOUR),
+    "the brake stops no start": (
+        Step("maintain", {"hosts": [0], "impact": 2}),
+        Step("put_brake_on"),
+        _HOUR,
+    ),
+    "cordoned hosts take VMs": (
+        Step("cordon", {"host": 2, "owner": 0}),
+        Step("cordon", {"host": 3, "owner": 0}),
+        _EMPTY_H0,
+        _HOUR,
+    ),
+    # A driver that sees VMs would say that the VM runs.
+    "nobody says that a call left VMs down": (
+        Step("fail_host", {"host": 0}),
+        Step("restart", {"vms": [2], "redeploy": True}),
+        _HOUR,
+    ),
+    "a second fault domain of a scope is announced": (
+        Step("maintain", {"hosts": [0, 1], "impact": 2}),
+        _HOUR,
+    ),
 }
 """Lives that show bugs which lives at random show too rarely."""
+
+CROWDED = replace(
+    FLEET,
+    hosts=tuple(
+        replace(host, capacity=3 if place < 2 else 1)
+        for place, host in enumerate(FLEET.hosts)
+    ),
+)
+"""The fleet with places for two VMs more."""
+FLEETS = {"hosts have room for everybody": CROWDED}
+BLIND = {"nobody says that a call left VMs down"}
+"""Bugs for which the driver must not see VMs."""
 
 
 @pytest.mark.parametrize("name", SHORT_LIVES)
@@ -379,7 +427,7 @@ def test_a_planted_bug_is_found_in_a_short_life(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def live() -> None:
-        life = Life(FLEET)
+        life = Life(FLEETS.get(name, FLEET), is_blind=name in BLIND)
         for step in SHORT_LIVES[name]:
             life.do(step)
         life.close()
@@ -389,6 +437,11 @@ def test_a_planted_bug_is_found_in_a_short_life(
     monkeypatch.setattr(bug.home, bug.function, bug.instead)
     with pytest.raises(AssertionError):
         live()
+
+
+def test_bugs_that_only_many_lives_show_have_a_short_life() -> None:
+    rare = {bug.name for bug in BUGS if bug.examples_min == FAR}
+    assert rare <= set(SHORT_LIVES)
 
 
 PARTLY_DONE = (
