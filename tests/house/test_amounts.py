@@ -24,10 +24,10 @@ def _names(node: ast.AST) -> set[str]:
 def _asks(node: ast.AST) -> bool:
     """Tell whether a part of a module asks for a number of the run itself."""
     return any(
-        (isinstance(each, ast.Call) and ast.unparse(each.func) == "amounts")
-        or ast.unparse(each) == "settings().max_examples"
+        ast.unparse(each) == "settings().max_examples"
+        if isinstance(each, ast.Attribute) and each.attr == "max_examples"
+        else isinstance(each, ast.Call) and ast.unparse(each.func) == "amounts"
         for each in ast.walk(node)
-        if isinstance(each, (ast.Call, ast.Attribute))
     )
 
 

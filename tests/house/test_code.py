@@ -5,6 +5,7 @@ at the top of each module, and nothing in the tree that only its makers need.
 """
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.profiles import SHRINKING_SECONDS
+from tests.support.sources import statements
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "forewarn"
@@ -69,8 +71,8 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
 
 
-def long_functions(path: Path) -> Iterator[str]:
-    for node in ast.walk(parse(path)):
+def long_functions(path: Path, module: ast.Module) -> Iterator[str]:
+    for node in statements(module):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         assert node.end_lineno is not None
@@ -80,8 +82,7 @@ def long_functions(path: Path) -> Iterator[str]:
             yield f"{name_of(path)}:{node.lineno} {node.name} has {lines} lines"
 
 
-def undocumented(path: Path) -> Iterator[str]:
-    module = parse(path)
+def undocumented(path: Path, module: ast.Module) -> Iterator[str]:
     if ast.get_docstring(module) is None:
         yield f"{name_of(path)}:1 the module"
     for node in module.body:
@@ -91,11 +92,35 @@ def undocumented(path: Path) -> Iterator[str]:
             yield f"{name_of(path)}:{node.lineno} {node.name}"
 
 
+@functools.cache
+def found_in_code() -> tuple[list[str], list[str]]:
+    """Return the long functions, and in `src` all that has no docstring."""
+    long: list[str] = []
+    bare: list[str] = []
+    for path in python_files("src", "tests"):
+        module = parse(path)
+        long += long_functions(path, module)
+        if path.is_relative_to(PACKAGE):
+            bare += undocumented(path, module)
+    return long, bare
+
+
 def test_functions_have_at_most_the_allowed_length() -> None:
-    found = [
-        line for path in python_files("src", "tests") for line in long_functions(path)
-    ]
+    found, _ = found_in_code()
     assert not found, "\n".join(found)
+
+
+def test_long_and_undocumented_functions_are_found() -> None:
+    body = "        pass\n" * FUNCTION_LINES_MAX
+    module = ast.parse(f"class A:\n    def f(self):\n{body}\n    def g(self): pass\n")
+    path = PACKAGE / "x.py"
+    assert [*long_functions(path, module)] == [
+        f"src/forewarn/x.py:2 f has {FUNCTION_LINES_MAX + 1} lines"
+    ]
+    assert [*undocumented(path, module)] == [
+        "src/forewarn/x.py:1 the module",
+        "src/forewarn/x.py:1 A",
+    ]
 
 
 def test_files_have_at_most_the_allowed_length() -> None:
@@ -108,19 +133,18 @@ def test_files_have_at_most_the_allowed_length() -> None:
 
 
 def test_public_code_has_docstrings() -> None:
-    found = [line for path in python_files("src") for line in undocumented(path)]
+    _, found = found_in_code()
     assert not found, "no docstring:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_repository_contains_no_forbidden_text(what: str) -> None:
-    pattern = re.compile(FORBIDDEN[what])
+    pattern = re.compile(FORBIDDEN[what], re.MULTILINE)
     found = [
         f"{name_of(path)}:{number} {line.strip()}"
         for path in text_files()
-        for number, line in enumerate(
-            path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1
-        )
+        if pattern.search(text := path.read_text(encoding="utf-8", errors="replace"))
+        for number, line in enumerate(text.splitlines(), start=1)
         if pattern.search(line)
     ]
     assert not found, f"{what}:\n" + "\n".join(found)
@@ -140,8 +164,11 @@ def test_only_system_tests_sleep() -> None:
     """What needs real sockets or processes is marked; all else turns its clock."""
     sleeping: list[str] = []
     for path in python_files("tests"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if not path.name.startswith("test_") or _is_marked(tree.body, "pytestmark"):
+        text = path.read_text(encoding="utf-8")
+        if not path.name.startswith("test_") or "sleep" not in text:
+            continue
+        tree = ast.parse(text)
+        if _is_marked(tree.body, "pytestmark"):
             continue
         for node in tree.body:
             decorators = getattr(node, "decorator_list", [])

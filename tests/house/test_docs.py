@@ -14,6 +14,7 @@ import pytest
 from forewarn.cli import parser
 from forewarn.fleet.file import read_fleet
 from tests.support.pages import DOCS, ROOT
+from tests.support.sources import statements
 
 HOME = "index.md"
 """The page at the top of the documentation, which no other page lists."""
@@ -144,12 +145,13 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 def error_names() -> set[str]:
     """Return the name of every exception class of ours."""
-    names: set[str] = set()
-    for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(text_of(path))):
-            if isinstance(node, ast.ClassDef) and node.name.endswith("Error"):
-                names.add(node.name)
-    return names
+    return {
+        node.name
+        for path in (ROOT / "src").rglob("*.py")
+        if "Error(" in (text := text_of(path))
+        for node in statements(ast.parse(text))
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+    }
 
 
 def test_every_relative_link_has_a_target() -> None:

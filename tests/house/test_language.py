@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support.sources import statements
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Path(__file__).with_name("language_limits.txt")
 CODE = ("src", "bench", "deploy", "examples")
@@ -58,11 +60,11 @@ def folded(text: str) -> str:
     return re.sub(r"\s+", " ", text).strip()
 
 
-def docstrings(module: ast.Module) -> dict[int, int]:
+def docstrings(module: ast.Module) -> set[int]:
     """Return the lines in which docstrings and notes on a field begin."""
     return {
-        node.value.lineno: node.value.end_lineno or node.value.lineno
-        for node in ast.walk(module)
+        node.value.lineno
+        for node in statements(module)
         if isinstance(node, ast.Expr)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)

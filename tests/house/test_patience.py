@@ -25,17 +25,23 @@ def _number(node: ast.expr | None) -> float | None:
     return None
 
 
+def _is_process(holder: ast.expr) -> bool:
+    return ast.unparse(holder).endswith(("process", "daemon", "Popen"))
+
+
 def short_waits(source: str) -> Iterator[tuple[int, float]]:
     """Yield line and seconds of each literal limit on a process that is too tight."""
+    if not any(f".{name}(" in source for name in {*_RUNS, "wait"}):
+        return  # to parse it takes most of the time
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
-        name, holder = node.func.attr, ast.unparse(node.func.value)
+        name = node.func.attr
         seconds: float | None = None
         if name in _RUNS:
             limits = [word.value for word in node.keywords if word.arg == "timeout"]
             seconds = _number(limits[0]) if limits else None
-        elif name == "wait" and holder.endswith(("process", "daemon", "Popen")):
+        elif name == "wait" and _is_process(node.func.value):
             words = [*node.args, *(word.value for word in node.keywords)]
             seconds = _number(words[0]) if words else None
         if seconds is not None and seconds < SECONDS_MIN:
