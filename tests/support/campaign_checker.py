@@ -5,7 +5,8 @@ in the plainest way, for small fleets. A violation raises AssertionError.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from forewarn.campaigns.model import Amount, Campaign, Impact
 from forewarn.campaigns.planner import CampaignPlan, Terms
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
 from forewarn.fleet.placement import Candidate, choose_host, why_none
-from forewarn.instants import DAY, MINUTE, Micros
+from forewarn.instants import DAY, MINUTE, SECOND, Micros
 from forewarn.protocol.no_place import NoPlace, Unfit
 
 
@@ -228,6 +229,10 @@ def check_forecast(
             assert starts == begins + notice, f"{host} has another duration"
         reserved = starts + campaign.expect.slow
         assert _fits(campaign, starts, reserved), f"{host} misses the window"
+        for opens, closes in _closed(host, fleet, terms):
+            assert not opens <= begins < closes, f"{host} is announced in a blackout"
+            is_clear = reserved <= opens or starts >= closes
+            assert is_clear, f"{host} works in a blackout"
     for moment in {begins for begins, _ in times.values()}:
         running = [host for host, (b, e) in times.items() if b <= moment < e]
         assert len(running) <= plan.limits.at_once, f"{running} in flight"
@@ -259,6 +264,21 @@ def _check_tenants(running: Sequence[str], fleet: Fleet, campaign: Campaign) -> 
     now = Counter(vm.tenant for host in running for vm in fleet.on[host])
     for tenant, vms in now.items():
         assert vms <= number(amount, totals[tenant]), f"{vms} VMs of {tenant}"
+
+
+def _closed(host: str, fleet: Fleet, terms: Terms) -> Iterator[tuple[Micros, Micros]]:
+    """Yield the times of the blackouts of a host; each has two times, in UTC."""
+    found = list(terms.blackouts)
+    for part in terms.parts:
+        labels = {label for label, _ in part.places}
+        at = {label for label, name in part.places if fleet.label(host, label) == name}
+        found += [part.time] if labels == at else []
+    for each in found:
+        opens, closes = (
+            round(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()) * SECOND
+            for at in (each.begins, each.ends)
+        )
+        yield opens, closes
 
 
 def _fits(campaign: Campaign, begins: Micros, ends: Micros) -> bool:

@@ -17,7 +17,7 @@ from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
 from forewarn.campaigns.grouping import Rules
 from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Stage
-from forewarn.fleet.calendars import Calendar
+from forewarn.campaigns.part_blackouts import Calendars
 from forewarn.instants import Micros
 
 
@@ -68,7 +68,7 @@ def forecast(
     limits: Limits,
     rules: Rules,
     *,
-    calendar: Calendar,
+    calendars: Calendars,
     pace: Pace,
     now: Micros,
 ) -> Forecast | None:
@@ -77,40 +77,105 @@ def forecast(
     Stages are approved as soon as their soak ends, and no host fails. None: there is no
     window in which a host fits.
     """
-    begins, ends = array("q"), array("q")
-    waits = _Waits(fleet, limits, rules)
+    played = _Played(fleet, order, _Waits(fleet, limits, rules), calendars, pace)
+    begin = 0
     for end, stage in stages:
+        if not played.stage(range(begin, end), limits.at_once, now):
+            return None
+        now = max(played.ends[begin:end]) + round(stage.soak / pace.speed)
+        begin = end
+    return Forecast(begins=played.begins, ends=played.ends)
+
+
+class _Played:
+    """The hosts of an order, each played once."""
+
+    def __init__(
+        self,
+        fleet: FleetMap,
+        order: Sequence[int],
+        waits: "_Waits",
+        calendars: Calendars,
+        pace: Pace,
+    ) -> None:
+        self._vms = fleet.vms
+        self._order = order
+        self._waits = waits
+        self._calendars = calendars
+        self._pace = pace
+        self._free: list[Micros] = []
+        """The instants from which each place in flight is free."""
+        self.begins = array("q", bytes(8 * len(order)))
+        self.ends = array("q", bytes(8 * len(order)))
+
+    def stage(self, places: Sequence[int], at_once: int, now: Micros) -> bool:
+        """Play the hosts of a stage that begins now; return whether all of them fit.
+
+        A host that a blackout of its part of the fleet stops is passed over until the
+        blackout ends.
+        """
         # 1 host, then 2, 4, …: in a new stage, each host that ends makes room for two.
         free, slots = [now], 1
-        for host in order[len(ends) : end]:
-            until = waits.until(host)
-            # Of the places that are free then, the one that was free last is taken, so
-            # that the others stay for hosts that need not wait.
-            earliest = max(free.pop(max(0, bisect_right(free, until) - 1)), until)
-            notice = pace.notice if fleet.vms[host] else 0
-            begin = calendar.next_notice(earliest + pace.needed, notice, pace.reserved)
-            if begin is None:
-                return None
-            passes = notice if pace.passes is None else min(notice, pace.passes)
-            ready = begin + passes
-            start = max(ready, waits.work_until(host))
-            # An early approval does not start a host before the window opens.
-            if start > ready or passes < notice:
-                held = calendar.next_notice(start, 0, pace.reserved)
-                if held is None:
-                    return None
-                start = held
-            worked = start + pace.work
-            done = worked + pace.after
-            waits.add(host, done, worked + pace.recovers)
-            begins.append(begin)
-            ends.append(done)
+        self._free = free
+        passed: list[tuple[Micros, int]] = []
+        left = iter(places)
+        following = next(left, None)
+        while passed or following is not None:
+            if following is None or (passed and passed[0][0] <= free[0]):
+                _, place = heappop(passed)
+            else:
+                place, following = following, next(left, None)
+            at = max(free[0], self._waits.until(self._order[place]))
+            again = self._passed_until(place, at)
+            if again is None:
+                return False
+            is_first = following is None and (not passed or again <= passed[0][0])
+            if again > at and not is_first:
+                heappush(passed, (again, place))
+                continue
+            done = self._play(place, max(now, again))
+            if done is None:
+                return False
             insort(free, done)
-            if slots < limits.at_once:
+            if slots < at_once:
                 insort(free, done)
                 slots += 1
-        now = max(ends) + round(stage.soak / pace.speed)
-    return Forecast(begins=begins, ends=ends)
+        return True
+
+    def _passed_until(self, place: int, at: Micros) -> Micros | None:
+        """Return until when a host is passed over; None: always."""
+        host, pace = self._order[place], self._pace
+        notice = pace.notice if self._vms[host] else 0
+        return self._calendars.passed_until(host, at, notice, pace.reserved)
+
+    def _play(self, place: int, until: Micros) -> Micros | None:
+        """Announce a host when a place in flight is free; return when it is done.
+
+        None: there is no window in which it fits.
+        """
+        free, pace, host = self._free, self._pace, self._order[place]
+        calendar = self._calendars.of(host)
+        # Of the places that are free then, the one that was free last is taken, so that
+        # the others stay for hosts that need not wait.
+        earliest = max(free.pop(max(0, bisect_right(free, until) - 1)), until)
+        notice = pace.notice if self._vms[host] else 0
+        begin = calendar.next_notice(earliest + pace.needed, notice, pace.reserved)
+        if begin is None:
+            return None
+        passes = notice if pace.passes is None else min(notice, pace.passes)
+        ready = begin + passes
+        start = max(ready, self._waits.work_until(host))
+        # An early approval does not start a host before the window opens.
+        if start > ready or passes < notice:
+            held = calendar.next_notice(start, 0, pace.reserved)
+            if held is None:
+                return None
+            start = held
+        worked = start + pace.work
+        done = worked + pace.after
+        self._waits.add(host, done, worked + pace.recovers)
+        self.begins[place], self.ends[place] = begin, done
+        return done
 
 
 _Places: TypeAlias = list[Micros]

@@ -1,10 +1,10 @@
 """The plan of a campaign for one fleet: values in, values out."""
 
 import hashlib
-import itertools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from forewarn.campaigns import bounds, clearing, limits
 from forewarn.campaigns.bounds import Bound
@@ -16,9 +16,14 @@ from forewarn.campaigns.grouping import SETS_MAX, Rules
 from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Campaign, Impact, Stage
 from forewarn.campaigns.ordering import Ordered, arrange
+from forewarn.campaigns.part_blackouts import (
+    Calendars,
+    PartBlackout,
+    StoppedPart,
+    stopped_parts,
+)
 from forewarn.campaigns.selection import select
 from forewarn.fleet.blackouts import Blackout, Clash, coming
-from forewarn.fleet.calendars import Calendar
 from forewarn.fleet.model import PLACES
 from forewarn.fleet.reserve import NO_RESERVE
 from forewarn.fleet.windows import Opening, openings
@@ -52,6 +57,8 @@ class Terms:
     """Whether the driver chooses the destinations of VMs, and decides about capacity."""
     blackouts: tuple[Blackout, ...] = ()
     """The blackouts of the service that stop the whole fleet."""
+    parts: tuple[PartBlackout, ...] = ()
+    """Those that stop a part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +97,8 @@ class CampaignPlan:
     """The next times of the blackouts."""
     closed: tuple[Blackout, ...] = ()
     """The blackouts that stop the campaign: its own, and those of the service."""
+    parts: tuple[StoppedPart, ...] = ()
+    """The blackouts of the service that stop only some of the hosts."""
     typical: Forecast
     """If every host takes the typical time."""
     slow: Forecast
@@ -97,6 +106,11 @@ class CampaignPlan:
     measured: Measured | None = None
     """Durations of past work, which the forecasts use instead of those of the file."""
     digest: str
+
+    @property
+    def all_blackouts(self) -> tuple[Blackout, ...]:
+        """Return the blackouts that stop any host of the campaign."""
+        return (*self.closed, *(part.blackout.time for part in self.parts))
 
 
 def plan_campaign(
@@ -117,9 +131,8 @@ def plan_campaign(
     budget = limits.resolve(fleet, selected, campaign.budget, reserve=reserve)
     is_placed = campaign.impact.empties_host and not terms.driver_chooses
     pools = clearing.pools_of(fleet, reserve) if is_placed else None
-    refused = clearing.refusals(
-        fleet, selected, campaign.impact, budget.tenant_most, pools=pools
-    )
+    most = budget.tenant_most
+    refused = clearing.refusals(fleet, selected, campaign.impact, most, pools=pools)
     hosts = [host for host in selected if host not in refused]
     if not hosts:
         raise _nothing_left(list(refused.values()))
@@ -129,7 +142,7 @@ def plan_campaign(
     stages = limits.stage_ends(campaign.stages, len(hosts))
     times = measured(past, [_model(fleet, host) for host in hosts])
     expected = campaign if times is None else replace(campaign, expect=times.work)
-    closed = _closed_times(campaign, terms)
+    closed, parts = _closed_times(campaign, terms, fleet, hosts)
     typical, slow = _forecasts(
         expected,
         fleet,
@@ -141,6 +154,7 @@ def plan_campaign(
         now=now,
         times=times,
         closed=closed,
+        parts=parts,
     )
     names = tuple(fleet.names[host] for host in ordered.hosts)
     refusals = tuple(refused[host] for host in sorted(refused))
@@ -160,20 +174,27 @@ def plan_campaign(
         counts=_counts(campaign, fleet, hosts),
         tenants=_tenants(fleet, hosts),
         tenant_most=_tenant_most(fleet, hosts, budget),
-        openings=tuple(
-            itertools.islice(openings(campaign.windows, now), OPENINGS_TOLD)
-        ),
-        blackouts=_blackouts(closed, now, slow.end),
+        openings=tuple(islice(openings(campaign.windows, now), OPENINGS_TOLD)),
+        blackouts=_blackouts(closed, parts, now, slow.end),
         closed=closed,
+        parts=parts,
         typical=typical,
         slow=slow,
         digest=_digest(campaign, names, stages, budget, refusals),
     )
 
 
-def _closed_times(campaign: Campaign, terms: Terms) -> tuple[Blackout, ...]:
-    """Return the blackouts that stop a campaign; an emergency ignores all of them."""
-    return () if campaign.is_emergency else (*campaign.blackouts, *terms.blackouts)
+def _closed_times(
+    campaign: Campaign, terms: Terms, fleet: FleetMap, hosts: Sequence[int]
+) -> tuple[tuple[Blackout, ...], tuple[StoppedPart, ...]]:
+    """Return the blackouts that stop a campaign, and those that stop some of its hosts.
+
+    An emergency ignores all of them.
+    """
+    if campaign.is_emergency:
+        return (), ()
+    parts = stopped_parts(fleet, hosts, terms.parts)
+    return (*campaign.blackouts, *terms.blackouts), parts
 
 
 def _reserve(campaign: Campaign, terms: Terms) -> Amount:
@@ -200,11 +221,11 @@ def _arranged(
 
 
 def _blackouts(
-    closed: Sequence[Blackout], now: Micros, end: Micros
+    closed: Sequence[Blackout], parts: Sequence[StoppedPart], now: Micros, end: Micros
 ) -> tuple[Clash, ...]:
     """Return the next times of the blackouts until the end of the campaign."""
-    found = coming(closed, now, end)
-    return tuple(itertools.islice(found, BLACKOUTS_TOLD_MAX))
+    found = coming([*closed, *(part.blackout.time for part in parts)], now, end)
+    return tuple(islice(found, BLACKOUTS_TOLD_MAX))
 
 
 def _rules(campaign: Campaign, budget: Limits, rooms: GroupLimit | None) -> Rules:
@@ -240,6 +261,7 @@ def _forecasts(
     now: Micros,
     times: Measured | None,
     closed: Sequence[Blackout],
+    parts: Sequence[StoppedPart],
 ) -> tuple[Forecast, Forecast]:
     """Return the forecasts with typical and with slow hosts; raises RefusedError."""
     expect = campaign.expect
@@ -253,7 +275,7 @@ def _forecasts(
             stages,
             budget,
             rules,
-            calendar=Calendar(campaign.windows, now, closed),
+            calendars=Calendars(campaign.windows, now, closed, parts),
             pace=Pace(
                 notice=terms.notices[campaign.impact],
                 passes=passes,
@@ -268,7 +290,7 @@ def _forecasts(
         )
         if played is None:
             raise RefusedError(
-                f"{_closed(closed)} for a host, which takes up to "
+                f"{_closed([*closed, *parts])} for a host, which takes up to "
                 f"{describe_duration(expect.slow)} after its notice",
                 hint="Lengthen the windows, or correct [campaign.expect].",
             )
@@ -292,7 +314,7 @@ def _recovers(
     return max(0, min(moving, work) + recovery - work)
 
 
-def _closed(closed: Sequence[Blackout]) -> str:
+def _closed(closed: Sequence[Blackout | StoppedPart]) -> str:
     if closed:
         return "no window outside the blackouts is long enough"
     return "no window is long enough"

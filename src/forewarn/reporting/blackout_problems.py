@@ -1,7 +1,7 @@
 """The blackouts of the service for which work waits so long that it can be forgotten.
 
-A blackout is planned, like a window: one that holds work until the evening is no problem.
-For operators.
+A blackout is planned, like a window: one that holds work until the evening is not a
+problem. For operators.
 """
 
 from collections import Counter

@@ -151,7 +151,11 @@ def _plan_of(
     plan = plan_campaign(
         campaign,
         fleet,
-        terms=replace(request.terms, blackouts=wide_blackouts.of_fleet(reader)),
+        terms=replace(
+            request.terms,
+            blackouts=wide_blackouts.of_fleet(reader),
+            parts=wide_blackouts.of_parts(reader),
+        ),
         now=request.now,
         past=past_work.samples(reader, campaign.impact) if past is None else past,
     )

@@ -133,7 +133,7 @@ def _report(reader: Reader, played: Played, hosts_max: int) -> Json:
             islice(
                 map(
                     time_of_blackout,
-                    coming(plan.closed, plan.planned_at, played.ended),
+                    coming(plan.all_blackouts, plan.planned_at, played.ended),
                 ),
                 PERIODS_MAX,
             )

@@ -157,6 +157,12 @@ def warnings(plan: CampaignPlan) -> list[str]:
             f"no host could begin now: unavailable allows {plan.limits.unavailable:,} "
             f"hosts, and {plan.limits.away:,} others are away"
         )
+    for part in plan.parts:
+        places = listed([f"{label}={value}" for label, value in part.blackout.places])
+        found.append(
+            f"blackout {part.blackout.time.name} of {places} stops "
+            f"{len(part.hosts):,} of {count(len(plan.hosts), 'host')}"
+        )
     found += [
         f"no host has the label {limit.label} of [[campaign.budget.by]]"
         for limit in plan.limits.groups

@@ -20,10 +20,12 @@ from forewarn.campaigns.model import (
     Selection,
     Stage,
 )
+from forewarn.campaigns.part_blackouts import PartBlackout
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
+from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.model import HostState, ScopeKind, VmState
 from forewarn.fleet.windows import Window
-from forewarn.instants import DAY, HOUR, MINUTE
+from forewarn.instants import DAY, HOUR, MINUTE, format_instant
 from forewarn.protocol.errors import RefusedError
 from tests.support.campaign_checker import Fleet, VmRow, check, selected, why_refused
 
@@ -134,28 +136,60 @@ CAMPAIGNS = st.builds(
 )
 
 
-def planned(campaign: Campaign, fleet: Fleet) -> CampaignPlan:
-    return plan_campaign(campaign, fleet.mapped(), terms=TERMS, now=NOW)
+def blackout(begins: int, hours: int) -> Blackout:
+    """Return a blackout that begins some hours after NOW."""
+    opens, closes = (
+        format_instant(NOW + at * HOUR).removesuffix("Z")
+        for at in (begins, begins + hours)
+    )
+    return Blackout(name="freeze", begins=opens, ends=closes)
 
 
-@given(fleets(), CAMPAIGNS)
-def test_plan_of_any_fleet_keeps_every_rule(fleet: Fleet, campaign: Campaign) -> None:
+BLACKOUTS = st.builds(blackout, st.integers(-2, 12), st.integers(1, 30))
+PARTS = st.builds(
+    PartBlackout,
+    time=BLACKOUTS,
+    places=st.sampled_from(
+        [
+            (("rack", "r1"),),
+            (("rack", "r1"), ("rack", "r2")),
+            (("cluster", "c1"), ("model", "m1")),
+            (("zone", "z1"), ("cluster", "c2"), ("cluster", "c1")),
+        ]
+    ),
+)
+CLOSED = st.builds(
+    replace,
+    st.just(TERMS),
+    blackouts=st.lists(BLACKOUTS, max_size=1).map(tuple),
+    parts=st.lists(PARTS, max_size=2).map(tuple),
+)
+
+
+def planned(campaign: Campaign, fleet: Fleet, terms: Terms = TERMS) -> CampaignPlan:
+    return plan_campaign(campaign, fleet.mapped(), terms=terms, now=NOW)
+
+
+@given(fleets(), CAMPAIGNS, CLOSED)
+def test_plan_of_any_fleet_keeps_every_rule(
+    fleet: Fleet, campaign: Campaign, terms: Terms
+) -> None:
     hosts = selected(fleet, campaign)
     nothing_left = all(any(why_refused(host, fleet, campaign)) for host in hosts)
     if nothing_left:
         with pytest.raises(RefusedError, match="selected hosts can be done"):
-            planned(campaign, fleet)
+            planned(campaign, fleet, terms)
         return
     if campaign.windows and not any(
         each.length >= campaign.expect.slow for each in campaign.windows
     ):
         with contextlib.suppress(RefusedError):
             # Windows that overlap can be long enough together.
-            check(planned(campaign, fleet), fleet, TERMS)
+            check(planned(campaign, fleet, terms), fleet, terms)
         return
-    plan = planned(campaign, fleet)
-    check(plan, fleet, TERMS)
-    again = planned(campaign, fleet)
+    plan = planned(campaign, fleet, terms)
+    check(plan, fleet, terms)
+    again = planned(campaign, fleet, terms)
     assert (again.digest, again.hosts) == (plan.digest, plan.hosts)
     assert again.typical == plan.typical
 

@@ -27,7 +27,6 @@ from forewarn.control.rules import (
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.holds import Hold
 from forewarn.control.transactions.named import need
-from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.calendars import free_times
 from forewarn.fleet.model import Vm
 from forewarn.fleet.windows import Opening
@@ -104,8 +103,6 @@ class _Course:
     """The lowest position of a host that waits."""
     is_known: bool
     """Whether the rollout goes on without an operator, so that its end can be estimated."""
-    free: tuple[Opening, ...]
-    """The times in which the rollout may work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +120,7 @@ class UpcomingWork:
         self._share = share
         self._now = now
         self._courses: dict[str, _Course] = {}
+        self._free: dict[tuple[str, tuple[str, ...]], tuple[Opening, ...]] = {}
         self._times: dict[str, _Times] = {}
 
     def page(self, *, scope: str, vm: str, after: str, limit: int) -> Page:
@@ -279,7 +277,28 @@ class UpcomingWork:
             done=campaign.done if is_measured else course.first - 1,
             elapsed=self._now - campaign.created,
         )
-        return upcoming.begins_by(ahead, pace, course.free, now=self._now)
+        free = self._free_of(course, operation)
+        return upcoming.begins_by(ahead, pace, free, now=self._now)
+
+    def _free_of(self, course: _Course, operation: Operation) -> tuple[Opening, ...]:
+        """Return the times in which a rollout may work on a host.
+
+        Hosts that stand elsewhere go before it in a blackout of a part of the fleet, and
+        those at its places have only these times too.
+        """
+        wide = wide_blackouts.over(self._reader, operation)
+        key = operation.request, tuple(each.name for each in wide)
+        if key not in self._free:
+            campaign = course.campaign
+            self._free[key] = tuple(
+                free_times(
+                    campaign.windows,
+                    (*campaign.blackouts, *wide),
+                    self._now,
+                    self._now + upcoming.AHEAD_MAX,
+                )
+            )
+        return self._free[key]
 
     def _course(self, request_id: str) -> _Course:
         if request_id not in self._courses:
@@ -297,24 +316,11 @@ class UpcomingWork:
             self._reader, request, campaign, now=self._now
         ).blocker
         is_known = not why_braked(self._reader, request.verb) and _passes(blocker)
-        free = free_times(
-            campaign.windows,
-            self._blackouts(campaign),
-            self._now,
-            self._now + upcoming.AHEAD_MAX,
-        )
         return _Course(
             campaign=campaign,
             first=first[0].position if first else 1,
             is_known=is_known,
-            free=tuple(free) if is_known else (),
         )
-
-    def _blackouts(self, campaign: CampaignRecord) -> tuple[Blackout, ...]:
-        """Return the blackouts that stop all hosts of a rollout."""
-        if campaign.is_emergency:
-            return campaign.blackouts
-        return (*campaign.blackouts, *wide_blackouts.of_fleet(self._reader))
 
 
 def _passes(blocker: AnyBlocker | None) -> bool:

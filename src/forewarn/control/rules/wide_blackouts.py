@@ -8,10 +8,11 @@ restarts and changed zones need no repair. This module only reads.
 
 from collections.abc import Collection, Iterator, Sequence
 
+from forewarn.campaigns.part_blackouts import PartBlackout
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.blackouts import Blackout, clash
 from forewarn.fleet.calendars import Calendar
-from forewarn.fleet.model import Host, places_of
+from forewarn.fleet.model import LABEL, Host, places_of
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import InBlackout
 from forewarn.protocol.operations import Operation, Request
@@ -29,6 +30,23 @@ def all_of(reader: Reader) -> list[WideBlackout]:
 def of_fleet(reader: Reader) -> tuple[Blackout, ...]:
     """Return when all routine work of the fleet is stopped."""
     return tuple(each.time for each in all_of(reader) if each.is_of_fleet)
+
+
+def of_parts(reader: Reader) -> tuple[PartBlackout, ...]:
+    """Return when the routine work of parts of the fleet is stopped."""
+    return tuple(
+        PartBlackout(time=each.time, places=tuple(map(_place, each.places)))
+        for each in all_of(reader)
+        if not each.is_of_fleet
+    )
+
+
+def _place(place: str) -> tuple[str, str]:
+    """Return the property or label of a place, and its value."""
+    kind, _, name = place.partition("=")
+    if kind == LABEL:
+        kind, _, name = name.partition("=")
+    return kind, name
 
 
 def is_stopped(operation: Operation) -> bool:

@@ -18,11 +18,10 @@ from forewarn.clock import VirtualClock
 from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import approvals, campaigns
-from forewarn.control.rules import wide_blackouts
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.blackouts import Blackout, coming
+from forewarn.fleet.blackouts import coming
 from forewarn.ids import RandomIds
 from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.actors import operator
@@ -131,14 +130,8 @@ class _Play:
         self._stuck_after = STUCK_IN_WINDOWS_AFTER if has_windows else STUCK_AFTER
         self._stuck_after += sum(
             each.ends - each.begins
-            for each in coming(self._blackouts(), request.now, request.now)
+            for each in coming(self._plan.all_blackouts, request.now, request.now)
         )
-
-    def _blackouts(self) -> list[Blackout]:
-        """Return the blackouts that can stop the campaign, in the fleet or a part of it."""
-        wide = self._store.read(wide_blackouts.all_of)
-        parts = [each.time for each in wide if not each.is_of_fleet]
-        return [*self._plan.closed, *parts]
 
     def run(self) -> Played:
         """Play to the end."""

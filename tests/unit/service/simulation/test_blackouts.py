@@ -1,0 +1,99 @@
+"""Simulations, plans and the times of tenants agree about blackouts of the service."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from forewarn.control.requests import blackouts
+from forewarn.instants import DAY, HOUR, MINUTE, Micros, format_instant, parse_instant
+from tests.support import campaigns
+from tests.support.worlds import START, World
+from tests.unit.control.test_upcoming import at, upcoming
+from tests.unit.service.simulation.test_play import fleet, gap, simulation, world_of
+
+HOSTS = 20
+"""Two hosts in each of ten racks; each rack has a fault domain."""
+BEGINS, ENDS = START - HOUR, START + DAY
+ONCE = " ".join(format_instant(each).removesuffix("Z") for each in (BEGINS, ENDS))
+DAILY = "mon,tue,wed,thu,fri,sat,sun 02:00 20h"
+EXPECT = (
+    "[campaign.budget]\nin_flight = 2\n"
+    '[campaign.expect]\ntypical = "30m"\nslow = "30m"\n' + campaigns.ONE_STAGE
+)
+STOPPED = ["rack=r0", "rack=r1", "rack=r2"]
+STOPPED_HOSTS = [f"h{number:04d}" for number in range(6)]
+
+
+def with_blackout(line: str, where: Sequence[str] = ()) -> World:
+    it = world_of(fleet(HOSTS, per_host=1))
+    it.order(
+        lambda work: blackouts.set_blackout(work, "freeze", line, where),
+        actor="alice",
+        reason="quiet",
+    )
+    it.settle()
+    return it
+
+
+def begins(found: Any) -> dict[str, Micros]:
+    return {each["host"]: parse_instant(each["begins"]) for each in found["hosts"]}
+
+
+def agrees(found: Any) -> None:
+    """The forecast of the plan is near the end of the simulation."""
+    forecast = gap(found["begins"], found["forecast_ends"])
+    assert abs(gap(found["begins"], found["ends"]) - forecast) < 0.1 * forecast
+
+
+@pytest.mark.parametrize("line", [ONCE, DAILY])
+def test_blackout_of_the_fleet_stops_all_hosts(line: str) -> None:
+    it = with_blackout(line)
+    found = simulation(it, EXPECT, approve=0)
+    assert (found["state"], found["done"]) == ("Done", HOSTS)
+    agrees(found)
+    assert {each["name"] for each in found["blackouts"]} == {"freeze"}
+    for each in found["blackouts"]:
+        opens, closes = (parse_instant(each[key]) for key in ("begins", "ends"))
+        for host in found["hosts"]:
+            announced, starts = (
+                parse_instant(host[key]) for key in ("begins", "starts")
+            )
+            assert not opens <= announced < closes, host
+            assert starts + 30 * MINUTE <= opens or starts >= closes, host
+
+
+@pytest.mark.parametrize("line", [ONCE, DAILY])
+def test_blackout_of_some_racks_lets_the_other_hosts_go_first(line: str) -> None:
+    it = with_blackout(line, STOPPED)
+    found = simulation(it, EXPECT, approve=0)
+    assert (found["state"], found["done"]) == ("Done", HOSTS)
+    agrees(found)
+    told = begins(found)
+    if line == ONCE:
+        assert min(told[host] for host in STOPPED_HOSTS) >= ENDS
+        others = [told[host] for host in told if host not in STOPPED_HOSTS]
+        assert max(others) < ENDS
+    assert [each["name"] for each in found["blackouts"]][:1] == ["freeze"]
+
+
+@pytest.mark.parametrize("where", [(), STOPPED])
+def test_tenants_hear_a_time_that_is_kept(where: Sequence[str]) -> None:
+    it = with_blackout(DAILY, where)
+    campaigns.start(it, EXPECT)
+    told = {
+        each["vm"]: each for number in range(4) for each in upcoming(it, f"t{number}")
+    }
+    assert len(told) == HOSTS
+    it.advance("10d")
+    for operation in it.operations():
+        for vm in operation.vms:
+            assert operation.started_at >= at(told[vm]["earliest"]), vm
+            assert operation.started_at <= at(told[vm]["latest"]), vm
+
+
+def test_emergency_is_simulated_without_blackouts() -> None:
+    it = with_blackout(ONCE)
+    found = simulation(it, "emergency = true\n" + EXPECT, approve=0)
+    assert found["blackouts"] == []
+    assert parse_instant(found["ends"]) < ENDS
