@@ -69,8 +69,16 @@ class Actor:
         return self.kind is ActorKind.TENANT and self.tenant == tenant
 
     def is_same_as(self, other: Actor) -> bool:
-        """Return whether both are one owner, with any token and from any address."""
-        return (self.kind, self.name) == (other.kind, other.name)
+        """Return whether both are one person, with any token and from any address.
+
+        The names of people are unique in upper or lower case. Callers without a token have
+        one name, so they count as one person too. Names of components are exact: they
+        contain those of campaigns.
+        """
+        mine, others = self.name, other.name
+        if self.kind in {ActorKind.OPERATOR, ActorKind.TENANT}:
+            mine, others = mine.casefold(), others.casefold()
+        return (self.kind, self.tenant, mine) == (other.kind, other.tenant, others)
 
 
 def operator(name: str) -> Actor:

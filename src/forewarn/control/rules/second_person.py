@@ -10,22 +10,10 @@ def check(policy: Policy, *, starter: Actor, actor: Actor, act: str) -> None:
 
     `act` names what is requested, such as `approve stage 1 of campaign bios-2.19`.
     """
-    if policy.second_person and is_same(starter, actor):
+    if policy.second_person and starter.is_same_as(actor):
         raise RefusedError(
             f"{actor.text} started the campaign and cannot {act}",
             hint="Ask another operator, who needs a token with a name of its own: "
             "[campaigns] second_person is on.",
         )
 
-
-def is_same(one: Actor, other: Actor) -> bool:
-    """Return whether two actors count as one person.
-
-    The history identifies operators by their names, which are unique, in upper or lower
-    case. Callers without a token have one name, so they count as one person too.
-    """
-    return (one.kind, one.tenant, one.name.casefold()) == (
-        other.kind,
-        other.tenant,
-        other.name.casefold(),
-    )
