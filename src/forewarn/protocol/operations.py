@@ -306,6 +306,9 @@ class Request:
     """ID of the campaign that the rollout belongs to; empty: none."""
     steps: tuple[HostStep, ...] = ()
     """Programs that run on each host, in the order of their kinds; empty: none."""
+    shared_most: int = 0
+    """Maximum hosts in flight for all rollouts of several hosts by the current settings;
+    0: no limit. A stored campaign has its own."""
     revision: int = 0
 
     @property

@@ -274,8 +274,9 @@ _TABLE: Mapping[str, Option] = {
     "campaigns.in_flight": Option(
         form=Forms.COUNT,
         most=HOSTS_MAX,
-        text="Maximum hosts in flight for all campaigns. The next host goes to the "
-        "campaign with the highest `priority`, then to the oldest. `0`: no limit.",
+        text="Maximum hosts in flight for all campaigns, including `maintain` of several "
+        "hosts. The next host goes to the campaign with the highest `priority`, then to "
+        "the oldest. `0`: no limit.",
     ),
     "brake.hosts": Option(
         form=AMOUNT,

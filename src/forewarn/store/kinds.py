@@ -254,6 +254,10 @@ ROLLOUTS_IMPLYING_OPEN: Query[Request] = Query(
     ),
 )
 """Those that are open: few."""
+REQUESTS_IN_FLIGHT: Query[Request] = Query(
+    "requests_in_flight", Request, lambda made: ("",) if made.in_flight > 0 else ()
+)
+"""Requests with hosts in flight, including those that have stopped or were cancelled."""
 REQUESTS_UNPLANNED: Query[Request] = Query(
     "requests_unplanned", Request, lambda made: ("",) if made.unplanned else ()
 )

@@ -163,6 +163,9 @@ def _budget(blocker: BudgetUsed) -> str:
             f", with {hosts} that `forewarn campaign retry {blocker.campaign} --failed` "
             "or `skip` would free"
         )
+        if blocker.budget is BudgetKind.SHARED:
+            # They can be of any campaign.
+            failed = f", with {hosts} that `forewarn campaign list` shows"
     used = f"{blocker.used:,} of {blocker.most:,}"
     match blocker.budget:
         case BudgetKind.IN_FLIGHT:
@@ -176,7 +179,7 @@ def _budget(blocker: BudgetUsed) -> str:
         case BudgetKind.SHARED:
             what = f"{used} hosts of all campaigns are in flight, the maximum of "
             what += "`[campaigns] in_flight`"
-            if blocker.used < blocker.most:
+            if blocker.used - blocker.failed < max(1, blocker.most - blocker.failed):
                 what = f"{used} hosts of all campaigns are in flight"
             first = blocker.subject
             what += f", and campaign {first} goes first" if first else ""

@@ -1,18 +1,25 @@
 """Campaigns share the limit `[campaigns] in_flight` by their priorities."""
 
 from collections import Counter
+from dataclasses import replace
 
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import campaigns, verbs
+from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.protocol.actors import operator
+from forewarn.protocol.notes import Cancelled
+from forewarn.protocol.operations import Action
 from forewarn.reporting import campaign_plans
 from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import ONE_STAGE, campaign, steer, waits_for
 from tests.support.rollouts import PLANNED, fleet, name_of
 from tests.support.worlds import World
+
+CANCELLED = Cancelled(by=operator("bob"))
 
 HOSTS = 6
 """Hosts of each campaign."""
@@ -197,3 +204,100 @@ def test_the_limit_holds_after_a_restart_and_when_it_is_taken_away() -> None:
         it.advance("1m")
         most = max(most, in_flight(it).total())
     assert most > 2
+
+
+def maintain(it: World, first: int, count: int, *, actor: str = "bob") -> str:
+    """Order the maintenance of some hosts, two at once; return its rollout."""
+    names = [name_of(first + each) for each in range(count)]
+    wishes = OrderOptions(at_once=2)
+    made = it.order(
+        lambda work: verbs.maintain(work, names, Action.REBOOT, wishes), actor=actor
+    )
+    it.settle()
+    return made.request_id
+
+
+def test_maintain_of_several_hosts_uses_the_places_of_campaigns_and_waits_for_them() -> (
+    None
+):
+    it = world(limit=2)
+    begin(it, "disks", in_flight=2)
+    rollout = maintain(it, 0, HOSTS)
+    assert in_flight(it) == {"bios": 1, "disks": 1}
+    waits = (
+        f"campaign {rollout}: 2 of 2 hosts of all campaigns are in flight, the maximum of "
+        "`[campaigns] in_flight`"
+    )
+    (last,) = [each for each in it.operations() if each.host == name_of(HOSTS - 1)]
+    assert it.explain(last.operation_id)[0] == waits
+    seen: list[Counter[str]] = []
+    while not is_done(it, "disks", rollout):
+        seen.append(in_flight(it))
+        assert seen[-1].total() <= 2
+        it.advance("1m")
+    # The campaign is older, so it goes first. Then both places are the rollout's.
+    assert max(each["disks"] for each in seen) == 2
+    assert max(each["bios"] for each in seen) == 2
+
+
+def test_campaign_waits_for_an_older_rollout_that_nothing_steers() -> None:
+    it = world(limit=1)
+    rollout = maintain(it, 0, HOSTS)
+    begin(it, "disks")
+    assert in_flight(it) == {"bios": 1}
+    seen: list[Counter[str]] = []
+    while not is_done(it, "disks", rollout):
+        seen.append(in_flight(it))
+        assert seen[-1].total() <= 1
+        it.advance("1m")
+    first_of_disks = next(n for n, each in enumerate(seen) if each["disks"])
+    assert not any(each["bios"] for each in seen[first_of_disks:])
+
+
+def test_a_place_that_a_single_host_used_goes_to_a_campaign_that_waits() -> None:
+    it = world(limit=1)
+    maintain(it, 0, 1)
+    begin(it, "disks")
+    assert in_flight(it) == {"bios": 1}
+    while in_flight(it)["bios"]:
+        it.advance("1m")
+    assert in_flight(it) == {"disks": 1}
+
+
+def test_cancelled_rollout_leaves_its_place_to_a_campaign() -> None:
+    it = world(limit=1)
+    rollout = maintain(it, 0, HOSTS)
+    begin(it, "disks")
+    assert in_flight(it) == {"bios": 1}
+    it.order(lambda work: verbs.cancel(work, rollout, note=CANCELLED))
+    it.settle()
+    assert in_flight(it) == {"disks": 1}
+
+
+def test_emergency_rollout_goes_before_an_older_campaign() -> None:
+    it = world(limit=1)
+    begin(it, "disks", priority=5)
+    wishes = OrderOptions(emergency=True)
+    names = [name_of(each) for each in range(3)]
+    it.order(lambda work: verbs.maintain(work, names, Action.REBOOT, wishes))
+    it.settle()
+    assert in_flight(it) == {"disks": 1}
+    it.advance("20m")
+    while not in_flight(it)["bios"]:
+        assert in_flight(it).total() == 1
+        it.advance("1m")
+    assert campaign(it, "disks").done == 1
+
+
+def test_limit_that_was_set_later_holds_for_a_rollout_that_runs() -> None:
+    it = world(limit=0)
+    rollout = maintain(it, 0, HOSTS)
+    assert in_flight(it) == {"bios": 2}
+    it.plane.policy = replace(it.plane.policy, campaigns_in_flight=1)
+    while in_flight(it)["bios"] == 2:
+        it.advance("1m")
+    it.advance("5m")
+    for _ in range(3):
+        it.advance("10m")
+        assert in_flight(it)["bios"] <= 1
+    assert not is_done(it, rollout)

@@ -240,6 +240,7 @@ def open_request(
         at_once=at_once,
         hosts=hosts,
         steps=steps,
+        shared_most=work.policy.campaigns_in_flight if hosts > 1 else 0,
     )
     work.note(AuditKind[f"{verb.name}_ORDERED"], (f"request:{request.request_id}",))
     return work.tx.add(request)

@@ -51,10 +51,11 @@ def open_rollouts(reader: Reader) -> list[str]:
 def prepare(work: Work, request: Request) -> str:
     """Take a turn; return the wait of the hosts that may be announced, or an empty text.
 
-    A rollout without a stored campaign passes the same gate, and has nothing to note.
+    A rollout without a stored campaign passes the same gate, and notes only the limit that
+    all campaigns share.
     """
     if not request.campaign:
-        return waits.turn(request.request_id) if is_open(work.tx, request) else ""
+        return _turn_of_implied(work, request)
     old = work.campaign(request.campaign)
     campaign = campaign_checks.look(work, old)
     if campaign.state is CampaignState.HALTED:
@@ -104,10 +105,19 @@ def prepare(work: Work, request: Request) -> str:
     return waits.again_turn(request.request_id) if again.blocker is None else ""
 
 
+def _turn_of_implied(work: Work, request: Request) -> str:
+    most = work.policy.campaigns_in_flight
+    if request.implies_campaign and request.shared_most != most:
+        request = work.tx.replace(request, replace(request, shared_most=most))
+    campaign = campaign_gate.gate_record(work.tx, request)
+    found = shared_limit.ask(work.tx, request, campaign, now=work.now)
+    return waits.turn(request.request_id) if found.blocker is None else ""
+
+
 def is_open(reader: Reader, request: Request) -> bool:
     """Return whether the gate of a rollout without a stored campaign is open.
 
-    It depends on no time.
+    It depends on no time. The limit that all campaigns share is asked afterwards.
     """
     campaign = campaign_gate.gate_record(reader, request)
     return campaign_gate.ask(reader, request, campaign, now=0).blocker is None

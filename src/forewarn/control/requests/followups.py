@@ -46,11 +46,12 @@ class FollowUps:
         self._pages: dict[str, None] = {}
         self._brake = BrakeSteps(store, run)
         self._visits: dict[str, None] = {}
+        self._shares = False
 
     def __bool__(self) -> bool:
         """Return whether steps are pending."""
         pending = self._revisits, self._freed, self._turns, self._pages, self._visits
-        return any(pending) or self._brake.has_page
+        return any(pending) or self._brake.has_page or self._shares
 
     @property
     def unplanned(self) -> frozenset[str]:
@@ -64,6 +65,7 @@ class FollowUps:
         self._pages.update(effects.pages)
         self._brake.take(effects)
         self._visits.update(effects.visits)
+        self._shares = self._shares or effects.shares
         self._free(effects.freed)
 
     def next_due(self) -> Micros | None:
@@ -140,6 +142,10 @@ class FollowUps:
             freed = self._freed.pop(next(iter(self._freed)))
             with _on_failure(lambda: self._freed.setdefault(freed.name, freed)):
                 return self._wake(freed, now)
+        if not self._turns:
+            self._shares = False
+            self._run(rollouts.share, now)
+            return True
         request_id = next(iter(self._turns))
         del self._turns[request_id]
         with _on_failure(lambda: self._turns.setdefault(request_id)):

@@ -90,12 +90,23 @@ def go_on(work: Work, request_id: str) -> bool:
     If none was, another campaign may use the place that is free under the shared limit.
     """
     is_announced = _go_on(work, request_id)
-    if not is_announced and work.request(request_id).campaign:
-        most = work.policy.campaigns_in_flight
-        following = shared_limit.next_in_line(work.tx, most, now=work.now)
-        if following and following != request_id:
-            work.take_turn(following)
+    if not is_announced:
+        share(work, after=request_id)
+    elif not work.request(request_id).campaign:
+        # A stored campaign gets another turn, even if none of its hosts waits for one.
+        work.share()
     return is_announced
+
+
+def share(work: Work, *, after: str = "") -> None:
+    """Give the turn to the campaign that may use a place under the shared limit.
+
+    `after` is the rollout whose turn has just ended without an announcement.
+    """
+    most = work.policy.campaigns_in_flight
+    following = shared_limit.next_in_line(work.tx, most, now=work.now)
+    if following and following != after:
+        work.take_turn(following)
 
 
 def _go_on(work: Work, request_id: str) -> bool:

@@ -38,6 +38,17 @@ def open_ones(reader: Reader) -> Iterator[CampaignRecord]:
     return chain(every(reader, kinds.CAMPAIGNS_OPEN), implied)
 
 
+def ranked_terms_of(reader: Reader, request: Request) -> CampaignRecord:
+    """Return the terms of the campaign that a rollout implies, with its rank.
+
+    An emergency goes before others. The rank of a rollout without waiting hosts does not
+    matter.
+    """
+    first = reader.select(kinds.PLANNED_OF_REQUEST, request.request_id, limit=1)
+    is_emergency = any(each.is_emergency for each in first)
+    return replace(terms_of(request), is_emergency=is_emergency)
+
+
 def terms_of(request: Request) -> CampaignRecord:
     """Return the terms of the campaign that a rollout implies, as the gate needs them.
 
@@ -62,6 +73,7 @@ def terms_of(request: Request) -> CampaignRecord:
         stage_left=request.hosts,
         # All that was ordered can be in flight from the first host on.
         ramp=request.at_once,
+        shared_most=request.shared_most,
         moved_at=request.created,
     )
 
@@ -93,6 +105,7 @@ def record_of(reader: Reader, request: Request) -> CampaignRecord:
     return replace(
         terms_of(request),
         impact=Impact(operations[0].action.value),
+        is_emergency=operations[0].is_emergency,
         state=_STATES[request.state],
         ended=0 if request.state is RequestState.OPEN else last,
         # Operations that were done long ago may be deleted.

@@ -341,10 +341,12 @@ def why_planned(
         shut = campaign_gate.ask(
             reader, request, campaign, now=now, is_away=True
         ).blocker
-    shut = shut or shared_limit.why_shared(reader, campaign, now=now)
+    shared = None if shut else shared_limit.why_shared(reader, campaign, now=now)
+    shut = shut or shared
     has_slot = shut is None
     # The order of the hosts says the same about a rollout without a campaign.
-    first = () if shut is None or not request.campaign else (shut,)
+    is_said = request.campaign or shared is not None
+    first = (shut,) if shut is not None and is_said else ()
     # The stored blocker can be outdated until the next check.
     found = (
         _in_its_way(reader, operation, searches=has_slot) if operation.held_by else ()

@@ -16,4 +16,3 @@ def check(policy: Policy, *, starter: Actor, actor: Actor, act: str) -> None:
             hint="Ask another operator, who needs a token with a name of its own: "
             "[campaigns] second_person is on.",
         )
-

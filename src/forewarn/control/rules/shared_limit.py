@@ -1,6 +1,9 @@
 """The limit on hosts in flight that all campaigns share, and which campaign goes first.
 
-A campaign *wants* a host in flight if its own gate is open and a host is in its turn. As
+Every rollout of several hosts is a campaign here, also before a verb steers it. All
+planned work on hosts uses places: also that of a single host, which is announced at once,
+and of rollouts that were stopped. A failed host of an open campaign keeps its place, but
+never the last one. A campaign *wants* a host in flight if its own gate is open and a host is in its turn. As
 long as an emergency campaign, one with a higher priority, or an older one of the same
 priority wants one, the others announce nothing. A campaign that is paused or halted, waits
 for a window or has no host in its turn wants none, so it blocks no other. This module only
@@ -11,7 +14,7 @@ from collections.abc import Sequence
 
 from forewarn.campaigns.gate import Gate
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import brake, campaign_gate, waits
+from forewarn.control.rules import brake, campaign_gate, implied_campaigns, waits
 from forewarn.instants import Micros
 from forewarn.protocol.operations import Request
 from forewarn.protocol.turn_blockers import BudgetKind, BudgetUsed
@@ -56,8 +59,8 @@ def next_in_line(reader: Reader, most: int, *, now: Micros) -> str:
     """
     if not most:
         return ""
-    campaigns = list(every(reader, kinds.CAMPAIGNS_OPEN))
-    if _in_flight(reader, campaigns) >= most:
+    campaigns = _open_ones(reader)
+    if _in_flight(reader, most) >= _places(campaigns, most):
         return ""
     first = _first_that_wants(reader, sorted(campaigns, key=_rank), now=now)
     return "" if first is None else first.request
@@ -69,33 +72,59 @@ def why_shared(
     """Return why a campaign with an open gate waits for others; None: it does not."""
     if not campaign.shared_most:
         return None
-    campaigns = list(every(reader, kinds.CAMPAIGNS_OPEN))
-    ahead = sorted(
-        (each for each in campaigns if _rank(each) < _rank(campaign)), key=_rank
-    )
+    most, campaigns = campaign.shared_most, _open_ones(reader)
+    mine = (each for each in campaigns if each.campaign_id == campaign.campaign_id)
+    own = next(mine, campaign)
+    ahead = sorted((each for each in campaigns if _rank(each) < _rank(own)), key=_rank)
     first = _first_that_wants(reader, ahead, now=now)
-    used = _in_flight(reader, campaigns)
-    if first is None and used < campaign.shared_most:
+    used = _in_flight(reader, most)
+    if first is None and used < _places(campaigns, most):
         return None
+    failed = _failed(campaigns)
     return BudgetUsed(
         campaign=campaign.name,
         budget=BudgetKind.SHARED,
-        used=used,
-        most=campaign.shared_most,
+        used=used + failed,
+        most=most,
         subject="" if first is None else first.name,
+        failed=failed,
     )
+
+
+def _open_ones(reader: Reader) -> list[CampaignRecord]:
+    """Return the campaigns that have not ended, and those that rollouts imply."""
+    return [
+        *every(reader, kinds.CAMPAIGNS_OPEN),
+        *(
+            implied_campaigns.ranked_terms_of(reader, each)
+            for each in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN)
+        ),
+    ]
 
 
 def _rank(campaign: CampaignRecord) -> tuple[bool, int, Micros, str]:
     """Return the sort key of campaigns: those that go first come first."""
     is_routine = not campaign.is_emergency
-    return is_routine, -campaign.priority, campaign.created, campaign.campaign_id
+    return is_routine, -campaign.priority, campaign.created, campaign.request
 
 
-def _in_flight(reader: Reader, campaigns: Sequence[CampaignRecord]) -> int:
-    """Return the number of hosts that are announced or in work for these campaigns."""
-    requests = (reader.get(Request, each.request) for each in campaigns)
-    return sum(each.in_flight for each in requests if each is not None)
+def _in_flight(reader: Reader, most: int) -> int:
+    """Return how many hosts are announced or in work, as far as the limit needs it."""
+    used = 0
+    for each in every(reader, kinds.REQUESTS_IN_FLIGHT):
+        used += each.in_flight
+        if used > most:
+            break
+    return used
+
+
+def _failed(campaigns: Sequence[CampaignRecord]) -> int:
+    return sum(len(each.failed) for each in campaigns)
+
+
+def _places(campaigns: Sequence[CampaignRecord], most: int) -> int:
+    """Return how many hosts can be in flight beside the failed ones."""
+    return max(1, most - _failed(campaigns))
 
 
 def _first_that_wants(
@@ -115,4 +144,6 @@ def _wants(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> bool:
     if campaign_gate.ask(reader, request, campaign, now=now).blocker is not None:
         return False
     turn = waits.turn(campaign.request, campaign.stage)
-    return bool(reader.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=1))
+    first = reader.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=1)
+    # The first host of a rollout waits for the blackouts of the fleet for all of them.
+    return any(waits.TURN_BLACKOUTS not in each.waits_for for each in first)

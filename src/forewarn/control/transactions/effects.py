@@ -35,3 +35,5 @@ class Effects:
     """11. Whether announced routine work must be withdrawn."""
     visits: dict[str, None] = field(default_factory=dict[str, None])
     """12. Visits that may go on."""
+    shares: bool = False
+    """13. Whether a campaign may use a place under the limit that all campaigns share."""

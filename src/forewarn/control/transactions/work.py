@@ -50,7 +50,6 @@ from forewarn.store.records import NOTHING, AuditEntry, AuditKind, Facts, Task
 
 R = TypeVar("R", bound=Record)
 
-
 _LINE = AuditEntry(
     entry_id="",
     at=0,
@@ -189,12 +188,8 @@ class Work:
         self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
     ) -> None:
         """Store an audit entry about an operation."""
-        self.note(
-            kind,
-            subjects_of(operation),
-            facts,
-            operation=operation.operation_id,
-        )
+        about = subjects_of(operation)
+        self.note(kind, about, facts, operation=operation.operation_id)
 
     def add_operation(self, operation: Operation) -> Operation:
         """Store a new operation."""
@@ -229,6 +224,7 @@ class Work:
         stepped = lifecycle.step_request(request, given)
         if stepped.state is request.state:
             return request
+        self.share()
         self.note(
             AuditKind[f"REQUEST_{stepped.state.name}"],
             (f"request:{request.request_id}",),
@@ -382,6 +378,10 @@ class Work:
         """Continue a rollout after the commit."""
         self._effects.turns[request_id] = None
 
+    def share(self) -> None:
+        """Offer free places under the shared limit to the campaigns after the commit."""
+        self._effects.shares = self.policy.campaigns_in_flight > 0
+
     def take_page(self, request_id: str) -> None:
         """Plan the next page of hosts of a rollout after the commit."""
         self._effects.pages[request_id] = None
@@ -404,6 +404,7 @@ class Work:
             self.tx.replace(request, changed(request, in_flight=request.in_flight + by))
             if by < 0:
                 self.take_turn(request_id)
+                self.share()
 
     def revisit(self, operation_id: str) -> None:
         """Check an operation after the commit, because it may wait for less now."""

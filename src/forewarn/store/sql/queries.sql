@@ -280,6 +280,11 @@ WHERE at_once > 0 AND hosts > 1 AND campaign = '' AND :value = '';
 SELECT * FROM requests INDEXED BY requests_implying_open
 WHERE state = 'Open' AND at_once > 0 AND hosts > 1 AND campaign = '' AND :value = '';
 
+-- name: requests_in_flight
+-- The requests with hosts that are announced or in work.
+SELECT * FROM requests INDEXED BY requests_in_flight
+WHERE in_flight > 0 AND :value = '';
+
 -- name: requests_unplanned
 -- The requests with hosts that have no operation yet.
 SELECT * FROM requests WHERE unplanned != '[]' AND :value = '';
