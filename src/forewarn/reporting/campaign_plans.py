@@ -193,7 +193,9 @@ def prepared_of(reader: Reader, plan: CampaignPlan, text: CampaignText) -> Prepa
 
     Raises RefusedError if another campaign has one of the hosts.
     """
-    campaign_hosts.check_free(reader, plan.hosts)
+    campaign_hosts.check_free(
+        reader, plan.hosts, is_emergency=plan.campaign.is_emergency
+    )
     return prepare(
         plan.campaign,
         hosts=plan.hosts,

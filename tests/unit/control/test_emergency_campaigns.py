@@ -15,9 +15,10 @@ from forewarn.control.requests import (
 from forewarn.control.requests.verbs import campaign_hosts
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import HOUR, format_instant
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import STARTED_STATES, Action, OperationState
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
@@ -55,7 +56,11 @@ def closed(it: World) -> str:
     )
 
 
-def world(hosts: int = 3, policy: Policy | None = None) -> World:
+def world(
+    hosts: int = 3,
+    policy: Policy | None = None,
+    driver: SimulatedDriver | None = None,
+) -> World:
     """Return hosts with VMs of their own scopes; the window of the first one is closed."""
     found = fleet([{f"s{number}": 0} for number in range(hosts)])
     bank = (
@@ -66,7 +71,7 @@ def world(hosts: int = 3, policy: Policy | None = None) -> World:
     empty = World(store=MemoryStore, driver=SimulatedDriver(), fleet="")
     return World(
         store=MemoryStore,
-        driver=SimulatedDriver(),
+        driver=driver or SimulatedDriver(),
         fleet=found + bank.replace("HOUR", hour_of(empty, 12)),
         policy=policy,
     )
@@ -197,3 +202,121 @@ def test_expedited_host_is_still_first_after_a_halt() -> None:
     assert in_work(it) == []
     steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
     assert in_work(it) == ["h0000"]
+
+
+def skipped(it: World, name: str) -> list[str]:
+    """Return the hosts that were left out of a campaign."""
+    found = campaign(it, name)
+    return [
+        each.host
+        for each in it.operations()
+        if each.request == found.request and each.state is OperationState.CANCELLED
+    ]
+
+
+def until_done(it: World, name: str, hours: int = 12) -> None:
+    end = it.now + hours * HOUR
+    while campaign(it, name).state is not CampaignState.DONE:
+        it.advance("5m")
+        assert it.now < end, waits_for(it, name)
+
+
+def test_emergency_takes_the_hosts_of_a_routine_campaign_over() -> None:
+    it = world(6)
+    start(it, ONE_STAGE, name="routine")
+    (announced,) = in_work(it)
+    assert announced in {"h0000", "h0001", "h0002"}
+    text = file_of(EMERGENCY + ONE_STAGE, name="cve")
+    start_text(it, text.replace("all = true", 'host = ["h0000", "h0001", "h0002"]'))
+    # Its announcement is withdrawn, and the emergency announces the same host.
+    assert skipped(it, "routine")[0] in {"h0000", "h0001", "h0002"}
+    assert announced in skipped(it, "routine")
+    events = {event.operation for event in it.live_events()}
+    in_flight = {each.operation_id: each for each in it.operations()}
+    of_emergency, of_routine = sorted(
+        (in_flight[each] for each in events), key=lambda each: not each.is_emergency
+    )
+    assert of_emergency.host in {"h0000", "h0001", "h0002"}
+    assert of_routine.host in {"h0003", "h0004", "h0005"}
+    until_done(it, "cve")
+    until_done(it, "routine")
+    assert campaign(it, "cve").done == 3
+    assert (campaign(it, "routine").done, campaign(it, "routine").skipped) == (3, 3)
+    (why, *_) = history(it, AuditKind.OPERATION_CANCELLED)
+    assert "emergency campaign cve has it" in why
+
+
+def test_emergency_waits_for_a_host_in_work_and_announces_the_others() -> None:
+    it = world(3)
+    start(it, ONE_STAGE, name="routine")
+    it.advance("16m")
+    (begun,) = [each for each in it.operations() if each.state in STARTED_STATES]
+    start_text(it, file_of(EMERGENCY + ONE_STAGE, name="cve"))
+    assert begun.host not in skipped(it, "routine")
+    until_done(it, "cve")
+    until_done(it, "routine")
+    assert campaign(it, "cve").done == 3
+    assert campaign(it, "routine").done + campaign(it, "routine").skipped == 3
+    assert it.operation(begun.operation_id).state is OperationState.DONE
+
+
+def test_aborted_emergency_gives_its_hosts_back_to_those_that_waited() -> None:
+    it = world(4, Policy(campaigns_in_flight=1))
+    start(it, ONE_STAGE, name="routine")
+    it.advance("16m")
+    start_text(it, file_of(EMERGENCY + ONE_STAGE, name="cve"))
+    steer(it, lambda work: campaigns.pause(work, "cve"))
+    it.advance("30m")
+    # The routine campaign announces none of them, although the emergency is paused.
+    assert in_work(it) == []
+    steer(it, lambda work: campaigns.abort(work, "cve"))
+    until_done(it, "routine")
+    assert campaign(it, "routine").done == 4
+
+
+def test_emergency_takes_hosts_of_a_rollout_over() -> None:
+    it = world(3)
+    names = ["h0000", "h0001", "h0002"]
+    wishes = verbs.OrderOptions()
+    made = it.order(lambda work: verbs.maintain(work, names, Action.REBOOT, wishes))
+    it.settle()
+    start_text(it, file_of(EMERGENCY + ONE_STAGE, name="cve"))
+    until_done(it, "cve")
+    assert campaign(it, "cve").done == 3
+    assert campaign(it, made.request_id).has_ended
+
+
+def test_emergency_is_refused_hosts_that_have_failed_and_the_hint_frees_them() -> None:
+    failing = SimulatedDriver()
+    it = world(3, driver=failing)
+    start(
+        it, ONE_STAGE + "[campaign.tolerance]\nfailures = 2\nin_a_row = 2\n", name="r"
+    )
+    failing.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, times=3))
+    while not campaign(it, "r").failed:
+        it.advance("1m")
+    (failed,) = campaign(it, "r").failed_hosts
+    with pytest.raises(RefusedError, match="1 of the hosts have failed") as refused:
+        start_text(it, file_of(EMERGENCY + ONE_STAGE, name="cve"))
+    assert f"forewarn campaign skip r {failed} --reason" in refused.value.hint
+    steer(it, lambda work: campaigns.skip(work, "r", [failed]))
+    start_text(it, file_of(EMERGENCY + ONE_STAGE, name="cve"))
+    until_done(it, "cve")
+
+
+def test_history_names_deferrals_in_a_campaign_that_an_emergency_takes_hosts_of() -> (
+    None
+):
+    it = world()
+    start(it, ONE_STAGE, name="routine")
+    waiting = next(each for each in it.operations() if each.host not in in_work(it))
+    vm = it.read(lambda reader: reader.select(kinds.VMS_ON_HOST, waiting.host)[0].name)
+    until = it.now + 30 * HOUR
+    it.order(
+        lambda work: choices.defer(work, choices.target_of(work, vm, "vm"), until),
+        reason="month end",
+    )
+    start_text(it, file_of(EMERGENCY + ONE_STAGE, name="cve"))
+    until_done(it, "cve")
+    ignored = history(it, AuditKind.CAMPAIGN_WINDOWS_IGNORED)
+    assert any(vm in each and format_instant(until) in each for each in ignored)

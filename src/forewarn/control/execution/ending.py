@@ -125,6 +125,9 @@ def _end(
     work.free(ended.scopes, ended.vms)
     if was_planned:
         _leave_turn(work, operation)
+        if operation.is_emergency:
+            # The host can wait in a routine campaign, behind the emergency.
+            work.free_host(operation.host)
     else:
         if ended.is_host_bound:
             work.free_room(ended.host)

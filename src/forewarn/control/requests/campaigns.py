@@ -106,7 +106,12 @@ def start(work: Work, prepared: Prepared) -> CampaignRecord:
                 hint=f"Run `forewarn campaign show {prepared.name}`, or choose another "
                 "name in the file.",
             )
-    campaign_hosts.check_free(work.tx, prepared.hosts, known=prepared.seen)
+    campaign_hosts.check_free(
+        work.tx,
+        prepared.hosts,
+        known=prepared.seen,
+        is_emergency=prepared.is_emergency,
+    )
     _check_known(work, prepared)
     steps = _steps(work, prepared)
     visiting.check_steps(work, steps, Action(prepared.impact.value))

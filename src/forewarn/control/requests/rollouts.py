@@ -25,6 +25,7 @@ from forewarn.control.requests import (
     blackouts,
     campaign_turns,
     stops,
+    taking_over,
 )
 from forewarn.control.rules import (
     campaign_gate,
@@ -131,6 +132,9 @@ def _go_on(work: Work, request_id: str) -> bool:
         return False
     if stops.wait_if_stopped(work, request, found[0]):
         return False
+    campaign = campaign_gate.campaign_of(work.tx, request)
+    if campaign is not None and campaign.is_emergency:
+        taking_over.take_over(work, campaign, found)
     found = [calls.renew_chooser(work, each) for each in found]
     vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
     waiting = {

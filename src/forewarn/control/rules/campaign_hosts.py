@@ -7,7 +7,7 @@ its cost does not depend on the fleet. A rollout of several hosts counts as a ca
 before a verb steers it, so that steering it never makes a second campaign of a host.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import implied_campaigns
@@ -20,6 +20,9 @@ Seen = frozenset[tuple[str, int]]
 """The open campaigns of a snapshot: their IDs, with their numbers of hosts. The set of
 hosts of a campaign only grows."""
 
+HOSTS_NAMED_MAX = 10
+"""Maximum hosts that a hint names: one line."""
+
 
 def seen(reader: Reader) -> Seen:
     """Return the open campaigns, to compare them with later ones."""
@@ -29,24 +32,53 @@ def seen(reader: Reader) -> Seen:
 
 
 def check_free(
-    reader: Reader, hosts: Collection[str], *, known: Seen = frozenset()
+    reader: Reader,
+    hosts: Collection[str],
+    *,
+    known: Seen = frozenset(),
+    is_emergency: bool = False,
 ) -> None:
     """Refuse hosts that another campaign has and has not ended; raises RefusedError.
 
-    `known` has campaigns that were compared with these hosts before.
+    `known` has campaigns that were compared with these hosts before. An emergency takes
+    hosts over from routine campaigns, except those that have failed there: a person must
+    look at these first.
     """
     wanted: frozenset[str] | None = None
     for other in implied_campaigns.open_ones(reader):
         if (other.campaign_id, other.hosts) in known:
             continue
         wanted = frozenset(hosts) if wanted is None else wanted
-        if shared := sorted(wanted & _hosts_of(reader, other)):
+        if is_emergency and not _is_emergency(reader, other):
+            if shared := sorted(wanted.intersection(other.failed_hosts)):
+                raise RefusedError(
+                    f"{len(shared):,} of the hosts have failed in campaign {other.name}, "
+                    f"such as {shared[0]}",
+                    hint=f"Run `forewarn campaign skip {other.name} {_named(shared)} "
+                    "--reason TEXT` first, or exclude them with [campaign.select] except.",
+                )
+        elif shared := sorted(wanted & _hosts_of(reader, other)):
             raise RefusedError(
                 f"campaign {other.name} has {len(shared):,} of the hosts and has not "
                 f"ended, such as {shared[0]}",
-                hint="Wait until it ends, or exclude these hosts with "
-                "[campaign.select] except.",
+                hint="Wait until it ends, exclude these hosts with [campaign.select] "
+                f"except, or run `forewarn campaign skip {other.name} {_named(shared)} "
+                "--reason TEXT`. An emergency takes hosts over from routine campaigns.",
             )
+
+
+def _is_emergency(reader: Reader, campaign: CampaignRecord) -> bool:
+    if not implied_campaigns.is_implied(campaign):
+        return campaign.is_emergency
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    return implied_campaigns.ranked_terms_of(reader, request).is_emergency
+
+
+def _named(hosts: Sequence[str]) -> str:
+    """Return hosts as arguments of a command; of many, the first ones."""
+    more = " …" if len(hosts) > HOSTS_NAMED_MAX else ""
+    return " ".join(hosts[:HOSTS_NAMED_MAX]) + more
 
 
 def failed_in(reader: Reader) -> dict[str, str]:

@@ -11,7 +11,7 @@ the clock, restarts and changed windows need no repair.
 """
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from forewarn.control.rules import choices, wide_blackouts
@@ -130,11 +130,17 @@ def deferrals_at(
         if each.verb is Verb.MAINTAIN
     }
     return tuple(
-        _deferral(choice)
+        deferral
         for request in sorted(others - {operation.request})
-        for choice in choices.of_request(reader, request, vms)
-        if choice.until
+        for deferral in deferrals_in(reader, request, vms)
     )
+
+
+def deferrals_in(reader: Reader, request: str, vms: Sequence[Vm]) -> Iterator[Hold]:
+    """Yield the deferrals of these VMs in the maintenance of a request."""
+    for choice in choices.of_request(reader, request, vms):
+        if choice.until:
+            yield _deferral(choice)
 
 
 def _deferral(choice: Choice) -> Hold:

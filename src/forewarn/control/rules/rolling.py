@@ -217,7 +217,10 @@ def _at_the_host(
     if host is None or host.state is HostState.DOWN:
         return (HostInUse(host=name),)
     for other in every(reader, kinds.OPEN_OPERATIONS_OF_HOST, name):
-        if other.is_host_bound and other.state is not OperationState.PLANNED:
+        if other.is_host_bound and (
+            other.state is not OperationState.PLANNED
+            or _is_urgent(reader, other, operation)
+        ):
             work = other.operation_id
             return (HostInUse(host=name, operation=work, verb=other.verb),)
     for visit in every(reader, kinds.OPEN_VISITS_OF_HOST, name):
@@ -235,6 +238,16 @@ def _at_the_host(
         return (HostInUse(host=name, arriving=vm.name),)
     return shared_hosts(operation, vms) or tuple(
         campaign_gate.why_over_budget(reader, operation, vms)
+    )
+
+
+def _is_urgent(reader: Reader, other: Operation, operation: Operation) -> bool:
+    """Return whether an emergency campaign has the host that waits for `operation` too."""
+    if not other.is_emergency or operation.is_emergency:
+        return False
+    return (
+        campaign_gate.campaign_of(reader, reader.get(Request, other.request))
+        is not None
     )
 
 
