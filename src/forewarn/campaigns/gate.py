@@ -40,6 +40,8 @@ class Standing:
     """Hosts of the fleet that are away for any cause; 0 without the budget."""
     away_max: int | None = None
     """The budget `unavailable` as a number; None: no limit."""
+    cordoned: tuple[str, ...] = ()
+    """Hosts that are away until an operator opens them, if the budget is used up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +153,8 @@ def _used(campaign: CampaignRecord, standing: Standing) -> BudgetUsed | None:
             used=standing.away,
             most=standing.away_max,
             failed=failed,
+            cordoned=len(standing.cordoned),
+            cordoned_host=next(iter(standing.cordoned), ""),
         )
     return None
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar
 
 from forewarn.control.execution import calls, visit_calls, visits
-from forewarn.control.execution.visit_calls import is_of_visit
 from forewarn.control.requests import outcome
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Withheld
@@ -38,7 +37,7 @@ from forewarn.drivers.port import (
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import CallEnd, Trouble
 from forewarn.protocol.operations import CallState, Operation
-from forewarn.protocol.visits import Visit
+from forewarn.protocol.visits import Visit, is_visit_id
 from forewarn.store import kinds
 from forewarn.store.port import Store, every
 
@@ -80,7 +79,7 @@ class _Deciding(Protocol):
 
 def _deciding(name: str) -> _Deciding:
     """Return the decisions about a call, by the ID in its name."""
-    return visit_calls if is_of_visit(name) else outcome
+    return visit_calls if is_visit_id(name) else outcome
 
 
 DUE_TOGETHER = 32
@@ -229,7 +228,7 @@ class DriverLink:
 
     def _look_at(self, report: Report, now: Micros) -> None:
         """Observe the VMs of a call before its report is accepted."""
-        if is_of_visit(report.operation_id):
+        if is_visit_id(report.operation_id):
             self._run(lambda work: visit_calls.take_report(work, report), now)
             return
         operation = self._store.read(

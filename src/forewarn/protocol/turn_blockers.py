@@ -133,6 +133,11 @@ class BudgetUsed(Blocker, kind="budget"):
     share a limit; else empty."""
     failed: int = 0
     """Failed hosts that use the budget until they are retried or skipped."""
+    cordoned: int = 0
+    """Other hosts that use the budget until an operator opens them, as far as they were
+    counted."""
+    cordoned_host: str = ""
+    """One of these."""
 
 
 @frozen_dataclass

@@ -186,3 +186,8 @@ STEP_OF_STATE = {
 
 VISIT_PREFIX = "vi-"
 """The beginning of the IDs of visits."""
+
+
+def is_visit_id(name: str) -> bool:
+    """Return whether a name is the ID of a visit."""
+    return name.startswith(VISIT_PREFIX)

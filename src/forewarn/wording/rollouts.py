@@ -171,7 +171,7 @@ def _budget(blocker: BudgetUsed) -> str:
         case BudgetKind.IN_FLIGHT:
             what = f"{used} hosts are in flight"
         case BudgetKind.UNAVAILABLE:
-            what = f"{used} hosts are away for any cause"
+            what = f"{used} hosts are away for any cause{_cordoned(blocker)}"
         case BudgetKind.GROUP:
             what = f"{used} hosts of {blocker.subject} are in flight"
         case BudgetKind.TENANT_VMS:
@@ -184,6 +184,19 @@ def _budget(blocker: BudgetUsed) -> str:
             first = blocker.subject
             what += f", and campaign {first} goes first" if first else ""
     return f"campaign {blocker.campaign}: {what}{failed}"
+
+
+def _cordoned(blocker: BudgetUsed) -> str:
+    """Return which hosts are away until an operator opens them."""
+    if not blocker.cordoned:
+        return ""
+    host = blocker.cordoned_host
+    which = (
+        f"host {host} is cordoned"
+        if blocker.cordoned == 1
+        else f"{blocker.cordoned} hosts are cordoned, such as {host}"
+    )
+    return f" ({which}: `forewarn host open {host} --all-owners`)"
 
 
 def only_failed(name: str, failed: int) -> str:

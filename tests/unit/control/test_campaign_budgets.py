@@ -3,9 +3,10 @@
 from collections import Counter
 
 from forewarn.campaigns.lifecycle import CampaignState
-from forewarn.control.requests import cordons, failures, verbs
+from forewarn.control.requests import campaigns, cordons, failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.operations import Action
 from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import (
@@ -13,12 +14,19 @@ from tests.support.campaigns import (
     campaign,
     in_work,
     start,
+    steer,
     waits_for,
 )
 from tests.support.worlds import World
 
 
-def world(hosts: int, *, per_rack: int, tenants: int = 1) -> World:
+def world(
+    hosts: int,
+    *,
+    per_rack: int,
+    tenants: int = 1,
+    driver: SimulatedDriver | None = None,
+) -> World:
     """Return a world of racks, where each host has two VMs of one tenant."""
     lines = [f'[[tenant]]\nname = "t{number}"' for number in range(tenants)]
     for number in range(hosts):
@@ -38,7 +46,8 @@ def world(hosts: int, *, per_rack: int, tenants: int = 1) -> World:
             f'scope = "s{number}"'
             for each in range(2)
         ]
-    return World(store=MemoryStore, driver=SimulatedDriver(), fleet="\n".join(lines))
+    driver = driver or SimulatedDriver()
+    return World(store=MemoryStore, driver=driver, fleet="\n".join(lines))
 
 
 def rack_of(host: str, per_rack: int) -> int:
@@ -125,8 +134,34 @@ def test_a_campaign_says_that_too_many_hosts_are_away() -> None:
     it.order(lambda work: cordons.cordon(work, "h03"), actor="alice")
     start(it, f"[campaign.budget]\nin_flight = 2\nunavailable = 1\n{ONE_STAGE}")
     assert in_work(it) == []
-    assert waits_for(it) == "campaign bios: 1 of 1 hosts are away for any cause"
-    it.order(lambda work: cordons.open_host(work, "h03", by_all=True), actor="alice")
+    assert waits_for(it) == (
+        "campaign bios: 1 of 1 hosts are away for any cause (host h03 is cordoned: "
+        "`forewarn host open h03 --all-owners`)"
+    )
+    it.order(lambda work: cordons.open_host(work, "h03", by_all=True), actor="bob")
+    it.advance("2m")
+    assert len(in_work(it)) == 1
+
+
+def test_a_skipped_host_keeps_its_place_and_says_which_command_frees_it() -> None:
+    driver = SimulatedDriver()
+    it = world(4, per_rack=4, driver=driver)
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, times=3))
+    terms = "unavailable = 1\n[campaign.tolerance]\nfailures = 2\nin_a_row = 2\n"
+    start(it, f"[campaign.budget]\nin_flight = 2\n{terms}{ONE_STAGE}")
+    while not campaign(it).failed:
+        it.advance("1m")
+    (host,) = campaign(it).failed_hosts
+    it.advance("1h")
+    # A failed host of a campaign is freed by the campaign, not by opening it.
+    assert "host open" not in waits_for(it)
+    steer(it, lambda work: campaigns.skip(work, "bios", [host]))
+    it.advance("1h")
+    assert in_work(it) == []
+    assert waits_for(it).endswith(
+        f"(host {host} is cordoned: `forewarn host open {host} --all-owners`)"
+    )
+    it.order(lambda work: cordons.open_host(work, host, by_all=True), actor="bob")
     it.advance("2m")
     assert len(in_work(it)) == 1
 

@@ -14,7 +14,6 @@ from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.lifecycle import VisitInput
 from forewarn.protocol.operations import ASKED_STATES, CallState
 from forewarn.protocol.visits import (
-    VISIT_PREFIX,
     SkipReason,
     StepOutcome,
     StepResult,
@@ -27,11 +26,6 @@ _OUTCOMES = {
     Verdict.NOT_NEEDED: StepOutcome.NOT_NEEDED,
     Verdict.FAILED: StepOutcome.FAILED,
 }
-
-
-def is_of_visit(name: str) -> bool:
-    """Return whether a call with this ID is one of a visit."""
-    return name.startswith(VISIT_PREFIX)
 
 
 def take_report(work: Work, report: Report) -> None:

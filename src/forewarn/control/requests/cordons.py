@@ -11,7 +11,7 @@ from forewarn.fleet.model import Cordon, Host
 from forewarn.problems import listed
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.visits import VISIT_PREFIX
+from forewarn.protocol.visits import is_visit_id
 
 
 def cordon(work: Work, name: str) -> Host:
@@ -67,4 +67,4 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
 
 def _is_of_visit(cordon: Cordon) -> bool:
     is_service = cordon.by.kind is ActorKind.SERVICE
-    return is_service and cordon.by.name.startswith(VISIT_PREFIX)
+    return is_service and is_visit_id(cordon.by.name)

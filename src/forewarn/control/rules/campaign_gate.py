@@ -16,7 +16,7 @@ from forewarn.control.rules import holds, implied_campaigns, wide_blackouts
 from forewarn.control.rules.holds import Hold
 from forewarn.control.rules.policy import Policy
 from forewarn.fleet.calendars import MISSES_MAX
-from forewarn.fleet.model import LABEL, Host, Vm, is_at, places_of
+from forewarn.fleet.model import LABEL, Capacity, Host, Vm, is_at, places_of
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import EventType
@@ -28,12 +28,16 @@ from forewarn.protocol.turn_blockers import (
     InBlackout,
     OutsideWindow,
 )
+from forewarn.protocol.visits import is_visit_id
 from forewarn.settings.amounts import amount_of
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count, every
 
 GROUP_HOSTS_MAX = 100_000
 """Maximum hosts of a group that are counted for a percentage: the largest fleet."""
+
+CORDONED_READ_MAX = 20
+"""Maximum cordoned hosts that are read to name those that use a budget: two reads each."""
 
 VMS_DOWN_COUNTED = 1_000
 """Maximum VMs that are counted for a campaign without a limit: a number for people."""
@@ -105,8 +109,30 @@ def ask(
         hours=hours_of(reader, campaign),
         away=away,
         away_max=most,
+        cordoned=() if most is None or away < most else closed_by_people(reader),
     )
     return gate.decide(campaign, standing)
+
+
+def closed_by_people(reader: Reader) -> tuple[str, ...]:
+    """Return cordoned hosts that stay away until an operator opens them.
+
+    These are not the hosts in work, those of visits, which open them, and the failed hosts
+    of open campaigns.
+    """
+    failed = {
+        host
+        for campaign in every(reader, kinds.CAMPAIGNS_OPEN)
+        for host in campaign.failed_hosts
+    }
+    found: list[str] = []
+    for host in reader.select(kinds.HOSTS_CORDONED, limit=CORDONED_READ_MAX):
+        room = reader.get(Capacity, host.name)
+        is_in_work = room is not None and room.works > 0
+        is_of_visit = any(is_visit_id(each.by.name) for each in host.cordons)
+        if not is_in_work and not is_of_visit and host.name not in failed:
+            found.append(host.name)
+    return tuple(found)
 
 
 def hours_of(reader: Reader, campaign: CampaignRecord) -> Hours:
