@@ -1,0 +1,275 @@
+"""A QEMU without a VM: its monitors speak QMP as QEMU 7.2 does.
+
+    fake_qemu.py --monitor SOCKET… [--incoming] [--ignores-power-button]
+
+It changes its run state by commands, keeps objects, and migrates to another fake over a
+Unix socket. Commands that begin with `x-` are of tests: `x-power-off` is a guest that
+shuts itself down, `x-hang` never answers, `x-said` tells which commands have come.
+The answers and events are those that a real one gave (tests/real/test_qemu.py).
+"""
+
+import argparse
+import asyncio
+import json
+import time  # noqa: TID251 - it runs without the package
+from pathlib import Path
+from typing import Any
+
+GREETING = {
+    "QMP": {
+        "version": {
+            "qemu": {"micro": 22, "minor": 2, "major": 7},
+            "package": "Debian 1:7.2+dfsg-7+deb12u18+b3",
+        },
+        "capabilities": ["oob"],
+    }
+}
+
+
+class RefusedError(Exception):
+    """A command fails, with the class and the text of QEMU's error."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind, self.text = kind, text
+
+
+class FakeQemu:
+    """One process of QEMU."""
+
+    def __init__(
+        self, *, incoming: bool = False, ignores_power_button: bool = False
+    ) -> None:
+        self.status = "inmigrate" if incoming else "running"
+        self.ignores_power_button = ignores_power_button
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.clients: dict[asyncio.StreamWriter, bool] = {}
+        """Each client, and whether it has left the negotiation mode."""
+        self.migration: dict[str, Any] = {}
+        self.when_shut_down = "poweroff"
+        self.said: list[str] = []
+        self.is_over = asyncio.Event()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.servers: list[asyncio.Server] = []
+
+    async def listen(self, path: Path) -> None:
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - a moment
+        # One client at a time, as a monitor has it: others wait.
+        turn = asyncio.Lock()
+
+        async def serve(reader: Any, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self.tasks.add(task)
+            try:
+                async with turn:
+                    await self.serve(reader, writer)
+            except OSError:
+                # The client has gone.
+                pass
+            finally:
+                self.tasks.discard(task)
+                self.clients.pop(writer, None)
+                writer.close()
+
+        self.servers.append(await asyncio.start_unix_server(serve, path))
+
+    async def close(self) -> None:
+        """End it without the end of the process."""
+        for server in self.servers:
+            server.close()
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.clients[writer] = False
+        self.send(writer, GREETING)
+        while line := await reader.readline():
+            said = json.loads(line)
+            self.send(writer, await self.answer(writer, said))
+            if said["execute"] == "quit":
+                self.quit("host-qmp-quit", guest=False)
+
+    def send(self, writer: asyncio.StreamWriter, what: dict[str, Any]) -> None:
+        writer.write(json.dumps(what).encode() + b"\r\n")
+
+    def tell(self, name: str, **data: Any) -> None:
+        micros = time.time_ns() // 1000
+        stamp = {"seconds": micros // 10**6, "microseconds": micros % 10**6}
+        event = {"timestamp": stamp, "event": name, **({"data": data} if data else {})}
+        for writer, is_ready in self.clients.items():
+            if is_ready:
+                self.send(writer, event)
+
+    async def answer(self, writer: Any, said: dict[str, Any]) -> dict[str, Any]:
+        command, number = said["execute"], {"id": said["id"]} if "id" in said else {}
+        self.said.append(command)
+        try:
+            found = await self.execute(writer, command, said.get("arguments", {}))
+        except RefusedError as error:
+            return {"error": {"class": error.kind, "desc": error.text}, **number}
+        return {"return": found, **number}
+
+    async def execute(self, writer: Any, command: str, given: dict[str, Any]) -> Any:
+        if command == "qmp_capabilities":
+            self.clients[writer] = True
+            return {}
+        if not self.clients[writer]:
+            text = "Expecting capabilities negotiation"
+            raise RefusedError("CommandNotFound", text)
+        found = getattr(self, f"do_{command.replace('-', '_')}", None)
+        if found is None:
+            raise RefusedError(
+                "CommandNotFound", f"The command {command} has not been found"
+            )
+        answer = await found(given)
+        return {} if answer is None else answer
+
+    async def do_query_status(self, _: dict[str, Any]) -> Any:
+        running = self.status == "running"
+        return {"status": self.status, "singlestep": False, "running": running}
+
+    async def do_stop(self, _: dict[str, Any]) -> None:
+        self.set_status("paused")
+
+    async def do_cont(self, _: dict[str, Any]) -> None:
+        if self.status == "shutdown":
+            raise RefusedError(
+                "GenericError", "Resetting the Virtual Machine is required"
+            )
+        self.set_status("running")
+
+    def set_status(self, status: str) -> None:
+        if (self.status == "running") != (status == "running"):
+            self.tell("RESUME" if status == "running" else "STOP")
+        self.status = status
+
+    async def do_system_reset(self, _: dict[str, Any]) -> None:
+        if self.status == "shutdown":
+            self.status = "paused"
+        self.tell("RESET", guest=False, reason="host-qmp-system-reset")
+
+    async def do_system_powerdown(self, _: dict[str, Any]) -> None:
+        self.tell("POWERDOWN")
+        if not self.ignores_power_button and self.status == "running":
+            self.shut_down()
+
+    async def do_x_power_off(self, _: dict[str, Any]) -> None:
+        self.shut_down()
+
+    def shut_down(self) -> None:
+        if self.when_shut_down == "pause":
+            self.tell("SHUTDOWN", guest=True, reason="guest-shutdown")
+            self.set_status("shutdown")
+        else:
+            self.quit("guest-shutdown", guest=True)
+
+    async def do_set_action(self, given: dict[str, Any]) -> None:
+        self.when_shut_down = given["shutdown"]
+
+    async def do_quit(self, _: dict[str, Any]) -> None:
+        pass
+
+    def quit(self, reason: str, *, guest: bool) -> None:
+        self.tell("SHUTDOWN", guest=guest, reason=reason)
+        asyncio.get_running_loop().call_later(0.01, self.is_over.set)
+
+    async def do_x_hang(self, _: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    async def do_x_said(self, _: dict[str, Any]) -> Any:
+        return self.said
+
+    # Objects
+
+    async def do_object_add(self, given: dict[str, Any]) -> None:
+        if given["id"] in self.objects:
+            text = f"attempt to add duplicate property '{given['id']}' to object"
+            raise RefusedError("GenericError", f"{text} (type 'container')")
+        self.objects[given["id"]] = dict(given)
+
+    def found(self, given: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return self.objects[given["path"].removeprefix("/objects/")]
+        except KeyError:
+            text = f"Device '{given['path']}' not found"
+            raise RefusedError("DeviceNotFound", text) from None
+
+    async def do_qom_get(self, given: dict[str, Any]) -> Any:
+        return self.found(given)[given["property"]]
+
+    async def do_qom_set(self, given: dict[str, Any]) -> None:
+        self.found(given)[given["property"]] = given["value"]
+
+    # Migration
+
+    async def do_migrate_set_parameters(self, _: dict[str, Any]) -> None:
+        pass
+
+    async def do_migrate_incoming(self, given: dict[str, Any]) -> None:
+        path = Path(given["uri"].removeprefix("unix:"))
+        path.unlink(missing_ok=True)  # noqa: ASYNC240 - a moment
+
+        async def arrive(reader: asyncio.StreamReader, writer: Any) -> None:
+            status = (await reader.readline()).decode().strip()
+            if status:
+                self.status = "paused"
+                self.set_status(status)
+            writer.write(b"here\n")
+            writer.close()
+
+        self.servers.append(await asyncio.start_unix_server(arrive, path))
+        self.tell("MIGRATION", status="setup")
+
+    async def do_migrate(self, given: dict[str, Any]) -> None:
+        self.migration = {"status": "setup"}
+        self.moving = asyncio.create_task(self.move(given["uri"]))
+
+    async def move(self, uri: str) -> None:
+        before, path = self.status, uri.removeprefix("unix:")
+        try:
+            reader, writer = await asyncio.open_unix_connection(path)
+        except OSError as error:
+            text = f"Failed to connect to '{path}': {error.strerror}"
+            self.migration = {"status": "failed", "error-desc": text}
+            return
+        self.migration = {"status": "active"}
+        await asyncio.sleep(0.02)
+        if self.migration["status"] != "active":
+            writer.close()
+            return
+        self.set_status("postmigrate")
+        writer.write(f"{before}\n".encode())
+        await reader.readline()
+        self.migration = {"status": "completed", "downtime": 59, "total-time": 400}
+
+    async def do_query_migrate(self, _: dict[str, Any]) -> Any:
+        return self.migration
+
+    async def do_migrate_cancel(self, _: dict[str, Any]) -> None:
+        if self.migration.get("status") in {"setup", "active"}:
+            self.migration = {"status": "cancelled"}
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--monitor", type=Path, action="append", required=True)
+    parser.add_argument("--incoming", action="store_true")
+    parser.add_argument("--ignores-power-button", action="store_true")
+    words = parser.parse_args()
+    fake = FakeQemu(
+        incoming=words.incoming, ignores_power_button=words.ignores_power_button
+    )
+    for path in words.monitor:
+        await fake.listen(path)
+    await fake.is_over.wait()
+    # QEMU removes its sockets when it ends by itself, and not when it is killed.
+    for path in words.monitor:
+        path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
