@@ -3,6 +3,7 @@
 
     harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE]
     harmless.py FOLDER observe VM
+    harmless.py FOLDER observe-many
     harmless.py FOLDER probe VM --operation OPERATION
     harmless.py FOLDER marks
 
@@ -36,6 +37,8 @@ def main() -> int:
     words.folder.mkdir(exist_ok=True)
     if words.action == "observe":
         return observe(words.folder, words.vm)
+    if words.action == "observe-many":
+        return observe_many(words.folder)
     if words.action == "probe":
         return probe(words.folder, words.vm, words.operation)
     if words.action == "marks":
@@ -66,6 +69,17 @@ def observe(folder: Path, vm: str) -> int:
         return UNKNOWN
     print(host := file.read_text())
     return DONE if host else DOWN
+
+
+def observe_many(folder: Path) -> int:
+    """Print a line for each known VM on standard input."""
+    for line in sys.stdin:
+        file = folder / f"vm.{(asked := json.loads(line))['vm']}"
+        if file.exists():
+            host = file.read_text()
+            where = {"host": host} if host else {}
+            print(json.dumps({**asked, "running": bool(host), **where}))
+    return DONE
 
 
 def probe(folder: Path, vm: str, operation: str) -> int:

@@ -9,7 +9,7 @@ from tests.support.lives import Step
 POOL_0, POOL_1, WEB_0, WEB_1, WEB_2 = range(5)
 FREEZE, MIGRATE, REBOOT, REDEPLOY = range(4)
 FAIL, STALL, LIE, REFUSE, FORGET, UNKNOWN, NOT_NEEDED, LAND, UNTOLD = range(9)
-MARK_LOST, MARK_ONLY, MARK_UNREADABLE = range(9, 12)
+MARK_LOST, MARK_ONLY, MARK_UNREADABLE, UNSEEN = range(9, 13)
 EMPTYING, IN_PEACE, IN_PLACE, PAUSING, STOPPING = range(5)
 NEEDED, ENTER, WORK, ANSWERS, VERIFY, EXIT = range(6)
 
@@ -260,6 +260,7 @@ STORIES: dict[str, list[Step]] = {
     ],
     "calls of a lost memory, whose marks tell the outcome or do not": [
         _get(POOL_0),
+        _fault(UNSEEN),
         _maintain(0, impact=REBOOT),
         _wait(930),
         Step("lose_memory", {}),

@@ -90,7 +90,7 @@ APPROVE = step_of(
 APPROVE_FOR = step_of("approve_for", number=NUMBER, as_vm=st.integers(-1, 11))
 FAULT = step_of(
     "fault",
-    kind=st.sampled_from((0, 1, 2, 3, 4, 5, 9, 10, 11)),
+    kind=st.sampled_from((0, 1, 2, 3, 4, 5, 9, 10, 11, 12)),
     vm=st.integers(-1, 11),
     times=st.integers(1, 3),
     how=st.integers(0, 15),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from forewarn.drivers.marks import HOST, Mark, Reading, mark_of, parse_mark
-from forewarn.drivers.port import Call
+from forewarn.drivers.port import Call, Observation
 from forewarn.fleet.validators import name_fault
 
 
@@ -20,6 +20,26 @@ def questions_of(call: Call) -> bytes:
     if call.step is not None:
         return _written([{"host": call.host, "mark": text}])
     return _written([{"vm": each.vm, "mark": text} for each in call.vms])
+
+
+def questions_about(vms: Sequence[str]) -> bytes:
+    """Return the input of the program `observe_many`."""
+    return _written([{"vm": vm} for vm in vms])
+
+
+def observations_in(text: str, vms: Sequence[str]) -> dict[str, Observation]:
+    """Return what the program `observe_many` printed about these VMs.
+
+    Of several lines about a VM, the last counts.
+    """
+    found = {vm: Observation() for vm in vms}
+    for said in _objects(text):
+        vm, running = said.get("vm"), _running(said)
+        if isinstance(vm, str) and vm in found:
+            # The host of a VM that does not run is not used.
+            host = (_host(said) or None) if running else None
+            found[vm] = Observation(running=running, host=host)
+    return found
 
 
 def readings_in(text: str, call: Call, places: Sequence[str]) -> dict[str, Reading]:

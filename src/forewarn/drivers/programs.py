@@ -1,7 +1,7 @@
 """The operator's programs: their settings, their environment, and how they run.
 
 A shim, which outlives the service, runs the programs that change something. The
-programs `observe` (about VMs) and `probe` (about interrupted work) are child processes of
+programs `observe` or `observe_many` (about VMs) and `probe` (about interrupted work) are child processes of
 the service. A few of them run at once for a short time; a program that has not ended by
 then gives no result. The settings may omit `observe` or `probe`. The result is then
 unknown, and an operator must decide.
@@ -76,6 +76,8 @@ class Programs:
     step_rules: StepRules = NO_STEPS
     """The arguments and timeouts of the host steps."""
     observe: Words = ()
+    observe_many: Words = ()
+    """The program to ask instead of `observe`, once for all VMs."""
     probe: Words = ()
     marks: Words = ()
     watch: Words = ()
@@ -145,7 +147,8 @@ class Asker:
     ) -> dict[str, Answer]:
         """Run named programs, some at once; return the result of each.
 
-        Each gets `given` on standard input. It takes at most ASK_SECONDS, even if a program cannot be ended.
+        Each gets `given` on standard input. It takes at most ASK_SECONDS, even if a
+        program cannot be ended.
         """
         answers = {name: Answer(status=None) for name in questions}
         left = deque(questions.items())
@@ -269,6 +272,11 @@ class VmObserver:
 
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
         """Return the observed state of VMs."""
+        if self._programs.observe_many and vms:
+            text = self._ask_lines(
+                self._programs.observe_many, lines.questions_about(vms)
+            )
+            return lines.observations_in(text, vms)
         if not self._programs.observe:
             return {vm: Observation() for vm in vms}
         answers = self._ask(
@@ -278,13 +286,12 @@ class VmObserver:
 
     def read_marks(self, call: Call) -> dict[str, Reading]:
         """Return what the program `marks` reads at the places of a call."""
-        places = marks.places_of(call)
-        answers = self._asker.ask(
-            {"marks": self._programs.marks},
-            parallel=1,
-            given=lines.questions_of(call),
-        )
-        return lines.readings_in(answers["marks"].text, call, places)
+        text = self._ask_lines(self._programs.marks, lines.questions_of(call))
+        return lines.readings_in(text, call, marks.places_of(call))
+
+    def _ask_lines(self, words: Words, given: bytes) -> str:
+        """Return the output of a program that is asked about many places at once."""
+        return self._asker.ask({"": words}, parallel=1, given=given)[""].text
 
     def end(self) -> None:
         """End the programs that are running."""

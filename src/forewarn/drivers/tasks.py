@@ -64,6 +64,8 @@ class FaultKind(enum.Enum):
     """The marks of the call are written, and the driver ends before the work."""
     MARK_UNREADABLE = "mark-unreadable"
     """The call is made, and its marks cannot be read."""
+    UNSEEN = "unseen"
+    """The call is made, and the driver cannot observe its VMs afterward."""
 
 
 _MOVING_KINDS = frozenset({FaultKind.LAND, FaultKind.UNTOLD})
@@ -221,6 +223,8 @@ class Task:
     names others."""
     untold: tuple[str, ...] = ()
     """The VMs whose new hosts the driver does not tell."""
+    unseen: tuple[str, ...] = ()
+    """The VMs that the driver cannot observe after the call."""
     is_lie: bool = False
     abortable: bool = True
     forgotten: bool = False
@@ -298,6 +302,8 @@ class Task:
         return {each.vm: self._left(each) for each in self.call.vms}
 
     def _left(self, vm: CallVm) -> Observation:
+        if vm.vm in self.unseen:
+            return Observation()
         done = self.is_done_for(vm)
         if done and self.call.action is Action.STOP:
             # A lie about a stop left the VM running.
@@ -348,6 +354,8 @@ def task_of(call: Call, fault: Fault | None, *, begun: Micros, impact: Micros) -
             return replace(task, forgotten=True)
         case FaultKind.MARK_LOST | FaultKind.MARK_UNREADABLE:
             return task
+        case FaultKind.UNSEEN:
+            return replace(task, unseen=hit)
         case FaultKind.NOT_NEEDED:
             return replace(task, verdict=Verdict.NOT_NEEDED, reason=fault.reason)
 
@@ -372,6 +380,7 @@ def note_of(task: Task) -> Note:
         "elsewhere": task.elsewhere,
         "chosen": dict(task.chosen),
         "untold": list(task.untold),
+        "unseen": list(task.unseen),
         "lie": task.is_lie,
         "abortable": task.abortable,
         "forgotten": task.forgotten,
@@ -424,6 +433,7 @@ def task_from(note: Note) -> Task:
         # Journals of 0.1.0 have no hosts that the driver chose.
         chosen=tuple(note.get("chosen", {}).items()),
         untold=tuple(note.get("untold", ())),
+        unseen=tuple(note.get("unseen", ())),
         is_lie=note["lie"],
         abortable=note["abortable"],
         forgotten=note["forgotten"],

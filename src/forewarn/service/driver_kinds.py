@@ -109,11 +109,12 @@ def _open_command(settings: Settings) -> Driver:
 
 
 def _checks_of_command(settings: Settings) -> Iterator[Callable[[], object]]:
-    for name in (*WORKS, "observe", "probe", "marks", "watch"):
+    for name in (*WORKS, "observe", "observe_many", "probe", "marks", "watch"):
         yield lambda name=name: _program(settings, name)
     for step in settings.host_step:
         yield lambda step=step: _step_program(settings, step)
     yield lambda: _check_works(settings)
+    yield lambda: _check_observers(settings)
     yield lambda: _check_records(settings)
 
 
@@ -122,6 +123,15 @@ def _check_works(settings: Settings) -> None:
     if not has_any and not settings.host_step:
         raise problem(
             settings, "driver.kind", "[driver.command] names no program for any action"
+        )
+
+
+def _check_observers(settings: Settings) -> None:
+    if settings.command.observe and settings.command.observe_many:
+        raise problem(
+            settings,
+            "driver.command.observe_many",
+            "observe is set too, and only one of them can be asked: remove observe",
         )
 
 
@@ -139,6 +149,7 @@ def _programs(settings: Settings) -> Programs:
     """Return the operator's programs with absolute paths."""
     command = settings.command
     _check_works(settings)
+    _check_observers(settings)
     found = {
         action: _program(settings, name)
         for name, action in WORKS.items()
@@ -154,6 +165,7 @@ def _programs(settings: Settings) -> Programs:
         steps={step.name: _step_program(settings, step) for step in settings.host_step},
         step_rules=step_rules(settings),
         observe=_program(settings, "observe"),
+        observe_many=_program(settings, "observe_many"),
         probe=_program(settings, "probe"),
         marks=_program(settings, "marks"),
         watch=_program(settings, "watch"),

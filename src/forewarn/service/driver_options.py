@@ -168,6 +168,11 @@ DRIVER_OPTIONS: Mapping[str, Option] = {
         text="Reports whether a VM runs, and where. If it contradicts a driver's report, "
         "that report is rejected.",
     ),
+    "driver.command.observe_many": Option(
+        form=Forms.PROGRAM,
+        text="Reports the same about many VMs at once, as lines of JSON. Set it instead of "
+        "`observe`.",
+    ),
     "driver.command.probe": Option(
         form=Forms.PROGRAM,
         words=known_in(None),

@@ -122,6 +122,7 @@ class CommandSettings:
     stop: tuple[str, ...] = ()
     start: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
+    observe_many: tuple[str, ...] = ()
     probe: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()

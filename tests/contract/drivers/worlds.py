@@ -103,6 +103,10 @@ class World:
         """Make a call of which nothing but the marks is done."""
         raise NotImplementedError
 
+    def hide(self, vm: str) -> None:
+        """Let the driver be unable to observe a VM of the next call, after its end."""
+        raise NotImplementedError
+
     def abort(self, call: Call) -> bool:
         return self.driver.abort(call.operation_id, call.generation, now=self.now)
 
@@ -207,6 +211,9 @@ class SimulatedWorld(World):
     def spoil_mark(self, vm: str = "") -> None:
         self._inject(Fault(kind=FaultKind.MARK_UNREADABLE, vm=vm))
 
+    def hide(self, vm: str) -> None:
+        self._inject(Fault(kind=FaultKind.UNSEEN, vm=vm))
+
     def only_mark(self, call: Call) -> None:
         self._inject(Fault(kind=FaultKind.MARK_ONLY))
         self.begin(call)
@@ -240,13 +247,18 @@ def _mark_words(state: str) -> str:
 class CommandWorld(World):
     """Real programs that wait for a file, so that the test controls their end."""
 
-    def __init__(self, folder: Path, *, has_marks: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, has_marks: bool = False, observes_many: bool = False
+    ) -> None:
         self._folder = folder
         self._has_marks = has_marks
+        self._observes_many = observes_many
         self._spoiled: dict[str, str] = {}
         self._waiting: list[Call] = []
         self._lost = 0
         (folder / "sightings").touch()
+        # It has a line that is in no output.
+        (folder / "hidden").write_text("nothing is hidden\n")
         super().__init__()
 
     def opened(self) -> CommandDriver:
@@ -263,7 +275,10 @@ class CommandWorld(World):
                 timeouts={},
                 steps=dict.fromkeys(STEPS.names, self._step_words()),
                 step_rules=STEPS,
-                observe=(*harmless, "observe", "{vm}"),
+                observe=() if self._observes_many else self._observe(harmless),
+                observe_many=self._observe_many(harmless)
+                if self._observes_many
+                else (),
                 marks=(*harmless, "marks") if self._has_marks else (),
                 # Like a program that prints the present state when it starts.
                 watch=("/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"),
@@ -271,6 +286,24 @@ class CommandWorld(World):
             records=self._folder / "records",
             clock=SystemClock(),
         )
+
+    def _observe(self, harmless: tuple[str, ...]) -> tuple[str, ...]:
+        script = f'grep -q -F "\\"$0\\"" {self._folder}/hidden && exit 1; exec "$@"'
+        return "/bin/sh", "-c", script, "{vm}", *harmless, "observe", "{vm}"
+
+    def _observe_many(self, harmless: tuple[str, ...]) -> tuple[str, ...]:
+        asked, hidden = self._folder / "asked", self._folder / "hidden"
+        asked.touch()
+        script = f'echo >> {asked}; "$@" | grep -v -F -f {hidden}'
+        return "/bin/sh", "-c", script, "sh", *harmless, "observe-many"
+
+    def programs_asked(self) -> int:
+        """Return how often `observe_many` was started."""
+        return (self._folder / "asked").read_text().count("\n")
+
+    def hide(self, vm: str) -> None:
+        with (self._folder / "hidden").open("a") as file:
+            file.write(f'"{vm}"\n')
 
     def _step_words(self) -> tuple[str, ...]:
         wait = f"until test -e {self._folder}/go-{{visit}}; do sleep 0.02; done"

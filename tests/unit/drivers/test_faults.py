@@ -48,6 +48,7 @@ from forewarn.protocol.operations import Action
             ),
         ),
         ("any untold", Fault(kind=FaultKind.UNTOLD)),
+        ("any unseen vm=a", Fault(kind=FaultKind.UNSEEN, vm="a")),
         (
             "reboot mark-lost vm=a",
             Fault(kind=FaultKind.MARK_LOST, action=Action.REBOOT, vm="a"),

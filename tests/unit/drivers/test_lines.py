@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.drivers import lines
 from forewarn.drivers.marks import HOST, Mark, MarkState, Reading, parse_mark
-from forewarn.drivers.port import Call, CallVm
+from forewarn.drivers.port import Call, CallVm, Observation
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
 
@@ -36,6 +36,35 @@ def test_program_is_asked_about_each_vm_with_its_mark() -> None:
         {"vm": "web_1", "mark": "op-1.2.reboot"},
     ]
     assert json.loads(lines.questions_of(STEP)) == {"host": "h1", "mark": "vi-1.3.work"}
+
+
+def test_program_observes_many_vms_with_one_line_each() -> None:
+    vms = [f"vm_{number}" for number in range(1000)]
+    asked = [json.loads(line) for line in lines.questions_about(vms).splitlines()]
+    assert asked == [{"vm": vm} for vm in vms]
+    told = [
+        {"vm": "vm_0", "running": True, "host": "h1"},
+        {"vm": "vm_1", "running": False, "host": "h1"},
+        {"vm": "vm_2", "running": True},
+        {"vm": "vm_3", "running": "yes", "host": "h1"},
+        {"vm": "vm_4", "running": True, "host": "-h1"},
+        {"vm": "vm_5", "running": True, "host": "h1"},
+        {"vm": "vm_5", "running": True, "host": "h2"},
+        {"vm": "other", "running": True},
+        {"vm": ["vm_6"], "running": True},
+        {"running": True},
+        5,
+    ]
+    text = "\n".join(["{", *(json.dumps(line) for line in told)])
+    found = lines.observations_in(text, vms)
+    assert list(found) == vms
+    assert {vm: each for vm, each in found.items() if each != Observation()} == {
+        "vm_0": Observation(running=True, host="h1"),
+        "vm_1": Observation(running=False),
+        "vm_2": Observation(running=True),
+        "vm_4": Observation(running=True),
+        "vm_5": Observation(running=True, host="h2"),
+    }
 
 
 def test_reading_has_the_mark_and_where_the_vm_runs() -> None:

@@ -165,6 +165,13 @@ def test_driver_without_programs_is_reported() -> None:
     assert "names no program for any action" in found
 
 
+def test_two_programs_that_observe_are_reported() -> None:
+    text = EVERYTHING.replace("observe =", 'observe_many = ["true"]\nobserve =')
+    Path("forewarn.toml").write_text(text)
+    [found] = faults()
+    assert "driver.command.observe_many: observe is set too" in found
+
+
 def test_all_problems_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("proxy", "data", "a.key", "authorities.pem"):
         without(name)
