@@ -125,6 +125,8 @@ class HostSkipped(Tagged, kind="host skipped"):
     """Name of the campaign."""
     by: Actor
     reason: str = ""
+    taken_by: str = ""
+    """The emergency campaign that has taken the host over; empty: none."""
 
 
 class Change(enum.Enum):

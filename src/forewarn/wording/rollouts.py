@@ -291,6 +291,11 @@ def campaign_note(found: Withdrawn | CampaignAborted | HostSkipped) -> str:
             )
         case CampaignAborted():
             return f"campaign {found.campaign} was aborted"
+        case HostSkipped(taken_by=emergency) if emergency:
+            return (
+                f"left out of campaign {found.campaign}: emergency campaign {emergency} "
+                f"has taken it over: {found.reason}"
+            )
         case HostSkipped():
             return f"left out of campaign {found.campaign} by {found.by.text}: {found.reason}"
 

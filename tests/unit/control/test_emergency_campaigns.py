@@ -245,7 +245,7 @@ def test_emergency_takes_the_hosts_of_a_routine_campaign_over() -> None:
     assert campaign(it, "cve").done == 3
     assert (campaign(it, "routine").done, campaign(it, "routine").skipped) == (3, 3)
     (why, *_) = history(it, AuditKind.OPERATION_CANCELLED)
-    assert "emergency campaign cve has it" in why
+    assert "left out of campaign routine: emergency campaign cve has taken it" in why
 
 
 def test_emergency_waits_for_a_host_in_work_and_announces_the_others() -> None:

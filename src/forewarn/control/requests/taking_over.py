@@ -42,7 +42,8 @@ def _leave_out(
     note = HostSkipped(
         campaign=owner.name,
         by=campaign.actor,
-        reason=f"emergency campaign {campaign.name} has it",
+        reason=campaign.reason,
+        taken_by=campaign.name,
     )
     _note_deferrals(work, campaign, mine, operation)
     work.lock_scopes(operation.scopes)
