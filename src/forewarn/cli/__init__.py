@@ -53,9 +53,7 @@ def _run(words: Sequence[str]) -> int:
     except SystemExit as ended:
         # argparse has printed the help, the version or an error.
         return ended.code if isinstance(ended.code, int) else Exit.USAGE
-    call = Call(
-        command=arguments.command, arguments=arguments, environ=dict(os.environ)
-    )
+    call = Call(command=arguments.chosen, arguments=arguments, environ=dict(os.environ))
     try:
         run = parser.load(call.command.run)
     except ModuleNotFoundError as error:

@@ -159,7 +159,7 @@ def _add_command(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(command=command)
+    parser.set_defaults(chosen=command)
     for option in options:
         _add(parser, option)
     return parser

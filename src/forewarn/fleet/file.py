@@ -85,14 +85,23 @@ class DraftReader:
     """Reads the tables of one file."""
 
     def __init__(
-        self, tables: Mapping[str, object], *, text: str, file: str, within: str = ""
+        self,
+        tables: Mapping[str, object],
+        *,
+        text: str,
+        file: str,
+        within: str = "",
+        places: type[FilePlaces] = FilePlaces,
     ) -> None:
-        """Read the parsed `tables` of `text`, or of the table `within` it."""
+        """Read the parsed `tables` of `text`, or of the table `within` it.
+
+        `places` finds the places of problems in a text of another format.
+        """
         self._tables = tables
         self._names: dict[Kind, list[str | None]] = {kind: [] for kind in Kind}
         self.drafts: dict[Kind, list[Draft]] = {kind: [] for kind in Kind}
         self.problems: list[Problem] = []
-        self.places = FilePlaces(text, file=file, names=self._names, within=within)
+        self.places = places(text, file=file, names=self._names, within=within)
 
     @property
     def is_full(self) -> bool:
@@ -262,7 +271,13 @@ def read_fleet(
     """
     if tables is None:
         tables = _parse(text, name)
-    reader = DraftReader(tables, text=text, file=name, within=within)
+    return read_drafts(DraftReader(tables, text=text, file=name, within=within))
+
+
+def read_drafts(
+    reader: DraftReader, *, refusal: type[FleetFileError] = FleetFileError
+) -> WantedFleet:
+    """Return the fleet that the tables of `reader` describe; raises `refusal`."""
     reader.read()
     _fill_tenants(reader)
     drafts = reader.drafts
@@ -277,6 +292,7 @@ def read_fleet(
     _refuse(
         reader.problems,
         checks.find_problems(tenants, scopes, hosts, vms, reader.places),
+        refusal,
     )
     return WantedFleet(
         tenants=_named(tenants),
@@ -367,8 +383,10 @@ def _vms(
         yield changed(blank, **values)
 
 
-def _refuse(problems: list[Problem], found: Iterator[Problem]) -> None:
-    """Raise FleetFileError if there are problems."""
+def _refuse(
+    problems: list[Problem], found: Iterator[Problem], refusal: type[FleetFileError]
+) -> None:
+    """Raise `refusal` if there are problems."""
     told = {(problem.key, problem.name) for problem in problems}
     for problem in found:
         if len(problems) > PROBLEMS_MAX:
@@ -377,7 +395,7 @@ def _refuse(problems: list[Problem], found: Iterator[Problem]) -> None:
         if (problem.key, problem.name) not in told:
             problems.append(problem)
     if problems:
-        raise FleetFileError(problems)
+        raise refusal(problems)
 
 
 def _records(

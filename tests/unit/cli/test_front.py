@@ -48,7 +48,7 @@ def test_examples_of_each_command_parse(command: Command) -> None:
         words = shlex.split(example)[1:]
         arguments = parser.build(words).parse_args(words)
         assert isinstance(arguments, argparse.Namespace)
-        assert arguments.command is command
+        assert arguments.chosen is command
 
 
 def test_help_lists_commands_and_version_is_printed(forewarn: Run) -> None:

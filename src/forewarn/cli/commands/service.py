@@ -141,4 +141,36 @@ SERVICE = (
         ),
         examples=("forewarn fleet export now.toml",),
     ),
+    Command(
+        path=("fleet", "discover"),
+        summary="write the hosts and VMs of an inventory as a fleet file",
+        text="Run a program that prints an inventory as JSON, and write its hosts and "
+        "VMs as a fleet file, sorted by name. Equal inventories give equal files. If the "
+        "program fails or its output is invalid, nothing is written. The command contacts "
+        "no service.",
+        run="forewarn.cli.discover:discover",
+        options=(
+            Option(
+                name="file",
+                metavar="FILE",
+                is_optional=True,
+                help="The file to write. Default: standard output.",
+            ),
+            Option(
+                name="--command",
+                metavar="PROGRAM",
+                help="The program and its arguments, as in a shell. It runs in the "
+                "directory / with the environment of a driver's program.",
+            ),
+            Option(
+                name="--timeout",
+                metavar="DURATION",
+                help="Maximum time of the program. Default: 2m.",
+            ),
+        ),
+        examples=(
+            "forewarn fleet discover --command /etc/forewarn/inventory",
+            "forewarn fleet discover fleet.toml --command '/etc/forewarn/inventory --all'",
+        ),
+    ),
 )

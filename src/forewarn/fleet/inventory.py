@@ -1,0 +1,154 @@
+"""Read an inventory: JSON from a program in, the desired fleet out.
+
+`docs/reference/inventory.md` describes the format. An inventory is one object with lists
+of objects, whose members are the keys of the fleet file. It is read by the reader of fleet
+files, so both have the same keys, forms and rules. A member that is null counts as absent,
+because programs write null for values that they do not know. A problem has the place of
+its entry as a path for `jq`, such as `.vms[17]`.
+"""
+
+import json
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, NoReturn, cast
+
+from forewarn.fleet.errors import FilePlaces, FleetFileError, Kind, Spot
+from forewarn.fleet.export import export_tables
+from forewarn.fleet.file import DraftReader, WantedFleet, read_drafts
+from forewarn.problems import Problem, did_you_mean, listed, quoted
+from forewarn.settings.forms import what
+
+LISTS: Mapping[str, Kind] = {
+    "tenants": Kind.TENANT,
+    "scopes": Kind.SCOPE,
+    "hosts": Kind.HOST,
+    "vms": Kind.VM,
+}
+"""The members of an inventory, and the objects in each."""
+
+NEEDED = ("hosts", "vms")
+"""Members without which an inventory is refused: a program that has failed often prints
+an empty object."""
+
+
+class InventoryError(FleetFileError):
+    """An inventory is invalid, and nothing was changed."""
+
+    advice = "Fix the output of the program. Nothing was changed."
+
+
+class _JsonPlaces(FilePlaces):
+    """Finds places in JSON, as paths: the text is often one line."""
+
+    def root(self, name: str) -> Spot:
+        """Return the place of a list, or of the entry that contains a member."""
+        kind, _, rest = name.partition(".")
+        index, _, _ = rest.partition(".")
+        path = f".{_LIST_OF[kind]}"
+        if index:
+            path += f"[{int(index) - 1}]"
+        return Spot(file=f"{super().root(name).file}: {path}")
+
+
+_LIST_OF = {kind.value: name for name, kind in LISTS.items()}
+
+
+def read_inventory(text: str, *, name: str) -> WantedFleet:
+    """Return the fleet that an inventory describes; `name` is for messages.
+
+    Raises InventoryError with all problems.
+    """
+    reader = DraftReader(_tables(text, name), text="", file=name, places=_JsonPlaces)
+    return read_drafts(reader, refusal=InventoryError)
+
+
+def fleet_file(wanted: WantedFleet) -> str:
+    """Return the text of a fleet file with these objects.
+
+    Equal objects give equal text, whatever their order in the inventory.
+    """
+    return "".join(
+        export_tables(
+            wanted.tenants.values(),
+            wanted.scopes.values(),
+            wanted.hosts.values(),
+            sorted(wanted.vms.values(), key=attrgetter("name")),
+        )
+    )
+
+
+def _tables(text: str, name: str) -> dict[str, object]:
+    """Return the lists of an inventory as the tables of a fleet file."""
+    found = _object(text, name)
+    problems = [
+        Problem(
+            file=name,
+            line=0,
+            key=quoted(key),
+            message=f"there is no such member; members are {listed(LISTS)}"
+            + did_you_mean(key, LISTS),
+        )
+        for key in found
+        if key not in LISTS
+    ]
+    tables: dict[str, object] = {}
+    for key, kind in LISTS.items():
+        entries = found.get(key)
+        if entries is None:
+            if key in NEEDED:
+                problems.append(_problem(name, f".{key}", "is missing"))
+        elif not isinstance(entries, list):
+            message = f"must be a list of objects, not {what(entries)}"
+            problems.append(_problem(name, f".{key}", message))
+        else:
+            tables[kind.value] = each = cast("list[object]", entries)
+            problems += (
+                _problem(
+                    name, f".{key}[{index}]", f"must be an object, not {what(entry)}"
+                )
+                for index, entry in enumerate(each)
+                if not isinstance(entry, dict)
+            )
+    if problems:
+        raise InventoryError(problems)
+    return tables
+
+
+def _problem(name: str, path: str, message: str) -> Problem:
+    return Problem(file=f"{name}: {path}", line=0, key="", message=message)
+
+
+def _object(text: str, name: str) -> dict[str, object]:
+    """Return the object that the text is, without members that are null."""
+    line = 0
+    try:
+        found: object = json.loads(
+            text, object_pairs_hook=_members, parse_constant=_refuse
+        )
+    except json.JSONDecodeError as error:
+        line = error.lineno
+        message = f"this is not JSON: {error.msg}, in column {error.colno}"
+        if not text.strip():
+            line, message = 0, "is empty, but must be a JSON object"
+    except ValueError as error:
+        message = f"this is not JSON: {error}"
+    except RecursionError:
+        message = "lists or objects are nested too deeply"
+    else:
+        if isinstance(found, dict):
+            return cast("dict[str, object]", found)
+        message = f"must be a JSON object, not {what(found)}"
+    raise InventoryError([Problem(file=name, line=line, key="", message=message)])
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ValueError(f"an object has the member {quoted(twice)} twice")
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number of JSON")
