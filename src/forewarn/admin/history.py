@@ -21,6 +21,7 @@ from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import accounts, reports, uptime
+from forewarn.reporting.coming_holds import coming_holds
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Record
 from forewarn.store.records import AuditEntry
@@ -84,6 +85,9 @@ async def availability(
 ) -> Response:
     """List the downtime of VMs in a period by cause, and the time without records.
 
+    `holds` has what holds their maintenance now or will hold it: the brake, blackouts and
+    the windows of their scopes. A tenant sees its windows.
+
     `total` is the total of this page. Add the totals of all pages for the whole list.
     `host`, `zone`, `cluster`, `rack`, `pool`, `label` and `tag` select the VMs that are
     there, or have the tag, now.
@@ -108,7 +112,9 @@ async def availability(
             tenant=query.tenant,
             is_placed=_placed(reader, query),
         )
-        return uptime.page(reader, asked, after=query.after, limit=query.limit)
+        page = uptime.page(reader, asked, after=query.after, limit=query.limit)
+        scopes = (each["scope"] for each in page["vms"])
+        return {**page, "holds": coming_holds(reader, scopes, now=now)}
 
     return answer(await gateway.read(ask))
 

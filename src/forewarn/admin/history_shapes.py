@@ -151,6 +151,16 @@ AccountPage = shape(
     operations=list_of(AccountShape),
 )
 
+HoldShape = shape(
+    "HoldShape",
+    "A hold of maintenance: the brake, a blackout or a window.",
+    kind=(str, "`brake`, `blackout` or `window`."),
+    name=(str, "Name of the blackout or of the scope; empty for the brake."),
+    begins=(str | None, "Begin of the brake, blackout or opening."),
+    ends=(str | None, "Its end; null: unknown."),
+    message=str,
+)
+
 AvailabilityPage = shape(
     "AvailabilityPage",
     "VMs by name, and their total.",
@@ -159,6 +169,7 @@ AvailabilityPage = shape(
     until=str,
     vms=list_of(VmAvailabilityShape),
     total=TotalShape,
+    holds=list_of(HoldShape),
     several_domains_down_seconds=(
         float | None,
         "How long several fault domains of the scope were down at once; null without the filter `scope`, with `vm`, `host`, `zone` or `tag`, and after the first page.",

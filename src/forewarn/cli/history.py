@@ -101,12 +101,15 @@ def availability(call: Call) -> int:
     asked["limit"] = PAGE
     rows: list[Json] = []
     total: dict[str, Any] = {}
+    # The pages have windows of different scopes, and the other holds in common.
+    holds: dict[str, Json] = {}
     several: float | None = None
     client = Client.of(call)
     while True:
         page = client.get("availability", asked)
         rows += page["vms"]
         total = _plus(total, page["total"])
+        holds |= {hold["message"]: hold for hold in page["holds"]}
         if several is None:
             several = page["several_domains_down_seconds"]
         if page["next"] is None:
@@ -120,6 +123,7 @@ def availability(call: Call) -> int:
         "vms": rows,
         "total": total,
         "several_domains_down_seconds": several,
+        "holds": list(holds.values()),
     }
     return output.shown(call, told, _print_availability)
 
@@ -270,6 +274,13 @@ def _print_availability(told: Json) -> None:
             f"{_length(at_most)} of PLANNED are migrations that were not measured; they "
             "paused no longer than that"
         )
+    _print_holds(told)
+
+
+def _print_holds(told: Json) -> None:
+    """Print what holds the maintenance of the VMs from now on."""
+    for hold in told["holds"]:
+        output.line(hold["message"])
 
 
 def _availability_row(vm: str, scope: str, row: Json) -> tuple[str, ...]:

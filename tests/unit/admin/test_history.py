@@ -267,3 +267,40 @@ def test_tenant_sees_waits_in_whole_seconds() -> None:
     (wait,) = shared.ask(token, "GET", "/v1/waits").json()["waits"]
     assert "." not in wait["since"] + wait["last_poll"]
     assert "." in shared.client.get("/v1/waits").json()["waits"][0]["last_poll"]
+
+
+def test_availability_shows_what_holds_maintenance_from_now_on(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.advance("1h")
+    assert get(client, "availability", scope="web")["holds"] == []
+    window = "23:00 2h UTC"
+    post(client, "window-set", scopes=["web"], windows=[window])
+    post(client, "window-set", scopes=["db"], windows=[window])
+    time = "2099-12-24T18:00 2099-12-26T06:00 UTC"
+    post(client, "blackout-set", name="year-end", time=time, reason="sales")
+    post(client, "brake", on=True, reason="storm")
+    brake, blackout, opening = get(client, "availability", scope="web")["holds"]
+    assert (brake["kind"], brake["ends"]) == ("brake", None)
+    assert brake["message"].startswith("the brake is on")
+    assert blackout == {
+        "kind": "blackout",
+        "name": "year-end",
+        "begins": "2099-12-24T18:00:00Z",
+        "ends": "2099-12-26T06:00:00Z",
+        "message": "blackout year-end forbids routine work from 2099-12-24T18:00:00Z "
+        "until 2099-12-26T06:00:00Z",
+    }
+    assert (opening["kind"], opening["name"]) == ("window", "web")
+    assert "T23:00:00Z until " in opening["message"]
+
+
+def test_tenant_sees_its_windows_in_its_availability_and_no_other_hold() -> None:
+    shared = Shared()
+    shared.order("window-set", scopes=["web"], windows=["23:00 2h UTC"])
+    shared.order("blackout-set", name="hidden-sales", time="00:00 1h UTC")
+    shared.order("brake", on=True)
+    told = shared.ask(shared.token(), "GET", "/v1/availability").json()
+    assert {(each["kind"], each["name"]) for each in told["holds"]} == {
+        ("window", "web")
+    }

@@ -1,0 +1,97 @@
+"""The holds that the availability of VMs shows beside the past: when maintenance waits.
+
+These are the brake, the current or next time of each blackout of the service, and the next
+opening of the maintenance windows of the VMs' scopes. The reader of a tenant shows it the
+windows of its own scopes only.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeAlias
+
+from forewarn.control.rules import brake, wide_blackouts
+from forewarn.fleet.blackouts import coming
+from forewarn.fleet.model import Scope
+from forewarn.fleet.windows import openings
+from forewarn.instants import Micros, cut_to_second, format_instant, instant_or_none
+from forewarn.store.port import Reader
+from forewarn.store.records import BRAKE_KEY, Brake
+from forewarn.store.wide_blackouts import WideBlackout
+from forewarn.wording import operators
+
+Json: TypeAlias = dict[str, Any]
+
+SCOPES_MAX = 200
+"""Maximum scopes whose windows are read: one row each, and a tenth of a millisecond for
+its openings."""
+
+BLACKOUTS_MAX = 50
+"""Maximum blackouts that are shown: lines for people."""
+
+
+def coming_holds(reader: Reader, scopes: Iterable[str], *, now: Micros) -> list[Json]:
+    """Return what holds the maintenance of VMs in these scopes now, or will hold it."""
+    names = islice(dict.fromkeys(scopes), SCOPES_MAX)
+    return [
+        *_of_brake(reader),
+        *_of_blackouts(reader, now=now),
+        *(
+            found
+            for name in names
+            if (scope := reader.get(Scope, name)) is not None
+            for found in _of_windows(scope, now=now)
+        ),
+    ]
+
+
+def _of_brake(reader: Reader) -> Iterator[Json]:
+    found = reader.get(Brake, BRAKE_KEY)
+    if found is not None:
+        why = operators.reason(brake.blocker_of(found))
+        yield _hold("brake", "", begins=found.since, ends=found.due_at, message=why)
+
+
+def _of_blackouts(reader: Reader, *, now: Micros) -> Iterator[Json]:
+    for each in islice(wide_blackouts.all_of(reader), BLACKOUTS_MAX):
+        time = next(coming([each.time], now, now), None)
+        if time is not None:
+            yield _hold(
+                "blackout",
+                each.name,
+                begins=time.begins,
+                ends=time.ends,
+                message=f"blackout {each.name}{_where(each)} forbids routine work "
+                f"{_span(time.begins, time.ends)}",
+            )
+
+
+def _where(blackout: WideBlackout) -> str:
+    return f" at {', '.join(blackout.places)}" if blackout.places else ""
+
+
+def _of_windows(scope: Scope, *, now: Micros) -> Iterator[Json]:
+    opening = next(openings(scope.maintenance_window, now), None)
+    if scope.maintenance_window and opening is not None:
+        yield _hold(
+            "window",
+            scope.name,
+            begins=opening.opens,
+            ends=opening.closes,
+            message=f"the maintenance window of scope {scope.name} is open "
+            f"{_span(opening.opens, opening.closes)}",
+        )
+
+
+def _span(begins: Micros, ends: Micros) -> str:
+    first, last = map(format_instant, map(cut_to_second, (begins, ends)))
+    return f"from {first} until {last}"
+
+
+def _hold(kind: str, name: str, *, begins: Micros, ends: Micros, message: str) -> Json:
+    return {
+        "kind": kind,
+        "name": name,
+        "begins": instant_or_none(begins),
+        "ends": instant_or_none(ends),
+        "message": message,
+    }
