@@ -45,6 +45,7 @@ class Phase(enum.Enum):
     NEEDED = "needed"
     ENTER = "enter"
     WORK = "work"
+    ANSWERS = "answers"
     VERIFY = "verify"
     EXIT = "exit"
 

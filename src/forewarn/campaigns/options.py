@@ -105,6 +105,10 @@ STEPS: Mapping[str, Option] = {
     ),
     "enter": Option(form=_step(Phase.ENTER), text="Runs before the VMs are affected."),
     "work": Option(form=_step(Phase.WORK), text="The work on the host."),
+    "answers": Option(
+        form=_step(Phase.ANSWERS),
+        text="Finds out after `work` whether the host answers, until it has succeeded.",
+    ),
     "verify": Option(
         form=_step(Phase.VERIFY), text="Confirms that the work succeeded."
     ),

@@ -10,6 +10,8 @@ _ABOUT = {
     "enter": "Host step that prepares a host before its VMs are affected.",
     "work": "Host step that does the work, after the VMs have been moved away, paused "
     "(freeze) or stopped (reboot); with the impact none, at once.",
+    "answers": "Host step that checks, after `work`, whether the host answers. It runs "
+    "every 10 seconds until it has succeeded; VMs that were stopped start after that.",
     "verify": "Host step that checks whether the work succeeded. It runs several times.",
     "exit": "Host step that ends the maintenance, before the host takes VMs again.",
 }
@@ -49,6 +51,10 @@ STEP_REFUSALS = (
     Refusal(
         when="the impact is none, and there is no step work",
         sentences=("maintenance without impact needs a step work",),
+    ),
+    Refusal(
+        when="there is a step answers, and no step work",
+        sentences=("a step answers needs a step work, which it follows",),
     ),
     Refusal(
         when="there is a step work, the impact is freeze or reboot, and the driver cannot "

@@ -6,6 +6,7 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import parse_fault
 from forewarn.fleet.model import VmState
 from forewarn.instants import DAY, MINUTE, SECOND
+from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.host_steps import StepKind, StepRule, StepRules
 from forewarn.protocol.operations import CallState, OperationState
 from forewarn.protocol.visits import SkipReason, StepOutcome, VisitState
@@ -154,3 +155,19 @@ def test_clock_that_was_set_back_while_the_service_was_down_delays_no_question()
     world.restart()
     assert visit_of(world).due_at <= world.now + 10 * SECOND
     assert states_until_end(world)[-1] is VisitState.DONE
+
+
+def test_another_step_answers_after_the_work_of_any_impact() -> None:
+    world = world_of("answers fail times=2", fleet=FLEET, rules=RULES)
+    maintain(world, "h0", impact="none", work="flash", answers="up")
+    until(world, VisitState.ANSWERING)
+    assert states_until_end(world)[-1] is VisitState.DONE
+    kinds = [each.kind for each in visit_of(world).results]
+    assert kinds == [StepKind.WORK, StepKind.ANSWERS]
+
+
+def test_step_answers_without_work_is_refused() -> None:
+    world = world_of(fleet=FLEET, rules=RULES)
+    with pytest.raises(RefusedError, match="answers needs a step work") as refused:
+        maintain(world, "h0", impact="freeze", answers="up")
+    assert "--work STEP" in refused.value.hint

@@ -76,6 +76,11 @@ def check_steps(work: Work, steps: Sequence[HostStep], action: Action) -> None:
             "maintenance without impact needs a step work",
             hint="Add --work STEP, or use another impact.",
         )
+    if not has_work and any(step.kind is StepKind.ANSWERS for step in steps):
+        raise RefusedError(
+            "a step answers needs a step work, which it follows",
+            hint="Add --work STEP, or leave --answers out.",
+        )
     if is_in_halves(action, steps) and not work.actions.issuperset(HALVES[action]):
         down, up = HALVES[action]
         raise RefusedError(
