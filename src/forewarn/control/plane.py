@@ -33,6 +33,7 @@ from forewarn.control.requests import (
     rollouts,
 )
 from forewarn.control.requests.followups import LEFT_OVER, FollowUps
+from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Withheld
@@ -364,8 +365,10 @@ class Plane:
                 now=now,
                 who=who,
                 policy=self.policy,
-                actions=self._driver.actions(),
-                host_steps=self._driver.host_steps(),
+                abilities=Abilities(
+                    actions=self._driver.actions(),
+                    host_steps=self._driver.host_steps(),
+                ),
                 driver=self._driver.kind,
                 memory=self._driver.memory,
                 ids=self._ids,

@@ -28,6 +28,7 @@ from forewarn.store.port import Reader
 
 if TYPE_CHECKING:
     from forewarn.campaigns.prepared import Prepared
+    from forewarn.control.rules.abilities import Abilities
     from forewarn.reporting.campaign_plans import PlanRequest
 
 Q = TypeVar("Q")
@@ -176,8 +177,18 @@ class _Line:
 class CampaignPlans:
     """Plans and simulates one campaign at a time; used on one event loop."""
 
-    def __init__(self, store: Path | None, readings: Readings, policy: Policy) -> None:
-        """Plan with the store in the file `store`; None: with `readings`."""
+    def __init__(
+        self,
+        store: Path | None,
+        readings: Readings,
+        policy: Policy,
+        abilities: "Callable[[], Abilities]",
+    ) -> None:
+        """Plan with the store in the file `store`; None: with `readings`.
+
+        `abilities` returns what the driver of the service can do.
+        """
+        self._abilities = abilities
         self._store = store
         self._readings = readings
         self.policy = policy
@@ -211,14 +222,23 @@ class CampaignPlans:
     def _request(
         self, text: CampaignText, *, hosts_max: int, now: Micros
     ) -> "PlanRequest":
-        from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
-        # Most problems are in the file itself, and need no process.
-        read_campaign(text.text, name=text.name)
+        self._check(text)
         return campaign_plans.plan_request(
             text, self.policy, now=now, hosts_max=hosts_max
         )
+
+    def _check(self, text: CampaignText) -> None:
+        """Refuse a file with problems of its own, or for which the driver is unable.
+
+        Most problems are of these kinds, and need no process.
+        """
+        from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
+        from forewarn.control.rules.abilities import check_campaign  # noqa: PLC0415
+
+        campaign = read_campaign(text.text, name=text.name)
+        check_campaign(self._abilities(), campaign)
 
     async def simulate(
         self, text: CampaignText, assumed: Assumptions, *, hosts_max: int, now: Micros
@@ -227,10 +247,9 @@ class CampaignPlans:
 
         Raises the errors of `plan`.
         """
-        from forewarn.campaigns.file import read_campaign  # noqa: PLC0415
         from forewarn.service.simulation import fleet_copy, play  # noqa: PLC0415
 
-        read_campaign(text.text, name=text.name)
+        self._check(text)
         request = play.SimulationRequest(
             text=text,
             assumed=assumed,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
@@ -17,6 +18,9 @@ from forewarn.service.settings import Settings, problem
 from forewarn.service.settings_model import policy
 from forewarn.store.open import open_store, path_of
 from forewarn.store.port import Store
+
+if TYPE_CHECKING:
+    from forewarn.control.rules.abilities import Abilities
 
 
 class Outbound:
@@ -62,7 +66,14 @@ def campaign_plans_of(
 ) -> CampaignPlans:
     """Return the planner of campaigns: a process, unless the store is in memory."""
     path = None if in_memory else path_of(settings.store.url)
-    return CampaignPlans(path, readings, policy(settings))
+
+    def abilities() -> "Abilities":
+        # A service that plans nothing does not load the drivers in this process.
+        from forewarn.service.driver_kinds import abilities_of  # noqa: PLC0415
+
+        return abilities_of(settings)
+
+    return CampaignPlans(path, readings, policy(settings), abilities)
 
 
 def waits_of(settings: Settings) -> Waits:

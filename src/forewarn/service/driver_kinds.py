@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forewarn.clock import SystemClock
+from forewarn.control.rules.abilities import Abilities
 from forewarn.drivers import journal, records
 from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
@@ -17,6 +18,7 @@ from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import parse_fault
 from forewarn.problems import quoted
+from forewarn.protocol.operations import Action
 from forewarn.service.inquirer import ThreadedInquirer
 from forewarn.service.options import WORKS
 from forewarn.service.settings import Settings, impacts, problem
@@ -26,6 +28,9 @@ from forewarn.service.settings_model import (
     step_time,
 )
 from forewarn.store.open import path_of
+
+ALL_ACTIONS = frozenset(Action) - {Action.NONE}
+"""The actions of a driver that supports every one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +47,8 @@ class DriverKind:
     checks_of: Callable[[Settings], Iterator[Callable[[], object]]] = lambda _: iter(())
     """Yields a check for each thing that the driver needs; nothing is opened. Each
     check raises SettingsError for a missing thing."""
+    actions_of: Callable[[Settings], frozenset[Action]] = lambda _: ALL_ACTIONS
+    """Returns the actions that the driver supports with these settings."""
     can_block: bool = True
     """`probe`, `observe` and `abort` can take time, so threads call them."""
 
@@ -49,6 +56,14 @@ class DriverKind:
 def kind_of(settings: Settings) -> DriverKind:
     """Return the kind of driver that the settings name."""
     return KINDS[settings.driver.kind]
+
+
+def abilities_of(settings: Settings) -> Abilities:
+    """Return what the driver of the settings can do, without opening it."""
+    return Abilities(
+        actions=kind_of(settings).actions_of(settings),
+        host_steps=step_rules(settings),
+    )
 
 
 def inquirer_of(settings: Settings, driver: Driver) -> ThreadedInquirer | None:
@@ -174,6 +189,12 @@ def _programs(settings: Settings) -> Programs:
     )
 
 
+def _actions_of_command(settings: Settings) -> frozenset[Action]:
+    return frozenset(
+        action for name, action in WORKS.items() if getattr(settings.command, name)
+    )
+
+
 def _program(settings: Settings, name: str) -> tuple[str, ...]:
     words: tuple[str, ...] = getattr(settings.command, name)
     return _found(settings, f"driver.command.{name}", words) if words else ()
@@ -215,6 +236,7 @@ KINDS: Mapping[str, DriverKind] = {
         memory_of=_records_of,
         has_calls=records.has_calls,
         checks_of=_checks_of_command,
+        actions_of=_actions_of_command,
     ),
 }
 """Each kind of driver by its name, which is a value of the setting `driver.kind`."""

@@ -11,6 +11,7 @@ from forewarn.control.plane import Plane
 from forewarn.control.requests import approvals, fleet_changes, verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import CLOCK, Who, Work
@@ -86,8 +87,7 @@ def work_in(tx: HandTransaction, who: Who) -> Work:
         now=START,
         who=who,
         policy=Policy(),
-        actions=frozenset(Action),
-        host_steps=NO_STEPS,
+        abilities=Abilities(actions=frozenset(Action), host_steps=NO_STEPS),
         driver="simulated",
         memory="simulated",
         ids=IDS,

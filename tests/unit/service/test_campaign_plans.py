@@ -85,6 +85,29 @@ async def test_simulation_is_made_by_a_process_and_changes_nothing(
 
 
 @in_loop
+async def test_work_that_the_driver_cannot_do_is_refused_before_it_is_planned(
+    tmp_path: Path,
+) -> None:
+    flags = {"driver.kind": "command", "driver.command.freeze": "true"}
+    steps = '[campaign.steps]\nwork = { step = "flash" }\n'
+    refused = {
+        TEXT: "the driver of this service does not support reboot",
+        TEXT.replace("reboot", "freeze") + steps: "this service has no host steps",
+    }
+    async with running(tmp_path, MORE, flags) as service:
+        gateway = service.gateway
+        for text, why in refused.items():
+            with pytest.raises(RefusedError, match=why):
+                await gateway.plan_campaign(of(text), hosts_max=2)
+            with pytest.raises(RefusedError, match=why):
+                await gateway.simulate_campaign(of(text), Assumptions(), hosts_max=2)
+        made = await gateway.plan_campaign(
+            of(TEXT.replace("reboot", "freeze")), hosts_max=2
+        )
+    assert json.loads(made)["host_count"] == 3
+
+
+@in_loop
 async def test_simulation_does_not_delay_plans_and_ends_with_the_service(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,5 +54,30 @@ def test_marks_of_simulated_vms_are_kept_next_to_the_store(tmp_path: Path) -> No
         assert file.exists() == (marks == "true")
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"driver.kind": "simulated"},
+        {"driver.kind": "command", "driver.command.freeze": "true"},
+        {
+            "driver.kind": "command",
+            **{
+                f"driver.command.{name}": "true"
+                for name in ("reboot", "redeploy", "pause", "resume")
+            },
+        },
+    ],
+)
+def test_abilities_are_those_of_the_driver_that_is_opened(
+    tmp_path: Path, flags: dict[str, str]
+) -> None:
+    flags = {"store.url": f"sqlite:///{tmp_path / 'forewarn.db'}", **flags}
+    settings = load_settings(file=None, environ={}, flags=flags)
+    abilities = driver_kinds.abilities_of(settings)
+    with contextlib.closing(driver_kinds.kind_of(settings).open(settings)) as driver:
+        assert driver.actions() == abilities.actions
+        assert driver.host_steps() == abilities.host_steps
+
+
 def test_new_kind_is_asked_in_threads_unless_it_says_otherwise() -> None:
     assert DriverKind.__dataclass_fields__["can_block"].default is True

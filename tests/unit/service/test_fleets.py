@@ -7,7 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,9 @@ def of(text: str) -> FleetText:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, fleet: str = FLEET) -> AsyncGenerator[Service]:
+async def running(
+    folder: Path, fleet: str = FLEET, flags: Mapping[str, str] | None = None
+) -> AsyncGenerator[Service]:
     settings = load_settings(
         file=None,
         environ={},
@@ -68,6 +70,7 @@ async def running(folder: Path, fleet: str = FLEET) -> AsyncGenerator[Service]:
             "metadata.listen": "",
             "admin.listen": "127.0.0.1:0",
             "store.url": f"sqlite:///{folder / 'f.db'}",
+            **(flags or {}),
         },
     )
     service = Service(settings)

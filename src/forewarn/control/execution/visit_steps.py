@@ -46,7 +46,7 @@ def longest(work: Work, visit: Visit) -> Micros:
     """Return the maximum time of the present step, with the slack of its driver."""
     kind = visit.current_kind
     step = None if kind is None else visit.step(kind)
-    rule = None if step is None else work.host_steps.find(step.name)
+    rule = None if step is None else work.abilities.host_steps.find(step.name)
     # If the settings have no such step any more, the driver refuses the call.
     return (STEP_TIMEOUT if rule is None else rule.timeout) + STEP_SLACK
 

@@ -7,10 +7,11 @@ for too long. Everything runs in the transaction of the caller.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.control.execution import calls, release
+from forewarn.control.rules import abilities
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.transactions.work import Work, task_of
 from forewarn.fleet.model import Scope, Vm, VmState
@@ -24,7 +25,6 @@ from forewarn.protocol.actors import (
     Actor,
 )
 from forewarn.protocol.blockers import HinderedError
-from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import (
     DURATION_UNKNOWN,
     Event,
@@ -251,7 +251,9 @@ def admit(work: Work, request: Request, drafts: Sequence[Draft]) -> list[Operati
 
     Operations that start together (3.6) are all created before any starts.
     """
-    check_actions(work, [draft.operation.action for draft in drafts])
+    abilities.check_actions(
+        work.abilities, [draft.operation.action for draft in drafts]
+    )
     work.lock_scopes(vm.scope for draft in drafts for vm in draft.vms)
     # Work that is due at the same time is done in the order of the IDs: requests in the
     # order of their creation, operations of a request in the order of their targets.
@@ -282,16 +284,6 @@ def _event_ids(work: Work, drafts: Sequence[Draft]) -> dict[str, Iterator[str]]:
         for tenant, _scope in dict.fromkeys((vm.tenant, vm.scope) for vm in draft.vms)
     )
     return {tenant: iter(work.ids.events(n)) for tenant, n in tenants.items()}
-
-
-def check_actions(work: Work, actions: Iterable[Action]) -> None:
-    """Refuse actions that the driver does not support."""
-    for action in dict.fromkeys(actions):
-        if action not in {Action.NONE, *work.actions}:
-            raise RefusedError(
-                f"the driver of this service does not support {action.value}",
-                hint="Use another impact, or configure the driver for it.",
-            )
 
 
 def announce(work: Work, planned: Operation, draft: Draft) -> None:

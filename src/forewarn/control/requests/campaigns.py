@@ -23,6 +23,7 @@ from forewarn.control.requests import (
 )
 from forewarn.control.requests.idempotency import Once, Result, carry_out
 from forewarn.control.rules import (
+    abilities,
     campaign_gate,
     campaign_hosts,
     implied_campaigns,
@@ -34,7 +35,7 @@ from forewarn.fleet.model import Host
 from forewarn.ids import place_in
 from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError, NotFoundError, RefusedError
-from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.notes import AnyNote, CampaignAborted, HostSkipped
 from forewarn.protocol.operations import (
     Action,
@@ -113,22 +114,10 @@ def start(work: Work, prepared: Prepared) -> CampaignRecord:
         is_emergency=prepared.is_emergency,
     )
     _check_known(work, prepared)
-    steps = _steps(work, prepared)
-    visiting.check_steps(work, steps, Action(prepared.impact.value))
+    action = Action(prepared.impact.value)
+    steps = abilities.steps_of(work.abilities, prepared.steps, action)
+    abilities.check_steps(work.abilities, steps, action)
     return _store(work, prepared, steps)
-
-
-def _steps(work: Work, prepared: Prepared) -> tuple[HostStep, ...]:
-    """Return the host steps, in the order of their kinds."""
-    kinds_of = list(StepKind)
-    made = [
-        HostStep(
-            kind=StepKind(each.phase.value), name=each.name, arguments=each.arguments
-        )
-        for each in prepared.steps
-    ]
-    steps = tuple(sorted(made, key=lambda each: kinds_of.index(each.kind)))
-    return visiting.with_usual_steps(work, steps, Action(prepared.impact.value))
 
 
 def _check_known(work: Work, prepared: Prepared) -> None:

@@ -28,6 +28,7 @@ from forewarn.control.requests import (
     taking_over,
 )
 from forewarn.control.rules import (
+    abilities,
     campaign_gate,
     choices,
     holds,
@@ -46,12 +47,10 @@ from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import RequestInput
 from forewarn.protocol.notes import AnyNote, RolloutStopped
 from forewarn.protocol.operations import (
-    HALVES,
     Operation,
     OperationState,
     Request,
     RequestState,
-    is_in_halves,
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -403,9 +402,8 @@ def plan(
 
     None is announced. `pattern` has the common fields of the operations.
     """
-    halved = is_in_halves(pattern.action, request.steps)
-    actions = HALVES[pattern.action] if halved else (pattern.action,)
-    admission.check_actions(work, actions)
+    actions = abilities.actions_of(pattern.action, request.steps)
+    abilities.check_actions(work.abilities, actions)
     ids = work.ids.shorts("op", len(hosts), place=place_in(request.request_id))
     # One history entry for all: a thousand hosts must not write a thousand entries.
     work.note(

@@ -1,19 +1,15 @@
 """Requests about host steps: their checks, and the ways out of a failed visit."""
 
-from collections.abc import Sequence
-
 from forewarn.control.execution import visits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.host_steps import HostStep, StepKind, arguments_problem
+from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.lifecycle import VisitInput
 from forewarn.protocol.operations import (
     HALVES,
     MOVING_ACTIONS,
-    Action,
     Operation,
-    is_in_halves,
 )
 from forewarn.protocol.visits import (
     STUCK_VISITS,
@@ -31,64 +27,6 @@ _REPEATABLE = {
     VisitState.EXITING: VisitInput.EXIT,
 }
 """The input that repeats the step in which a visit stands still."""
-
-
-def with_usual_steps(
-    work: Work, steps: tuple[HostStep, ...], action: Action
-) -> tuple[HostStep, ...]:
-    """Return the steps of a request; a reboot without a step `work` reboots the host.
-
-    After the work of a reboot, the visit waits until the host answers. If the driver has
-    no such steps, the VMs are restarted one by one, as without steps.
-    """
-    if action is not Action.REBOOT:
-        return steps
-    usual = work.host_steps.usual_steps(frozenset(each.kind for each in steps))
-    order = list(StepKind)
-    return tuple(sorted((*steps, *usual), key=lambda each: order.index(each.kind)))
-
-
-def check_steps(work: Work, steps: Sequence[HostStep], action: Action) -> None:
-    """Refuse steps that the driver cannot run, or that do not fit the impact."""
-    rules = work.host_steps
-    if steps and not rules.rules and not rules.takes_any:
-        raise RefusedError(
-            "this service has no host steps",
-            hint="Add a table [host_step.NAME] with its program to forewarn.toml.",
-        )
-    for step in steps:
-        rule = rules.find(step.name)
-        if rule is None:
-            raise RefusedError(
-                f"there is no host step {step.name}",
-                hint=f"Use one of {', '.join(rules.names)}, or add "
-                f"[host_step.{step.name}] to forewarn.toml.",
-            )
-        problem = arguments_problem(step, rule, takes_any=rules.takes_any)
-        if problem:
-            raise RefusedError(
-                problem,
-                hint=f"See [host_step.{step.name}] in forewarn.toml for its arguments.",
-            )
-    has_work = any(step.kind is StepKind.WORK for step in steps)
-    if action is Action.NONE and not has_work:
-        raise RefusedError(
-            "maintenance without impact needs a step work",
-            hint="Add --work STEP, or use another impact.",
-        )
-    if not has_work and any(step.kind is StepKind.ANSWERS for step in steps):
-        raise RefusedError(
-            "a step answers needs a step work, which it follows",
-            hint="Add --work STEP, or leave --answers out.",
-        )
-    if is_in_halves(action, steps) and not work.actions.issuperset(HALVES[action]):
-        down, up = HALVES[action]
-        raise RefusedError(
-            f"the driver of this service cannot {down.value} and {up.value} VMs, which a "
-            f"step work needs with the impact {action.value}",
-            hint="Use live-migrate or redeploy, which move the VMs away first, or none. "
-            f"Or add programs for {down.value} and {up.value} to [driver.command].",
-        )
 
 
 def retry(work: Work, host: str, *, only_verify: bool = False) -> Visit:

@@ -14,6 +14,7 @@ from typing import TypeAlias, TypeVar
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.checks.board import NO_CHECKS, Board
 from forewarn.control.rules import waits
+from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.capacities import Capacities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
@@ -39,10 +40,9 @@ from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.events import Event, Outcome
 from forewarn.protocol.frozen import changed
-from forewarn.protocol.host_steps import StepRules
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote
-from forewarn.protocol.operations import Action, Operation, Request
+from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.visits import Visit
 from forewarn.store import kinds
 from forewarn.store.port import Record, Transaction, every
@@ -83,8 +83,7 @@ class Work:
         now: Micros,
         who: Who,
         policy: Policy,
-        actions: frozenset[Action],
-        host_steps: StepRules,
+        abilities: Abilities,
         driver: str,
         memory: str,
         ids: RandomIds,
@@ -101,7 +100,7 @@ class Work:
         """
         self.tx, self.now, self.who = tx, now, who
         self.policy, self.checks = policy, checks
-        self.actions, self.host_steps = actions, host_steps
+        self.abilities = abilities
         self.driver, self.memory = driver, memory
         self.ids, self.next_key, self.span_id = ids, next_key, span_id
         self.notice_left, self.not_before = notice_left, not_before

@@ -15,7 +15,13 @@ from forewarn.control.requests.verbs.emptying import (
     check_can_be_emptied,
     movable_host,
 )
-from forewarn.control.rules import campaign_hosts, destinations, holds, reserves
+from forewarn.control.rules import (
+    abilities,
+    campaign_hosts,
+    destinations,
+    holds,
+    reserves,
+)
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.rules.remedies import way_out
 from forewarn.control.transactions.work import Work
@@ -309,12 +315,12 @@ def maintain(
     not one of maintenance; a NotBefore with less than the minimum notice (5.1).
     """
     check_targets(hosts, Kind.HOST)
-    steps = visiting.with_usual_steps(work, wishes.steps, action)
+    steps = abilities.with_usual_steps(work.abilities, wishes.steps, action)
     wishes = replace(wishes, steps=steps)
     usual = admission.maintenance(action, wishes.steps)
     if usual is None:
         raise RefusedError(f"maintenance cannot have the impact {action.value}")
-    visiting.check_steps(work, wishes.steps, action)
+    abilities.check_steps(work.abilities, wishes.steps, action)
     if wishes.emergency:
         usual = admission.in_emergency(usual)
     change = adapted(usual, wishes)

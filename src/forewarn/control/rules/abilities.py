@@ -1,0 +1,125 @@
+"""The abilities of a service's driver, and the refusals of work that it cannot do.
+
+A request is checked with the driver that is open, and the plan of a campaign, in another
+process, with the settings of the driver.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from forewarn.campaigns.model import Campaign, Step
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.host_steps import (
+    HostStep,
+    StepKind,
+    StepRules,
+    arguments_problem,
+)
+from forewarn.protocol.operations import HALVES, Action, is_in_halves
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """The abilities of a driver."""
+
+    actions: frozenset[Action]
+    """The actions that it supports."""
+    host_steps: StepRules
+    """The host steps that it supports."""
+
+
+def check_actions(abilities: Abilities, actions: Iterable[Action]) -> None:
+    """Refuse actions that the driver does not support."""
+    for action in dict.fromkeys(actions):
+        if action not in {Action.NONE, *abilities.actions}:
+            raise RefusedError(
+                f"the driver of this service does not support {action.value}",
+                hint="Use another impact, or configure the driver for it.",
+            )
+
+
+def actions_of(action: Action, steps: Sequence[HostStep]) -> tuple[Action, ...]:
+    """Return the actions of the calls for maintenance with these steps."""
+    return HALVES[action] if is_in_halves(action, steps) else (action,)
+
+
+def steps_of(
+    abilities: Abilities, steps: Sequence[Step], action: Action
+) -> tuple[HostStep, ...]:
+    """Return the host steps of a campaign, in the order of their kinds."""
+    made = tuple(
+        HostStep(
+            kind=StepKind(each.phase.value), name=each.name, arguments=each.arguments
+        )
+        for each in steps
+    )
+    return with_usual_steps(abilities, made, action)
+
+
+def with_usual_steps(
+    abilities: Abilities, steps: tuple[HostStep, ...], action: Action
+) -> tuple[HostStep, ...]:
+    """Return the steps of maintenance, in order; a reboot without `work` reboots the host.
+
+    After the work of a reboot, the visit waits until the host answers. If the driver has
+    no such steps, the VMs are restarted one by one, as without steps.
+    """
+    usual: tuple[HostStep, ...] = ()
+    if action is Action.REBOOT:
+        given = frozenset(each.kind for each in steps)
+        usual = abilities.host_steps.usual_steps(given)
+    order = list(StepKind)
+    return tuple(sorted((*steps, *usual), key=lambda each: order.index(each.kind)))
+
+
+def check_campaign(abilities: Abilities, campaign: Campaign) -> None:
+    """Refuse a campaign that the driver cannot carry out."""
+    action = Action(campaign.impact.value)
+    steps = steps_of(abilities, campaign.steps, action)
+    check_steps(abilities, steps, action)
+    check_actions(abilities, actions_of(action, steps))
+
+
+def check_steps(
+    abilities: Abilities, steps: Sequence[HostStep], action: Action
+) -> None:
+    """Refuse steps that the driver cannot run, or that do not fit the impact."""
+    rules = abilities.host_steps
+    if steps and not rules.rules and not rules.takes_any:
+        raise RefusedError(
+            "this service has no host steps",
+            hint="Add a table [host_step.NAME] with its program to forewarn.toml.",
+        )
+    for step in steps:
+        rule = rules.find(step.name)
+        if rule is None:
+            raise RefusedError(
+                f"there is no host step {step.name}",
+                hint=f"Use one of {', '.join(rules.names)}, or add "
+                f"[host_step.{step.name}] to forewarn.toml.",
+            )
+        problem = arguments_problem(step, rule, takes_any=rules.takes_any)
+        if problem:
+            raise RefusedError(
+                problem,
+                hint=f"See [host_step.{step.name}] in forewarn.toml for its arguments.",
+            )
+    has_work = any(step.kind is StepKind.WORK for step in steps)
+    if action is Action.NONE and not has_work:
+        raise RefusedError(
+            "maintenance without impact needs a step work",
+            hint="Add --work STEP, or use another impact.",
+        )
+    if not has_work and any(step.kind is StepKind.ANSWERS for step in steps):
+        raise RefusedError(
+            "a step answers needs a step work, which it follows",
+            hint="Add --work STEP, or leave --answers out.",
+        )
+    if is_in_halves(action, steps) and not abilities.actions.issuperset(HALVES[action]):
+        down, up = HALVES[action]
+        raise RefusedError(
+            f"the driver of this service cannot {down.value} and {up.value} VMs, which a "
+            f"step work needs with the impact {action.value}",
+            hint="Use live-migrate or redeploy, which move the VMs away first, or none. "
+            f"Or add programs for {down.value} and {up.value} to [driver.command].",
+        )
