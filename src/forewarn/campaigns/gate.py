@@ -145,6 +145,7 @@ def _used(campaign: CampaignRecord, standing: Standing) -> BudgetUsed | None:
             used=standing.in_flight + failed,
             most=min(campaign.ramp, standing.at_once),
             failed=failed,
+            ramps_to=standing.at_once if campaign.ramp < standing.at_once else 0,
         )
     if standing.away_max is not None and standing.away >= standing.away_max:
         return BudgetUsed(

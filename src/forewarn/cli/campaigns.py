@@ -34,7 +34,7 @@ FAILED_SHOWN = 20
 MODELS_SHOWN = 3
 """Models of hosts on the line about measured durations."""
 
-_RUNNING_STAGES = ("STAGE", "HOSTS", "DONE", "STATE", "SOAK", "APPROVAL")
+_RUNNING_STAGES = ("STAGE", "HOSTS", "LEFT", "STATE", "SOAK", "APPROVAL")
 _RACKS = ("STAGE", "RACK", "HOSTS", "DONE", "IN FLIGHT", "WAITING", "FAILED", "SKIPPED")
 _STAGES = ("STAGE", "HOSTS", "UP TO", "SOAK", "APPROVAL", "BEGINS", "ENDS")
 _HOSTS = ("HOST", "STAGE", "SET", "VMS", "BEGINS", "ENDS")
@@ -198,7 +198,7 @@ def show_campaign(told: Json) -> None:
         (told["skipped"], "skipped"),
     )
     output.line(", ".join(f"{number:,} {name}" for number, name in counts))
-    output.line("\n".join(_terms(told)))
+    _print_terms(told)
     if told["vms_down"]:
         most = told["vms_down_max"]
         limit = "" if most is None else f", of at most {most:,} tolerated"
@@ -273,12 +273,12 @@ def _show_deferred(told: Json) -> None:
         output.line(f"and {count(left, 'more deferred host')}")
 
 
-def _terms(told: Json) -> Iterator[str]:
-    """Yield how many hosts can be in flight, and whether windows count."""
+def _print_terms(told: Json) -> None:
+    """Print how many hosts can be in flight, and whether windows count."""
     rank = f", priority {told['priority']}" if told["priority"] else ""
-    yield f"{_budgets(told['budgets'])}{rank}"
+    output.line(f"{_budgets(told['budgets'])}{rank}")
     if told["emergency"]:
-        yield "emergency: windows, blackouts and deferrals do not stop it"
+        output.line("emergency: windows, blackouts and deferrals do not stop it")
 
 
 def _budgets(told: Json) -> str:
@@ -310,7 +310,7 @@ def _running_stage(told: Json, place: int) -> Sequence[str]:
     return (
         str(number),
         f"{stage['hosts']:,}",
-        f"{stage['hosts'] - stage['left']:,}",
+        f"{stage['left']:,}",
         state,
         soak if stage["soak_seconds"] else "-",
         approval,

@@ -133,6 +133,9 @@ class BudgetUsed(Blocker, kind="budget"):
     share a limit; else empty."""
     failed: int = 0
     """Failed hosts that use the budget until they are retried or skipped."""
+    ramps_to: int = 0
+    """Maximum hosts in flight of the budget, if the ramp of the stage allows fewer now; 0:
+    it does not."""
     cordoned: int = 0
     """Other hosts that use the budget until an operator opens them, as far as they were
     counted."""

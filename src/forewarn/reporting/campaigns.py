@@ -203,9 +203,11 @@ def _budgets(campaign: CampaignRecord) -> Json:
 
 def _stage(campaign: CampaignRecord, number: int, stage: StageTerms) -> Json:
     is_current = number == campaign.stage
-    left = stage.hosts if number > campaign.stage else 0
+    left = 0
     if is_current:
         left = max(0, campaign.stage_left)
+    elif number > campaign.stage:
+        left = stage.hosts - dict(campaign.skipped_ahead).get(number, 0)
     soaks = is_current and campaign.soaks_until
     return {
         "hosts": stage.hosts,

@@ -170,6 +170,8 @@ def _budget(blocker: BudgetUsed) -> str:
     match blocker.budget:
         case BudgetKind.IN_FLIGHT:
             what = f"{used} hosts are in flight"
+            if blocker.ramps_to:
+                what += f", growing to {blocker.ramps_to:,} as hosts are done"
         case BudgetKind.UNAVAILABLE:
             what = f"{used} hosts are away for any cause{_cordoned(blocker)}"
         case BudgetKind.GROUP:

@@ -120,3 +120,23 @@ def test_report_of_a_running_campaign_in_all_forms(
     assert "<script" not in text
     explained = forewarn("explain", "kernel")
     assert f"0 of {hosts} hosts are done" in explained.out
+
+
+def test_show_of_an_emergency_says_so_and_has_the_hosts_that_are_left_by_stage(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file = tmp_path / "cve.toml"
+    file.write_text(
+        '[campaign]\nname = "cve"\nreason = "CVE"\nimpact = "reboot"\n'
+        "emergency = true\nselect = { all = true }\nbudget = { in_flight = 2 }\n"
+    )
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    forewarn("campaign", "start", str(file), "--plan", plan["digest"])
+    last = plan["hosts"][-1]["host"]
+    forewarn("campaign", "skip", "cve", last, "--reason", "is gone")
+    shown = forewarn("campaign", "show", "cve").out.splitlines()
+    at = shown.index("budgets: in_flight 2")
+    assert shown[at + 1] == "emergency: windows, blackouts and deferrals do not stop it"
+    stages = [line.split()[:3] for line in shown if line[:1].isdigit()][-2:]
+    hosts = plan["host_count"]
+    assert stages == [["1", "1", "1"], ["2", f"{hosts - 1}", f"{hosts - 2}"]]

@@ -159,7 +159,9 @@ def test_a_campaign_is_explained_by_what_it_waits_for_and_its_hosts() -> None:
     assert found["standing"] == (
         "0 of 30 hosts are done, 1 in flight; it is in stage 1 of 2"
     )
-    assert found["blocked_by"][0] == "campaign bios: 1 of 1 hosts are in flight"
+    assert found["blocked_by"][0] == (
+        "campaign bios: 1 of 1 hosts are in flight, growing to 2 as hosts are done"
+    )
     shown = found["operations"]
     assert shown[0]["what"] == "maintain (reboot) of host h0000"
     assert len(shown) <= explanations.EXPLAINED_MAX
