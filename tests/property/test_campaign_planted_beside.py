@@ -19,15 +19,19 @@ from forewarn.control.rules import (
     obstacles,
     rolling,
     shared_limit,
+    wide_blackouts,
 )
 from forewarn.control.rules.policy import BrakeLimits, Policy
 from forewarn.fleet.model import Vm
+from forewarn.protocol.operations import OperationState
 from forewarn.settings.amounts import Amount
+from forewarn.store.wide_blackouts import WideBlackout
 from tests.support.lives import Step
 from tests.support.planted_lives import (
     DAY,
     FLEET,
     HOUR,
+    NOON,
     OFF,
     Bug,
     begin,
@@ -91,11 +95,31 @@ def two(first: dict[str, int], second: dict[str, int]) -> tuple[Step, ...]:
     )
 
 
+def freeze(begins: int, hours: int, *, host: int = -1) -> Step:
+    """Set a blackout of the service from some minutes after now, until some hours."""
+    args = {"which": 0, "begins": begins, "hours": hours, "host": host}
+    return Step("set_blackout", args)
+
+
+LATER = Step("maintain", {"hosts": [0], "impact": 0, "wish": 28_800})
+"""Maintenance in two hours, which tenants approve at once."""
+RACKS = replace(
+    FLEET,
+    hosts=tuple(
+        replace(host, rack=f"r{number % 2}") for number, host in enumerate(FLEET.hosts)
+    ),
+)
+
 _HOLDS, _WHY_NOT_START = holds.holds_of, obstacles.guard
 
 
 def _held_alike(reader: Any, operation: Any, vms: Any) -> tuple[holds.Hold, ...]:
     return _HOLDS(reader, replace(operation, is_emergency=False), vms)
+
+
+def _not_held(reader: Any, operation: Any, vms: Any) -> tuple[holds.Hold, ...]:
+    is_planned = operation.state is OperationState.PLANNED
+    return _HOLDS(reader, operation, vms) if is_planned else ()
 
 
 def _not_guarded(operation: Any, **facts: Any) -> tuple[Any, ...]:
@@ -227,6 +251,57 @@ BUGS = (
         function="away_max",
         instead=_away_max,
         life=(*closed(1, 2, 3), begin(hosts=1, budget=1, **EMERGENCY), *HOUR),
+    ),
+    Bug(
+        name="the blackouts of the service are not read",
+        breaks="K1",
+        home=wide_blackouts,
+        function="all_of",
+        instead=lambda _reader: [],
+        life=(freeze(-60, 9), begin(), *HOUR),
+    ),
+    Bug(
+        name="a host is announced in the blackout of its rack",
+        breaks="K1",
+        home=holds,
+        function="_blackouts",
+        instead=lambda _reader, _operation: (),
+        life=(freeze(-60, 9, host=1), begin(), *HOUR),
+        fleet=RACKS,
+    ),
+    Bug(
+        name="a blackout stops the hosts beside its rack, and not those in it",
+        breaks="K1",
+        home=WideBlackout,
+        function="covers",
+        instead=lambda each, places: not set(each.places) & set(places),
+        life=(freeze(-60, 9, host=1), begin(), *HOUR),
+        fleet=RACKS,
+    ),
+    Bug(
+        name="the work of a campaign reaches into a blackout of the service",
+        breaks="K1",
+        home=wide_blackouts,
+        function="work_of",
+        instead=lambda _reader, _operation: 0,
+        life=(freeze(60, 9, host=1), begin(**NOON), *HOUR),
+        fleet=RACKS,
+    ),
+    Bug(
+        name="a blackout withdraws nothing",
+        breaks="K1",
+        home=wide_blackouts,
+        function="stopped_by",
+        instead=lambda _reader, _operation, *, now: iter(()),
+        life=(begin(), freeze(-5, 9)),
+    ),
+    Bug(
+        name="an approved host starts in a blackout",
+        breaks="K9",
+        home=holds,
+        function="holds_of",
+        instead=_not_held,
+        life=(LATER, freeze(1, 1), begin(hosts=1, first=3), *HOUR),
     ),
     Bug(
         name="losses do not put the brake on",

@@ -16,6 +16,7 @@ from tests.support.lives import Life, Step
 from tests.support.machine import (
     ACTIONS,
     ADVANCE,
+    BLACKOUT,
     BRAKE,
     CHANGE,
     CHOOSE,
@@ -63,7 +64,18 @@ STEP_FAULT = step_of(
     times=st.integers(1, 3),
 )
 BESIDE = st.one_of(
-    STEER, CHANGE, CHOOSE, FAIL, FAIL, STEP_CLOCK, BRAKE, CLOSE, SEE, WINDOW, ADVANCE
+    STEER,
+    CHANGE,
+    CHOOSE,
+    FAIL,
+    FAIL,
+    STEP_CLOCK,
+    BRAKE,
+    CLOSE,
+    SEE,
+    WINDOW,
+    BLACKOUT,
+    ADVANCE,
 )
 """What happens while a campaign runs, beside the consent of tenants."""
 FOLLOWED = st.sampled_from(("", "approve_all", "approve_all_and_wait", "a quarter"))

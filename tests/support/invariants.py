@@ -24,6 +24,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from tests.support.announced import ANNOUNCED
+from tests.support.blackout_watcher import blackouts_are_kept
 from tests.support.closed import CLOSED, CLOSED_SETTLED
 from tests.support.moments import Moment
 from tests.support.row_invariants import ROWS, ROWS_SETTLED
@@ -365,6 +366,7 @@ EVERY_COMMIT: tuple[Callable[[Moment], None], ...] = (
     s2_no_start_beside_another,
     s3_start_is_allowed,
     s6_notice,
+    blackouts_are_kept,
     s7_events_go_forward,
     s8_one_rise_a_commit,
     s10_impact_is_announced,

@@ -350,6 +350,7 @@ class Life(Ordering):
         self._see_all_running()
         self.hypervisor.clear()
         self.clear_windows()
+        self.clear_blackouts()
         for _ in range(END_ROUNDS):
             self.take_brake_off()
             for name, host in sorted(self.mirror.hosts.items()):

@@ -56,6 +56,21 @@ CLOSE = st.one_of(
 )
 WINDOW = step_of("set_window", scope=NUMBER, hours=st.sampled_from((0, 1, 8, 23)))
 DRAIN = step_of("drain", hosts=SOME, at_once=st.integers(1, 3))
+BLACKOUT = st.one_of(
+    *3
+    * (
+        step_of(
+            "set_blackout",
+            which=st.integers(0, 1),
+            begins=st.sampled_from((-60, 0, 5, 20, 60)),
+            hours=st.sampled_from((1, 2, 9, 30)),
+            host=st.integers(-3, 5),
+            by_day=FLAG,
+        ),
+    ),
+    step_of("remove_blackout", which=st.integers(0, 1)),
+)
+"""A blackout of the service, of the whole fleet or of a place."""
 BRAKE = st.one_of(
     *2 * (step_of("put_brake_on", withdraw=FLAG),), step_of("take_brake_off")
 )
@@ -124,7 +139,7 @@ THEN = st.sampled_from(
 ACTIONS = st.one_of(
     MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE, DRAIN, WINDOW,
     MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE, WINDOW, CHOOSE,
-    CANCEL, RESOLVE, CHANGE, SEE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
+    BLACKOUT, CANCEL, RESOLVE, CHANGE, SEE, GET, APPROVE, APPROVE, APPROVE_FOR, ADVANCE, ADVANCE,
 )  # fmt: skip
 
 
@@ -242,6 +257,13 @@ class Lives(RuleBasedStateMachine):
         """Maintain hosts, and brake before they start."""
         self._do(order)
         self._turn(step, then)
+
+    @rule(order=MAINTAIN, step=BLACKOUT, is_before=FLAG, then=THEN)
+    def blackout(self, order: Step, step: Step, is_before: bool, then: str) -> None:
+        """Maintain hosts, and set or remove a blackout before or after that."""
+        for each in (step, order) if is_before else (order, step):
+            self._do(each)
+        self._then(then)
 
     @rule(order=MAINTAIN, step=CHOOSE, then=THEN)
     def choose(self, order: Step, step: Step, then: str) -> None:

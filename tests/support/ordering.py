@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from forewarn.control.execution import calls
 from forewarn.control.requests import (
+    blackouts,
     brake,
     choices,
     cordons,
@@ -20,9 +21,10 @@ from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
+from forewarn.fleet.model import places_of
 from forewarn.fleet.window_fields import ALL_DAYS
 from forewarn.fleet.windows import Window
-from forewarn.instants import HOUR, SECOND
+from forewarn.instants import HOUR, MINUTE, SECOND, format_instant
 from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.notes import Said
@@ -33,7 +35,9 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.store.records import Choice
+from forewarn.store.wide_blackouts import WideBlackout
 from forewarn.verbs.model import Given
+from tests.support import blackout_watcher
 from tests.support.fleets import changed
 from tests.support.witnessed import Witnessed
 
@@ -48,6 +52,7 @@ VISITED = (
     Action.REBOOT,
 )
 """Impacts of visits; the first reboot has no step `work`."""
+BLACKOUT_NAMES = ("freeze", "trading")
 MAINTENANCE = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLOY)
 
 
@@ -289,6 +294,40 @@ class Ordering(Witnessed):
     def clear_windows(self) -> None:
         for number in range(len(self.mirror.scopes)):
             self.set_window(number, 0)
+
+    def set_blackout(
+        self, which: int, begins: int, hours: int, host: int, by_day: bool = False
+    ) -> None:
+        """Set a blackout of the service, from `begins` minutes after now.
+
+        It is of the fleet, or of a place of the host; -1: of the fleet.
+        """
+        at = [self.world.now + begins * MINUTE, self.world.now + hours * HOUR]
+        first, last = (
+            format_instant(each - each % SECOND).removesuffix("Z") for each in at
+        )
+        line = f"{first[11:16]} {hours % 23 + 1}h" if by_day else f"{first} {last}"
+        found = self.mirror.hosts.get(self._host(host)) if host >= 0 else None
+        places = places_of(found)[:1] if found is not None else ()
+        made = self.order(
+            lambda work: blackouts.set_blackout(
+                work, BLACKOUT_NAMES[which % 2], line, places
+            ),
+            reason="quiet",
+        )
+        self.world.settle()
+        if made is not None:
+            blackout_watcher.announced_hosts_fit(self.moment())
+
+    def clear_blackouts(self) -> None:
+        for which in range(len(BLACKOUT_NAMES)):
+            self.remove_blackout(which)
+
+    def remove_blackout(self, which: int) -> None:
+        """Remove a blackout of the service, if there is one."""
+        found = BLACKOUT_NAMES[which % 2]
+        if found in self.mirror.table(WideBlackout):
+            self.order(lambda work: blackouts.remove(work, found), reason="over")
 
     def _owner(self, number: int) -> str:
         return ("operator", "alice")[number % 2]
