@@ -22,13 +22,16 @@ COLOUR := $(if $(MAKE_TERMOUT),yes,no)
 CODE := src tests $(wildcard examples bench deploy docs)
 # These tests reach every line and branch of the packages that decide and do no I/O
 # (pyproject.toml names the packages), and only they run under coverage, which takes as
-# long again. The tests of control with large fleets reach nothing more.
-LARGE_FLEETS := $(addsuffix .py, $(addprefix tests/unit/control/test_, \
-	clearing order_of_requests rollout_costs rollouts))
-PURE_TESTS := $(addprefix tests/unit/, protocol fleet addresses agent/core \
-	agent/locks/test_telling.py agent/test_beginning_anew.py agent/test_watcher.py \
-	metadata/test_instance.py settings/test_messages.py) \
-	$(filter-out $(LARGE_FLEETS), $(wildcard tests/unit/control/test_*.py))
+# long again. Those that search reach nothing more. Of the tests of control, a few reach
+# what the tests of these packages do not.
+SEARCHES := tests/unit/fleet/test_random_fleets.py tests/unit/agent/core/test_lock_lives.py
+PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
+	$(addprefix tests/unit/, protocol fleet addresses agent/core)))) \
+	$(addprefix tests/unit/, agent/locks/test_telling.py agent/test_beginning_anew.py \
+	agent/test_watcher.py metadata/test_instance.py settings/test_messages.py) \
+	$(addsuffix .py, $(addprefix tests/unit/control/test_, blockers brake campaign_again \
+	campaign_steps campaign_wakes changed_views emergency_campaigns results subscribers \
+	visits_answers visits_told))
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)

@@ -3,13 +3,11 @@
 from datetime import date
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from forewarn.fleet.blackout_fields import BLACKOUT, blackout_of, line_of_blackout
-from forewarn.fleet.blackouts import Blackout, Clash, clash, coming, times_of
+from forewarn.fleet.blackouts import Clash, clash, coming, times_of
 from forewarn.fleet.calendars import MISSES_MAX, Calendar, free_times, next_free
-from forewarn.fleet.windows import HORIZON, Opening, Window, openings
+from forewarn.fleet.windows import HORIZON, Opening, Window
 from forewarn.instants import DAY, HOUR, MINUTE, format_instant, parse_instant
 
 EVERY_DAY = tuple(range(7))
@@ -161,102 +159,6 @@ def test_a_notice_that_always_begins_in_a_blackout_is_never_given() -> None:
     calendar = Calendar([window(13, 1)], BASE, [blackout_of("b 10:00 3h")])
     assert calendar.next_notice(BASE, HOUR, HOUR) is None
     assert MISSES_MAX * DAY > HORIZON
-
-
-HOURS = st.integers(0, 14 * 24)
-
-BLACKOUTS = st.one_of(
-    st.builds(
-        lambda name, start, length: Blackout(
-            name=name,
-            begins=format_instant(BASE + start * HOUR).removesuffix("Z"),
-            ends=format_instant(BASE + (start + length) * HOUR).removesuffix("Z"),
-        ),
-        st.sampled_from("abc"),
-        HOURS,
-        st.integers(1, 60),
-    ),
-    st.builds(
-        lambda name, start, length, day: Blackout(
-            name=name, window=window(start, length, day)
-        ),
-        st.sampled_from("abc"),
-        st.integers(0, 23),
-        st.integers(1, 30),
-        st.integers(0, 6),
-    ),
-)
-
-
-@given(
-    st.lists(st.builds(window, st.integers(0, 23), st.integers(1, 30)), max_size=2),
-    st.lists(BLACKOUTS, max_size=3),
-    HOURS,
-    st.integers(0, 5),
-    st.integers(1, 3),
-)
-def test_calendar_finds_the_first_hour_of_a_search_hour_by_hour(
-    windows: list[Window],
-    blackouts: list[Blackout],
-    hour: int,
-    notice: int,
-    work: int,
-) -> None:
-    begin = BASE + hour * HOUR
-
-    def allowed(announced: int) -> bool:
-        """Return whether a host can be announced, and can start at some time."""
-        if clash(blackouts, announced, announced) is not None:
-            return False
-        start = Calendar(windows, BASE).next_start(
-            announced + notice * HOUR, work * HOUR
-        )
-        return (
-            start is not None
-            and start == announced + notice * HOUR
-            and clash(blackouts, start, start + work * HOUR) is None
-        )
-
-    found = Calendar(windows, BASE, blackouts).next_notice(
-        begin, notice * HOUR, work * HOUR
-    )
-    hours = range(begin, begin + 40 * DAY, HOUR)
-    right = next(filter(allowed, hours), None)
-    if found is None:
-        assert right is None
-        return
-    assert clash(blackouts, found, found) is None
-    start = Calendar(windows, BASE, blackouts).next_start(
-        found + notice * HOUR, work * HOUR
-    )
-    assert start is not None
-    assert clash(blackouts, start, start + work * HOUR) is None
-    # A host that is announced when its notice begins can wait for an opening; never later
-    # than the first time at which the work follows the notice.
-    assert right is None or found <= right
-
-
-@given(
-    st.lists(st.builds(window, st.integers(0, 23), st.integers(1, 30)), max_size=2),
-    st.lists(BLACKOUTS, max_size=3),
-    HOURS,
-    st.integers(0, 20 * 24),
-)
-def test_free_times_are_the_hours_in_a_window_and_in_no_blackout(
-    windows: list[Window], blackouts: list[Blackout], hour: int, length: int
-) -> None:
-    begin = BASE + hour * HOUR
-    end = begin + length * HOUR
-    found = list(free_times(windows, blackouts, begin, end))
-    hours = range(begin, end, HOUR)
-    assert {h for h in hours if any(t.opens <= h < t.closes for t in found)} == {
-        h
-        for h in hours
-        if (not windows or next(openings(windows, h)).opens <= h)
-        and clash(blackouts, h, h) is None
-    }
-    assert found == sorted(found)
-    assert all(begin <= each.opens < each.closes <= end for each in found)
 
 
 def test_blackout_over_several_windows_leaves_the_time_after_it() -> None:

@@ -37,3 +37,15 @@ def test_only_a_tenant_token_belongs_to_the_tenant() -> None:
     assert not tenant_user("bank", "ci").is_of("shop")
     # A name that reads like a tenant's token gives no rights.
     assert not operator("shop/ci").is_of("shop")
+
+
+def test_people_are_compared_by_their_names_in_any_case_and_components_exactly() -> (
+    None
+):
+    assert operator("alice").is_same_as(operator("Alice"))
+    assert tenant_user("shop", "ci").is_same_as(tenant_user("shop", "CI"))
+    assert not tenant_user("shop", "ci").is_same_as(tenant_user("bank", "ci"))
+    assert not operator("ci").is_same_as(tenant_user("shop", "ci"))
+    part = actors.service_part("fleet file")
+    assert part.is_same_as(actors.service_part("fleet file"))
+    assert not part.is_same_as(actors.service_part("Fleet file"))
