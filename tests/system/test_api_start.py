@@ -37,7 +37,7 @@ def begin(tmp_path: Path) -> Iterator[Begin]:
 
 def test_killed_start_leaves_the_address_free(begin: Begin) -> None:
     """The API's process loads its modules at that time."""
-    for _ in range(3):
+    for _ in range(2):
         service = begin()
         api_of(service)
         service.kill()

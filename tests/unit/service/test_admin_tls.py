@@ -148,7 +148,7 @@ def test_disconnect_during_handshake_leaves_no_connection(
     async def story() -> None:
         async with serving(certificate) as server:
             await asyncio.to_thread(
-                leave_after, server.listener.address, data, times=100, is_reset=is_reset
+                leave_after, server.listener.address, data, times=20, is_reset=is_reset
             )
             await until(lambda: server.door.open == 0)
             # Without the collector, which may not run during thousands of connections. And
