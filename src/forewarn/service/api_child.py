@@ -338,6 +338,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         own = OwnListener(listener, server.door)
         gc.collect()
         gc.freeze()
+        gc.enable()
         await channel.send(b'{"ask":"ready"}')
         await service.listen(is_reached=own.takes_connections)
         fleets.close()
