@@ -30,6 +30,7 @@ from forewarn.admin.limits import (
 from forewarn.campaigns.simulated import SEED_MAX
 from forewarn.campaigns.text import PLAN_HOSTS_MAX
 from forewarn.control.tokens import DEFAULT_LIFETIME
+from forewarn.fleet.sources import REMOVALS_MAX, removals_of
 from forewarn.instants import (
     DURATION_MAX,
     SECOND,
@@ -106,6 +107,12 @@ Names = Annotated[
 ]
 """Targets of a request. Control refuses more than the maximum, with a hint."""
 
+
+def _readable_removals(text: str) -> str:
+    removals_of(text)
+    return text
+
+
 Text = Annotated[
     str,
     StringConstraints(max_length=TEXT_CHARACTERS_MAX),
@@ -128,6 +135,13 @@ Seconds = Annotated[
     BeforeValidator(_seconds),
     Field(ge=DURATION_UNKNOWN, le=DURATION_MAX // SECOND),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": -1}]}),
+]
+
+
+Removals = Annotated[
+    str,
+    StringConstraints(max_length=NAME_CHARACTERS_MAX),
+    AfterValidator(_readable_removals),
 ]
 
 
@@ -337,6 +351,16 @@ class FleetText(Order):
     allow_empty: bool = Field(
         default=False,
         description="Accept an empty file, which removes everything.",
+    )
+    inventory: bool = Field(
+        default=False,
+        description="The file is the output of `fleet discover`. It is merged separately "
+        "from the files of authors.",
+    )
+    removals_max: Removals = Field(
+        default=REMOVALS_MAX,
+        description="With `inventory`: maximum hosts, and maximum VMs, that may be removed, "
+        "as a number or a percentage of those that came from an inventory.",
     )
 
 

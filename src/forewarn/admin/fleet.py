@@ -25,6 +25,7 @@ from forewarn.control.requests.idempotency import RepeatedError
 from forewarn.fleet import export
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import Action, MergePlan
+from forewarn.fleet.sources import removals_of
 from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting import reports
 from forewarn.store import kinds
@@ -218,7 +219,9 @@ async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
     text = _text_of(body)
     # Hashing a large file takes a while, and releases the GIL.
     digest = await asyncio.to_thread(text.digest)
-    said = json.dumps([text.name, body.reason, text.may_be_empty, digest])
+    said = json.dumps(
+        [text.name, body.reason, text.may_be_empty, str(text.removals_max), digest]
+    )
     try:
         plan = await giver.gateway.merge_fleet(text, who=who, once=giver.once(said))
     except RepeatedError as repeated:
@@ -228,7 +231,12 @@ async def fleet_apply(body: bodies.FleetText, giver: Giving) -> Response:
 
 
 def _text_of(body: bodies.FleetText) -> FleetText:
-    return FleetText(name=body.name, text=body.text, may_be_empty=body.allow_empty)
+    return FleetText(
+        name=body.name,
+        text=body.text,
+        may_be_empty=body.allow_empty,
+        removals_max=removals_of(body.removals_max) if body.inventory else None,
+    )
 
 
 def _plan_report(plan: MergePlan, *, applied: bool) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.cli import files, output
 from forewarn.cli.client import Client, Json
-from forewarn.cli.command_table import Call, Exit
+from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.selecting import check_names, names_of_file, selectors
 from forewarn.cli.tables import counts
 from forewarn.fleet.resources import format_size
@@ -37,7 +37,15 @@ def apply(call: Call) -> int:
     text, name = files.read_text(call.text("file"))
     dry = call.flag("dry_run")
     said = {"name": name, "text": text, "reason": call.text("reason")}
-    body = {**said, **call.flags("allow_empty")}
+    body = {**said, **call.flags("allow_empty", "inventory")}
+    if limit := call.text("removals_max"):
+        if not call.flag("inventory"):
+            raise CommandError(
+                Exit.USAGE,
+                "--removals-max limits an inventory, and this is the file of an author",
+                hint="Add --inventory, or remove --removals-max.",
+            )
+        body["removals_max"] = limit
     plan = Client.of(call).post("fleet/plan" if dry else "fleet/apply", body)
     done = "not applied: this was a dry run" if dry else "applied"
     last = "nothing to change" if plan["is_empty"] else done

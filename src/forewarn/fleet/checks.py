@@ -277,7 +277,7 @@ def _references_of_vms(fleet: Fleet) -> Iterator[Problem]:
 
 def _moved(vm: Vm) -> str:
     """Return the note about a VM that a migration moved; empty: it was not moved."""
-    wished = fields.wished(vm.applied).get("host", vm.host)
+    wished = fields.base_of(vm).get("host", vm.host)
     if wished == vm.host:
         return ""
     return f", to which a migration moved {vm.name} (the file says {wished})"

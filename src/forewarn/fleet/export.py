@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from forewarn import toml
 from forewarn.fleet.errors import Kind
-from forewarn.fleet.fields import Record, said, toml_value, wished
+from forewarn.fleet.fields import Record, base_of, said, toml_value
 from forewarn.fleet.file import DEFAULT_TENANT
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.fleet.resources import is_overfull
@@ -55,8 +55,7 @@ def allowed_places(
         back = {
             vm.name: replace(vm, host=home)
             for vm in _in_conflict(hosts, found.values())
-            if (home := wished(vm.applied).get("host", vm.host)) != vm.host
-            and home in hosts
+            if (home := base_of(vm).get("host", vm.host)) != vm.host and home in hosts
         }
         if not back:
             return found

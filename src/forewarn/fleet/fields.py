@@ -273,8 +273,51 @@ _write_wish = json.JSONEncoder(
 
 
 def wished(applied: str) -> dict[str, object]:
-    """Return the values in `applied`, by key; empty: not from a file."""
+    """Return the values in `applied` or `found`, by key; empty: not from this source."""
     return json.loads(applied) if applied else {}
+
+
+def base_of(record: Record) -> dict[str, object]:
+    """Return the values that the files gave an object, by key.
+
+    The values of an author's file replace those of an inventory's.
+    """
+    return wished(record.found) | wished(record.applied)
+
+
+def value_of(kind: Kind, record: Record, key: str, wish: Mapping[str, object]) -> Any:
+    """Return the value of a key as `wished` returned it, or its default."""
+    field = _BY_KEY[kind][key]
+    if key in wish:
+        return _frozen(field, wish[key])
+    if field.attribute == "wire_name":
+        return record.name
+    if field.attribute == "vm_id":
+        return derived_vm_id(record.name)
+    return field.default
+
+
+_BY_KEY: Mapping[Kind, Mapping[str, Field]] = {
+    kind: {field.key: field for field in each} for kind, each in FIELDS.items()
+}
+
+
+def _frozen(field: Field, value: Any) -> Any:
+    """Return a value of JSON as the attribute of an object."""
+    if field.option.form is Forms.SCOPE_KIND:
+        return ScopeKind(value)
+    if field.option.form is Forms.WINDOWS:
+        names = [each.name for each in fields(Window)]
+        return tuple(
+            Window(**dict(zip(names, _as_tuple(each), strict=True))) for each in value
+        )
+    return _as_tuple(value)
+
+
+def _as_tuple(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_as_tuple, cast("list[Any]", value)))
+    return value
 
 
 def toml_value(option: Option, value: Any) -> str:

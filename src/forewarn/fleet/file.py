@@ -29,6 +29,7 @@ from forewarn.problems import (
     quoted,
 )
 from forewarn.protocol.frozen import changed
+from forewarn.settings.amounts import Amount
 from forewarn.settings.forms import Option, from_toml
 
 _STAND_INS: dict[Kind, dict[str, object]] = {
@@ -215,6 +216,9 @@ class FleetText:
     text: str
     may_be_empty: bool = False
     """Whether an empty file is allowed. It removes everything that came from files."""
+    removals_max: Amount | None = None
+    """Maximum hosts, and maximum VMs, that may be removed; None: it is a fleet file of an
+    author, else the file of an inventory."""
 
     def digest(self) -> str:
         """Return a digest of the text and of this version.
@@ -228,7 +232,9 @@ class FleetText:
     def read(self) -> "WantedFleet":
         """Return the desired fleet; raises FleetFileError."""
         return replace(
-            read_fleet(self.text, name=self.name), may_be_empty=self.may_be_empty
+            read_fleet(self.text, name=self.name),
+            may_be_empty=self.may_be_empty,
+            removals_max=self.removals_max,
         )
 
 
@@ -246,6 +252,8 @@ class WantedFleet:
     """Whether the fleet was found valid, without regard to the current fleet."""
     may_be_empty: bool = field(default=False, compare=False)
     """Whether an empty fleet is allowed."""
+    removals_max: Amount | None = field(default=None, compare=False)
+    """As in `FleetText`."""
 
     def count(self) -> dict[str, int]:
         """Return the number of objects of each kind."""

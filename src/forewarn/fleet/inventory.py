@@ -41,12 +41,10 @@ class _JsonPlaces(FilePlaces):
     """Finds places in JSON, as paths: the text is often one line."""
 
     def root(self, name: str) -> Spot:
-        """Return the place of a list, or of the entry that contains a member."""
+        """Return the place of the entry that contains a member, such as `vm.18.host`."""
         kind, _, rest = name.partition(".")
         index, _, _ = rest.partition(".")
-        path = f".{_LIST_OF[kind]}"
-        if index:
-            path += f"[{int(index) - 1}]"
+        path = f".{_LIST_OF[kind]}[{int(index) - 1}]"
         return Spot(file=f"{super().root(name).file}: {path}")
 
 

@@ -12,17 +12,26 @@ object only stores that the file names it, and has no line.
 """
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 from forewarn.fleet import checks, views
 from forewarn.fleet.errors import FleetFileError, Kind
-from forewarn.fleet.fields import FIELDS, Record, shown, wished
+from forewarn.fleet.fields import FIELDS, Record, shown
 from forewarn.fleet.file import WantedFleet
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.fleet.sources import (
+    NOTHING_KEPT,
+    Kept,
+    Source,
+    desired,
+    is_deleted,
+    merged,
+    source_of,
+)
 
 
 class Action(enum.Enum):
@@ -61,6 +70,8 @@ class Change:
     after: Record | None
     """The object to store; None: it is removed."""
     fields: tuple[FieldChange, ...] = ()
+    reason: str = ""
+    """In a note: why the object is left as it is for now; empty: the fields differ."""
 
     def lines(self) -> Iterator[str]:
         """Yield its lines for people: mostly one, sometimes none."""
@@ -77,6 +88,9 @@ class Change:
             yield from self._notes(subject)
 
     def _notes(self, subject: str) -> Iterator[str]:
+        if self.reason:
+            yield f"{subject} is left as it is for now: {self.reason}"
+            return
         if isinstance(self.before, Vm) and self.before.state is VmState.DELETED:
             yield f"{subject} was deleted by a request; remove it from the file"
             return
@@ -135,6 +149,21 @@ _Table: TypeAlias = Mapping[str, Record]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Combine:
+    """Merges the objects of each kind."""
+
+    source: Source
+    kept: Kept
+
+    def of(
+        self, kind: Kind, wanted: Mapping[str, _Record], actual: Mapping[str, _Record]
+    ) -> dict[str, _Record]:
+        """Return the merged objects of one kind, by name."""
+        kept = self.kept.of(kind)
+        return merged(kind, wanted, actual, source=self.source, kept=kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Merge:
     """The objects of one kind: desired, actual and merged."""
 
@@ -144,6 +173,8 @@ class _Merge:
     merged: _Table
     agrees: bool
     """Whether the merged objects are the desired ones."""
+    kept: Collection[str]
+    """Names of objects that are left as they are, whatever the file says."""
 
 
 def plan(
@@ -153,8 +184,9 @@ def plan(
     scopes: Iterable[Scope],
     hosts: Iterable[Host],
     vms: Iterable[Vm],
+    kept: Kept = NOTHING_KEPT,
 ) -> MergePlan:
-    """Return the plan for applying `wanted` to the actual fleet.
+    """Return the plan for applying `wanted` to the actual fleet, except to the `kept` objects.
 
     Raises FleetFileError if a valid file does not fit the actual fleet. For example, a
     host that it removes can have a VM that a migration moved there. A conflict that the
@@ -164,10 +196,11 @@ def plan(
     actual_scopes = {each.name: each for each in scopes}
     actual_hosts = {each.name: each for each in hosts}
     actual_vms = {each.name: each for each in vms}
-    new_tenants = _merged(Kind.TENANT, wanted.tenants, actual_tenants)
-    new_scopes = _merged(Kind.SCOPE, wanted.scopes, actual_scopes)
-    new_hosts = _merged(Kind.HOST, wanted.hosts, actual_hosts)
-    new_vms = _merged(Kind.VM, wanted.vms, actual_vms)
+    combine = _Combine(source=source_of(wanted), kept=kept)
+    new_tenants = combine.of(Kind.TENANT, wanted.tenants, actual_tenants)
+    new_scopes = combine.of(Kind.SCOPE, wanted.scopes, actual_scopes)
+    new_hosts = combine.of(Kind.HOST, wanted.hosts, actual_hosts)
+    new_vms = combine.of(Kind.VM, wanted.vms, actual_vms)
     agrees = (
         wanted.is_sound
         and _agrees(Kind.SCOPE, wanted.scopes, new_scopes)
@@ -187,7 +220,14 @@ def plan(
             raise FleetFileError(chain((first,), problems))
         new_vms = views.settle(new_vms.values(), scopes=new_scopes, hosts=new_hosts)
     merges = [
-        _Merge(kind=kind, wanted=want, actual=have, merged=new, agrees=agrees)
+        _Merge(
+            kind=kind,
+            wanted=want,
+            actual=have,
+            merged=new,
+            agrees=agrees,
+            kept=kept.of(kind),
+        )
         for kind, want, have, new in (
             (Kind.TENANT, wanted.tenants, actual_tenants, new_tenants),
             (Kind.SCOPE, wanted.scopes, actual_scopes, new_scopes),
@@ -204,37 +244,6 @@ def plan(
             )
         )
     )
-
-
-def _merged(
-    kind: Kind, wanted: Mapping[str, _Record], actual: Mapping[str, _Record]
-) -> dict[str, _Record]:
-    """Return the merged objects of one kind, by name.
-
-    An object that is not in the file is removed if it came from a file; else it stays.
-    """
-    named = {name: _one(kind, want, actual.get(name)) for name, want in wanted.items()}
-    others = {
-        name: have
-        for name, have in actual.items()
-        if name not in wanted and not have.applied
-    }
-    return {**named, **others}
-
-
-def _one(kind: Kind, want: _Record, have: _Record | None) -> _Record:
-    if have is None:
-        return want
-    if want.applied == have.applied and not _is_deleted(have):
-        return have
-    last, wish = wished(have.applied), wished(want.applied)
-    spoken = {
-        field.attribute: getattr(want, field.attribute)
-        for field in FIELDS[kind]
-        # The record of a deleted VM has no values to keep.
-        if _is_deleted(have) or last.get(field.key) != wish.get(field.key)
-    }
-    return replace(have, applied=want.applied, **spoken)
 
 
 _SAYINGS: Mapping[Kind, Callable[[Any], object]] = {
@@ -258,12 +267,9 @@ def _agrees(
     """
     says = _SAYINGS[kind]
     return len(merged) == len(wanted) and all(
-        says(want) == says(merged[name]) for name, want in wanted.items()
+        name in merged and says(want) == says(merged[name])
+        for name, want in wanted.items()
     )
-
-
-def _is_deleted(record: Record) -> bool:
-    return isinstance(record, Vm) and record.state is VmState.DELETED
 
 
 def _writes(merge: _Merge) -> Iterator[Change]:
@@ -276,7 +282,7 @@ def _writes(merge: _Merge) -> Iterator[Change]:
             action = Action.ADD
         else:
             action = Action.ADOPT
-            if not _is_deleted(before):
+            if not is_deleted(before):
                 fields = tuple(_differences(merge.kind, before, after))
                 action = Action.CHANGE if fields else Action.ADOPT
         yield Change(
@@ -305,11 +311,14 @@ def _notes(merge: _Merge) -> Iterator[Change]:
     """Yield notes about values of the file that the fleet does not have."""
     for name, want in merge.wanted.items():
         before = merge.actual.get(name)
-        after = merge.merged[name]
-        if before is None or (merge.agrees and not _is_deleted(after)):
+        if before is None or name in merge.kept:
             continue
-        ignored = tuple(_said_otherwise(merge.kind, want, after))
-        if ignored or _is_deleted(after):
+        after = merge.merged[name]
+        if merge.agrees and not is_deleted(after):
+            continue
+        wish = desired(merge.kind, want, after)
+        ignored = tuple(_said_otherwise(merge.kind, wish, after))
+        if ignored or is_deleted(after):
             yield Change(
                 kind=merge.kind,
                 action=Action.NOTE,

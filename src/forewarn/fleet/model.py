@@ -66,6 +66,8 @@ class _Named:
     applied: str = ""
     """Values of the object in the file that was applied last, as compact JSON; empty:
     not from a file."""
+    found: str = ""
+    """The same for the inventory that was applied last; empty: not from an inventory."""
     revision: int = 0
 
     @property

@@ -251,7 +251,13 @@ class ApiGateway(ReadingGateway):
         return await self.service.ask_with_fleet(
             "merge",
             payload=text.text.encode("utf-8", "surrogatepass"),
-            file={"name": text.name, "may_be_empty": text.may_be_empty},
+            file={
+                "name": text.name,
+                "may_be_empty": text.may_be_empty,
+                "removals_max": (
+                    "" if text.removals_max is None else str(text.removals_max)
+                ),
+            },
             caller=caller_message(self.caller),
             reason=who.reason,
             once=None if once is None else asdict(once),

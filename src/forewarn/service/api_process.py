@@ -34,6 +34,7 @@ from forewarn.clock import Clock
 from forewarn.control.gateway import BusyError, OperatorGateway
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import FleetText
+from forewarn.fleet.sources import removals_of
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 from forewarn.service import limits, metric_definitions
 from forewarn.service.api import Answers, Api
@@ -48,6 +49,7 @@ from forewarn.service.api_channel import (
 )
 from forewarn.service.listening import StartError
 from forewarn.service.options import SOCKET_PREFIX, socket_path
+from forewarn.settings.amounts import Amount
 
 logger = logging.getLogger("forewarn.service")
 
@@ -296,6 +298,7 @@ class ApiProcess(Api):
                 name=_text(file, "name"),  # pyright: ignore[reportUnknownArgumentType]
                 text=text,
                 may_be_empty=file.get("may_be_empty") is True,  # pyright: ignore[reportUnknownMemberType]
+                removals_max=_removals(file),  # pyright: ignore[reportUnknownArgumentType]
             ),
             who=Who(actor=caller.actor, reason=_text(message, "reason")),
             once=once_of_message(message.get("once")),
@@ -389,6 +392,15 @@ class ApiProcess(Api):
         process = self._process
         if process is not None and process.returncode is None:
             process.kill()
+
+
+def _removals(file: dict[str, Any]) -> Amount | None:
+    """Return the limit of an inventory's file; None: it is the file of an author."""
+    text = _text(file, "removals_max")
+    try:
+        return removals_of(text) if text else None
+    except ValueError as error:
+        raise BadRequestError(f"removals_max {error}") from error
 
 
 def _text(members: dict[str, Any], name: str) -> str:

@@ -257,12 +257,14 @@ class Fleets:
         `check` is called in the transaction that applies it.
         """
         # Hash in a thread, since hashing releases the interpreter lock.
-        digest = "" if who is None else await asyncio.to_thread(text.digest)
+        digest = None
+        if who is not None and text.removals_max is None:
+            digest = await asyncio.to_thread(text.digest)
         apply = functools.partial(
             fleet_changes.apply, digest=digest, once=once, check=check
         )
         plan = await self._merge(text, who, apply)
-        if who is not None:
+        if digest is not None:
             self.refusal = ""
         return plan
 

@@ -183,3 +183,40 @@ def test_show_reads_every_page(
     monkeypatch.setattr("forewarn.admin.fleet.limits.PAGE_OBJECTS_MAX", 2)
     fleet = json.loads(forewarn("fleet", "show", "--json").out)
     assert len(fleet["vms"]) == 5
+
+
+def test_an_inventory_is_merged_next_to_a_file_by_hand(
+    here: Path, service: Served, forewarn: Run
+) -> None:
+    file = here / "inventory.toml"
+    vms = [f'[[vm]]\nname = "n{number}"\nhost = "n1"\n' for number in range(5)]
+    file.write_text('[[host]]\nname = "n1"\n' + "".join(vms))
+    ended = forewarn("fleet", "apply", "inventory.toml", "--inventory")
+    assert ended.out.startswith("+ tenant default\n+ host n1\n+ vm n0 on n1")
+    assert "- " not in ended.out
+    (here / "fleet.toml").write_text(FLEET)
+    assert forewarn("fleet", "apply").out == "nothing to change\n"
+    file.write_text('[[host]]\nname = "n1"\n' + "".join(vms[3:]))
+    words = ("fleet", "apply", "inventory.toml", "--inventory")
+    for more in ((), ("--dry-run",)):
+        ended = forewarn(*words, *more)
+        assert (ended.status, ended.out) == (4, "")
+        assert "would remove 3 of 5 VMs; one run may remove 1 (2%)" in ended.err
+        assert "`fleet apply --inventory --removals-max 3`" in ended.err
+    ended = forewarn(*words, "--removals-max", "60%")
+    assert ended.out == "- vm n0\n- vm n1\n- vm n2\napplied\n"
+    names = {
+        vm["name"] for vm in json.loads(forewarn("fleet", "show", "--json").out)["vms"]
+    }
+    assert {"n3", "n4", "web_0"} <= names
+
+
+def test_a_limit_of_removals_is_for_inventories(
+    here: Path, service: Served, forewarn: Run
+) -> None:
+    (here / "fleet.toml").write_text(FLEET)
+    ended = forewarn("fleet", "apply", "--removals-max", "3")
+    assert (ended.status, "Add --inventory" in ended.err) == (2, True)
+    ended = forewarn("fleet", "apply", "--inventory", "--removals-max", "200%")
+    assert ended.status in {2, 4}
+    assert "at most 100%, not 200%" in ended.err

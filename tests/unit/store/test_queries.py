@@ -77,9 +77,9 @@ def test_statements_are_built_from_the_columns() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     assert known.get == "SELECT * FROM hosts WHERE name = ?"
     assert known.add == (
-        "INSERT INTO hosts (name, applied, revision, zone, cluster, rack, pool,"
+        "INSERT INTO hosts (name, applied, found, revision, zone, cluster, rack, pool,"
         " capacity, vcpu, memory, labels, last, state, cordons, drift_of)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
     )
     assert known.remove == (
         "DELETE FROM hosts WHERE name = ? AND revision = ? AND state = ?"

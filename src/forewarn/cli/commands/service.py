@@ -97,12 +97,25 @@ SERVICE = (
                 is_flag=True,
                 help="Accept an empty file, which removes everything.",
             ),
+            Option(
+                name="--inventory",
+                is_flag=True,
+                help="The file is the output of `fleet discover`. It is merged separately "
+                "from the files of authors, whose values count.",
+            ),
+            Option(
+                name="--removals-max",
+                metavar="NUMBER|PERCENT",
+                help="With --inventory: maximum hosts, and maximum VMs, that may be "
+                "removed. Default: 2% of those that came from an inventory.",
+            ),
             REASON,
             *CLIENT,
         ),
         examples=(
             "forewarn fleet apply fleet.toml --dry-run",
             "forewarn fleet apply fleet.toml --reason 'two new hosts'",
+            "forewarn fleet apply inventory.toml --inventory",
         ),
     ),
     Command(

@@ -20,7 +20,12 @@ from typing import Any, TypeVar
 from forewarn.control import tokens
 from forewarn.control.execution import downtime, ending, leaving, view_assignment
 from forewarn.control.redaction import ownership_history
-from forewarn.control.requests import campaign_drift, fleet_conflicts, rollouts
+from forewarn.control.requests import (
+    campaign_drift,
+    fleet_conflicts,
+    inventory_changes,
+    rollouts,
+)
 from forewarn.control.requests.idempotency import Once, first_time
 from forewarn.control.transactions.work import Check, Work
 from forewarn.fleet import merge
@@ -59,8 +64,11 @@ def plan(reader: Reader, wanted: WantedFleet) -> MergePlan:
     """Return the changes that applying the file would make.
 
     Raises FleetFileError. Raises RefusedError for an empty file that would remove a
-    fleet, because it is probably truncated.
+    fleet, because it is probably truncated, and for an inventory that would remove more
+    than it may.
     """
+    if wanted.removals_max is not None:
+        return inventory_changes.plan(reader, wanted, wanted.removals_max)
     planned = merge.plan(
         wanted,
         tenants=every(reader, kinds.ALL_TENANTS),
@@ -108,14 +116,14 @@ def apply(
     work: Work,
     wanted: WantedFleet | MergePlan,
     *,
-    digest: str = "",
+    digest: str | None = "",
     once: Once | None = None,
     check: Check | None = None,
 ) -> MergePlan:
     """Apply the file, or a plan for it; return the changes.
 
     `check` is called first. `digest` is the digest of the file's text, which is
-    stored. An older plan is valid if `concerns_plans` was false for every write since
+    stored; None: that of the last file stays, since this is an inventory. An older plan is valid if `concerns_plans` was false for every write since
     it was made. If this raises
     FleetFileError, RefusedError or RepeatedError, nothing is changed.
     """
@@ -138,7 +146,7 @@ def _summary(merged: MergePlan) -> dict[str, Any]:
     return {"is_empty": merged.is_empty, "lines": lines}
 
 
-def _carry_out(work: Work, merged: MergePlan, digest: str) -> MergePlan:
+def _carry_out(work: Work, merged: MergePlan, digest: str | None) -> MergePlan:
     writes = [_brought_up_to_date(work, change) for change in merged.writes()]
     work.lock_scopes(_scopes(work, writes))
     emptied: set[str] = set()
@@ -156,7 +164,8 @@ def _carry_out(work: Work, merged: MergePlan, digest: str) -> MergePlan:
     if not merged.is_empty:
         said = Facts(text="\n".join(merged.lines()))
         work.note(AuditKind.FLEET_APPLIED, (FLEET_SUBJECT,), said)
-    _remember(work, digest)
+    if digest is not None:
+        _remember(work, digest)
     return merged
 
 

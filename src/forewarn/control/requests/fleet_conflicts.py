@@ -5,6 +5,8 @@ and an application both use these checks, so that they refuse the same files. Th
 only reads.
 """
 
+from collections.abc import Iterator
+
 from forewarn.control.rules.remedies import way_out
 from forewarn.fleet.merge import Change, MergePlan
 from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
@@ -20,20 +22,33 @@ from forewarn.store.port import Reader, every
 
 
 def check(reader: Reader, merged: MergePlan) -> None:
-    """Raise RefusedError for the first change that cannot be made now.
+    """Raise RefusedError for the first change that cannot be made now."""
+    for _, error in find(reader, merged):
+        raise error
+
+
+def find(reader: Reader, merged: MergePlan) -> Iterator[tuple[Change, RefusedError]]:
+    """Yield the changes that cannot be made now, with their errors.
 
     Hosts and VMs that the file adds are in no operation yet.
     """
     good: set[str] = set()
     """Hosts that passed the check. Most changes of a file are about few hosts."""
     for change in merged.writes():
-        before, after = change.before, change.after
-        if isinstance(before, Scope) and isinstance(after, Scope):
-            check_scope(reader, before, after)
-        elif isinstance(before, Host) and after is None:
-            check_removal(reader, before)
-        elif isinstance(after, Vm):
-            _check_vm(reader, change, good)
+        try:
+            _check(reader, change, good)
+        except RefusedError as error:
+            yield change, error
+
+
+def _check(reader: Reader, change: Change, good: set[str]) -> None:
+    before, after = change.before, change.after
+    if isinstance(before, Scope) and isinstance(after, Scope):
+        check_scope(reader, before, after)
+    elif isinstance(before, Host) and after is None:
+        check_removal(reader, before)
+    elif isinstance(after, Vm):
+        _check_vm(reader, change, good)
 
 
 def _check_vm(reader: Reader, change: Change, good: set[str]) -> None:

@@ -1,0 +1,164 @@
+"""The two sources of a fleet: the file of an author, and the file of an inventory.
+
+Each object has the values that each source gave it last: `applied` from the author,
+`found` from the inventory. Together they are its base in a three-way merge. If both give a
+value, the author's counts. A source that no longer names an object withdraws only its own
+values; the object is removed when no source names it. An object that no source ever named
+is left alone.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from forewarn.fleet.errors import Kind
+from forewarn.fleet.fields import FIELDS, Record, base_of, value_of
+from forewarn.fleet.file import WantedFleet
+from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
+from forewarn.settings.amounts import AMOUNT, Amount
+from forewarn.settings.forms import Option, from_text
+
+_Record = TypeVar("_Record", Tenant, Scope, Host, Vm)
+
+
+REMOVALS_MAX = "2%"
+"""Maximum hosts, and maximum VMs, that one run of an inventory removes unless the caller
+says otherwise: 8 of 400 hosts are more than are taken out of a fleet between two runs."""
+
+REMOVALS_MOST = 1_000_000
+"""Maximum of this limit: more VMs than the largest fleet has."""
+
+_REMOVALS = Option(form=AMOUNT, most=REMOVALS_MOST)
+
+
+def removals_of(text: str) -> Amount:
+    """Return the limit that a text gives: a number or a percentage; raises ValueError."""
+    return from_text(_REMOVALS, text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One of the two sources."""
+
+    attribute: str
+    other: str
+    """Attribute of the other source."""
+
+
+AUTHOR = Source(attribute="applied", other="found")
+INVENTORY = Source(attribute="found", other="applied")
+
+
+def source_of(wanted: WantedFleet) -> Source:
+    """Return the source of a file."""
+    return AUTHOR if wanted.removals_max is None else INVENTORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """The objects that a merge leaves as they are, although the file changes them.
+
+    Running work needs them as they are. With a VM, its host, scope and tenant are kept.
+    """
+
+    names: Mapping[Kind, Collection[str]] = field(
+        default_factory=dict[Kind, Collection[str]]
+    )
+
+    def of(self, kind: Kind) -> Collection[str]:
+        """Return the names of the kept objects of one kind."""
+        return self.names.get(kind, ())
+
+
+NOTHING_KEPT = Kept()
+
+
+def kept_with(
+    names: Mapping[Kind, Collection[str]], vms: Mapping[str, Vm], wanted: WantedFleet
+) -> Kept:
+    """Return the objects with these names, and those that kept VMs need."""
+    held = [vms[name] for name in names.get(Kind.VM, ()) if name in vms]
+    new = [name for name in names.get(Kind.VM, ()) if name not in vms]
+    # The scope of a new VM that is left out would have no VM.
+    implied = {name for name in new if wanted.vms[name].scope == name}
+    needed: Mapping[Kind, set[str]] = {
+        Kind.TENANT: {vm.tenant for vm in held},
+        Kind.SCOPE: {vm.scope for vm in held} | implied,
+        Kind.HOST: {host for vm in held for host in (vm.host, vm.moving_to)},
+        Kind.VM: set(),
+    }
+    return Kept(names={kind: {*names.get(kind, ()), *needed[kind]} for kind in Kind})
+
+
+def merged(
+    kind: Kind,
+    wanted: Mapping[str, _Record],
+    actual: Mapping[str, _Record],
+    *,
+    source: Source,
+    kept: Collection[str] = (),
+) -> dict[str, _Record]:
+    """Return the merged objects of one kind, by name."""
+    found: dict[str, _Record] = {}
+    for name, want in wanted.items():
+        have = actual.get(name)
+        if name in kept:
+            if have is not None:
+                found[name] = have
+        else:
+            found[name] = _named(kind, want, have, source)
+    for name, have in actual.items():
+        if name not in wanted:
+            left = have if name in kept else _unnamed(kind, have, source)
+            if left is not None:
+                found[name] = left
+    return found
+
+
+def _named(kind: Kind, want: _Record, have: _Record | None, source: Source) -> _Record:
+    """Return an object that the file names; the reader put its values in `applied`."""
+    said = want.applied
+    if have is None:
+        return want if source is AUTHOR else replace(want, applied="", found=said)
+    if getattr(have, source.attribute) == said and not is_deleted(have):
+        return have
+    return _said(kind, have, source, said)
+
+
+def _unnamed(kind: Kind, have: _Record, source: Source) -> _Record | None:
+    """Return an object that the file does not name; None: it is removed."""
+    if not getattr(have, source.attribute):
+        return have
+    return _said(kind, have, source, "") if getattr(have, source.other) else None
+
+
+def _said(kind: Kind, have: _Record, source: Source, said: str) -> _Record:
+    """Return an object to which a source gives other values than before."""
+    after = replace(have, **{source.attribute: said})
+    last, wish = base_of(have), base_of(after)
+    changed = {
+        each.attribute: value_of(kind, have, each.key, wish)
+        for each in FIELDS[kind]
+        # The record of a deleted VM has no values to keep.
+        if is_deleted(have) or last.get(each.key) != wish.get(each.key)
+    }
+    return replace(after, **changed)
+
+
+def desired(kind: Kind, want: Record, have: Record) -> Record:
+    """Return an object as its sources want it together; `want` is of one of them."""
+    if not (have.applied and have.found):
+        return want
+    wish = base_of(have)
+    return replace(
+        want,
+        **{
+            each.attribute: value_of(kind, have, each.key, wish)
+            for each in FIELDS[kind]
+        },
+    )
+
+
+def is_deleted(record: Record) -> bool:
+    """Return whether an object is a VM that was evicted or terminated."""
+    return isinstance(record, Vm) and record.state is VmState.DELETED

@@ -1,0 +1,209 @@
+"""An author and an inventory write one fleet: whose value counts, and who removes."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from forewarn.fleet.errors import FleetFileError, Kind
+from forewarn.fleet.fields import FIELDS, base_of, value_of
+from forewarn.fleet.file import read_fleet
+from forewarn.fleet.merge import Action, Change, MergePlan, plan
+from forewarn.fleet.model import VmState
+from forewarn.fleet.sources import Kept, kept_with, removals_of
+from tests.unit.fleet.test_export import WRITTEN
+from tests.unit.fleet.test_merge import World
+
+FOUND = """\
+[[host]]
+name = "h1"
+rack = "r1"
+vcpu = 64
+[[host]]
+name = "h2"
+rack = "r2"
+[[vm]]
+name = "web_0"
+host = "h1"
+vcpu = 4
+address = "192.0.2.4"
+[[vm]]
+name = "web_1"
+host = "h2"
+"""
+BY_HAND = """\
+[[host]]
+name = "h1"
+rack = "r9"
+[[host]]
+name = "old"
+[[vm]]
+name = "solo"
+host = "old"
+"""
+
+
+class TwoSources(World):
+    """A fleet that both sources write."""
+
+    def find(self, text: str) -> list[str]:
+        """Apply the file of an inventory; return the lines of the plan."""
+        planned = self.plan_found(text)
+        self.carry_out(planned.writes())
+        return list(planned.lines())
+
+    def plan_found(self, text: str) -> MergePlan:
+        wanted = read_fleet(text, name="inventory.toml")
+        return self.plan_for(replace(wanted, removals_max=removals_of("2%")))
+
+
+@pytest.fixture
+def fleet() -> TwoSources:
+    made = TwoSources()
+    made.find(FOUND)
+    return made
+
+
+def host(fleet: TwoSources, name: str) -> str:
+    found = fleet.records[Kind.HOST][name]
+    return f"{found.rack} {found.vcpu}"
+
+
+def test_an_inventory_that_changes_nothing_writes_nothing(fleet: TwoSources) -> None:
+    assert not fleet.plan_found(FOUND).changes
+
+
+def test_an_author_and_an_inventory_remove_only_what_they_gave(
+    fleet: TwoSources,
+) -> None:
+    assert set(fleet.apply(BY_HAND)) == {
+        "+ host old",
+        "+ vm solo on old (its own scope)",
+        "~ host h1: rack r1 → r9",
+    }
+    assert fleet.find(FOUND) == []
+    assert set(fleet.records[Kind.VM]) == {"web_0", "web_1", "solo"}
+    fewer = FOUND[: FOUND.rindex("[[vm]]")]
+    assert "- vm web_1" in fleet.find(fewer)
+    assert set(fleet.records[Kind.VM]) == {"web_0", "solo"}
+    assert set(fleet.apply("")) >= {"- vm solo", "- host old"}
+    assert set(fleet.records[Kind.VM]) == {"web_0"}
+
+
+def test_the_value_of_an_author_counts_while_it_is_there(fleet: TwoSources) -> None:
+    fleet.apply(BY_HAND)
+    assert host(fleet, "h1") == "r9 64"
+    moved = FOUND.replace('"r1"', '"r3"').replace("64", "96")
+    assert fleet.find(moved)[0] == "~ host h1: vcpu 64 → 96"
+    assert host(fleet, "h1") == "r9 96"
+    assert "~ host h1: rack r9 → r3" in fleet.apply("")
+    assert host(fleet, "h1") == "r3 96"
+
+
+def test_an_object_of_both_is_removed_when_the_second_drops_it(
+    fleet: TwoSources,
+) -> None:
+    fleet.apply(BY_HAND)
+    without = FOUND[FOUND.index('[[host]]\nname = "h2"') :].replace('"h1"', '"h2"')
+    assert "~ host h1: vcpu 64 → none" in fleet.find(without)
+    assert host(fleet, "h1") == "r9 None"
+    assert "- host h1" in fleet.apply("")
+
+
+def test_a_vm_that_forewarn_moved_stays_until_the_inventory_moves_it(
+    fleet: TwoSources,
+) -> None:
+    fleet.change_vm("web_0", host="h2")
+    assert fleet.find(FOUND) == [
+        "vm web_0 stays on h2, where a migration moved it (the file says h1)"
+    ]
+    # The hypervisor's view catches up: the value is stored, and nothing else changes.
+    seen = FOUND.replace('name = "web_0"\nhost = "h1"', 'name = "web_0"\nhost = "h2"')
+    assert fleet.plan_found(seen).is_empty
+    fleet.find(seen)
+    assert not fleet.plan_found(seen).changes
+    assert fleet.find(FOUND) == ["~ vm web_0: host h2 → h1"]
+
+
+def test_a_deleted_vm_stays_deleted_until_the_inventory_drops_it(
+    fleet: TwoSources,
+) -> None:
+    fleet.change_vm("web_1", state=VmState.DELETED)
+    assert fleet.find(FOUND) == [
+        "vm web_1 was deleted by a request; remove it from the file"
+    ]
+    assert fleet.vm("web_1").state is VmState.DELETED
+    assert "- vm web_1" in fleet.find(FOUND[: FOUND.rindex("[[vm]]")])
+
+
+def test_a_host_with_a_vm_of_an_author_is_not_removed(fleet: TwoSources) -> None:
+    fleet.apply('[[host]]\nname = "h2"\n[[vm]]\nname = "solo"\nhost = "h2"\n')
+    fleet.apply("")
+    fleet.records[Kind.VM]["alien"] = replace(
+        fleet.vm("web_1"), name="alien", wire_name="alien", found="", scope="web_0"
+    )
+    with pytest.raises(FleetFileError, match="there is no host"):
+        fleet.find(FOUND.replace('"h2"', '"h3"'))
+
+
+def test_kept_vms_keep_their_host_and_scope(fleet: TwoSources) -> None:
+    wanted = read_fleet(
+        '[[host]]\nname = "h1"\n[[vm]]\nname = "new"\nhost = "h1"\n', name="x"
+    )
+    wanted = replace(wanted, removals_max=removals_of("100%"))
+    vms = fleet.records[Kind.VM]
+    kept = kept_with({Kind.VM: {"web_1", "new"}}, vms, wanted)
+    assert "h2" in kept.of(Kind.HOST)
+    assert {"web_1", "new"} <= set(kept.of(Kind.SCOPE))
+    planned = plan(
+        wanted,
+        tenants=fleet.records[Kind.TENANT].values(),
+        scopes=fleet.records[Kind.SCOPE].values(),
+        hosts=fleet.records[Kind.HOST].values(),
+        vms=vms.values(),
+        kept=kept,
+    )
+    fleet.carry_out(planned.writes())
+    assert set(fleet.records[Kind.VM]) == {"web_1"}
+    assert set(fleet.records[Kind.HOST]) == {"h1", "h2"}
+    assert set(fleet.records[Kind.SCOPE]) == {"web_1"}
+    assert Kept().of(Kind.VM) == ()
+
+
+def test_a_plan_says_why_an_object_is_left_as_it_is(fleet: TwoSources) -> None:
+    vm = fleet.vm("web_0")
+    note = Change(
+        kind=Kind.VM,
+        action=Action.NOTE,
+        name=vm.name,
+        before=vm,
+        after=vm,
+        reason="it moves",
+    )
+    assert [*note.lines()] == ["vm web_0 is left as it is for now: it moves"]
+
+
+def test_stored_values_are_read_as_a_file_writes_them() -> None:
+    window = (
+        'maintenance_window = {days = ["sat"], start = "02:00", length = "4h",'
+        ' timezone = "Europe/Berlin"}'
+    )
+    text = WRITTEN.replace("gpu = true", f"gpu = true\n{window}")
+    text = re.sub("wire_name = .*", 'wire_name = "odd"', text)
+    text = text.replace("vcpu = 0", "vcpu = 8")
+    wanted = read_fleet(text, name="fleet.toml")
+    for kind, records in (
+        (Kind.SCOPE, wanted.scopes),
+        (Kind.HOST, wanted.hosts),
+        (Kind.VM, wanted.vms),
+    ):
+        for record in records.values():
+            for each in FIELDS[kind]:
+                value = value_of(kind, record, each.key, base_of(record))
+                assert value == getattr(record, each.attribute), each.key
+
+
+@pytest.mark.parametrize("text", ["", "-1", "101%", "2 %", "many"])
+def test_a_wrong_limit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        removals_of(text)
