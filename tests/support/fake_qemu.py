@@ -1,6 +1,7 @@
 """A QEMU without a VM: its monitors speak QMP as QEMU 7.2 does.
 
-    fake_qemu.py --monitor SOCKET… [--incoming] [--ignores-power-button]
+    fake_qemu.py --monitor SOCKET… [--incoming] [--daemonize PIDFILE]
+                 [--ignores-power-button]
 
 It changes its run state by commands, keeps objects, and migrates to another fake over a
 Unix socket. Commands that begin with `x-` are of tests: `x-power-off` is a guest that
@@ -11,6 +12,7 @@ The answers and events are those that a real one gave (tests/real/test_qemu.py).
 import argparse
 import asyncio
 import json
+import os
 import time  # noqa: TID251 - it runs without the package
 from pathlib import Path
 from typing import Any
@@ -64,8 +66,8 @@ class FakeQemu:
             try:
                 async with turn:
                     await self.serve(reader, writer)
-            except OSError:
-                # The client has gone.
+            except (OSError, asyncio.CancelledError):
+                # The client has gone, or this process is about to end.
                 pass
             finally:
                 self.tasks.discard(task)
@@ -244,6 +246,7 @@ class FakeQemu:
         self.set_status("postmigrate")
         writer.write(f"{before}\n".encode())
         await reader.readline()
+        writer.close()
         self.migration = {"status": "completed", "downtime": 59, "total-time": 400}
 
     async def do_query_migrate(self, _: dict[str, Any]) -> Any:
@@ -254,16 +257,28 @@ class FakeQemu:
             self.migration = {"status": "cancelled"}
 
 
-async def main() -> None:
+def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--monitor", type=Path, action="append", required=True)
     parser.add_argument("--incoming", action="store_true")
     parser.add_argument("--ignores-power-button", action="store_true")
+    parser.add_argument("--daemonize", type=Path, metavar="PIDFILE")
     words = parser.parse_args()
+    if words.daemonize and (pid := os.fork()):
+        # The parent ends when the child listens.
+        words.daemonize.write_text(str(pid))
+        while not words.monitor[-1].exists():
+            time.sleep(0.01)
+        return
+    asyncio.run(run(words))
+
+
+async def run(words: argparse.Namespace) -> None:
     fake = FakeQemu(
         incoming=words.incoming, ignores_power_button=words.ignores_power_button
     )
     for path in words.monitor:
+        path.parent.mkdir(exist_ok=True, parents=True)
         await fake.listen(path)
     await fake.is_over.wait()
     # QEMU removes its sockets when it ends by itself, and not when it is killed.
@@ -272,4 +287,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -1,22 +1,39 @@
 """Fake QEMUs as processes of their own, with two monitors each."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+from forewarn.drivers.qemu.places import Places
 from tests.support.processes import eventually
 
 FAKE = Path(__file__).with_name("fake_qemu.py")
 
 
-def fake_words(folder: Path, vm: str, host: str) -> list[str]:
+def fake_words(folder: Path, vm: str, host: str) -> tuple[str, ...]:
     """Return the command of a fake QEMU that is a VM on a host."""
-    place = folder / host
-    place.mkdir(exist_ok=True, parents=True)
-    monitors = [f"--monitor={place}/{vm}.{kind}" for kind in ("qmp", "events")]
-    return [sys.executable, "-I", "-S", str(FAKE), *monitors]
+    monitors = [f"--monitor={folder}/{host}/{vm}.{kind}" for kind in ("qmp", "events")]
+    return sys.executable, "-I", "-S", str(FAKE), *monitors
+
+
+def places_in(folder: Path, **more: Any) -> Places:
+    """Return the settings of a driver for the fake QEMUs in a folder."""
+    folder.mkdir(exist_ok=True)
+    words = fake_words(folder, "{vm}", "{host}")
+    start = (*words, "--daemonize", f"{folder}/{{vm}}.{{host}}.pid")
+    usual: dict[str, Any] = {
+        "monitor": f"{folder}/{{host}}/{{vm}}.qmp",
+        "events": f"{folder}/{{host}}/{{vm}}.events",
+        "migration": f"unix:{folder}/{{vm}}.move",
+        "start": start,
+        "receive": (*start, "--incoming"),
+        "freeze": 0.05,
+    }
+    return Places(**{**usual, **more})
 
 
 class FakeQemus:
@@ -28,7 +45,7 @@ class FakeQemus:
 
     def start(self, vm: str, host: str, *more: str) -> Path:
         """Start one, and return the socket of its first monitor."""
-        words = [*fake_words(self.folder, vm, host), *more]
+        words = (*fake_words(self.folder, vm, host), *more)
         self._processes[vm, host] = subprocess.Popen(words)
         path = self.folder / host / f"{vm}.events"
         eventually(path.exists, bool, what="the monitor")
@@ -46,4 +63,5 @@ class FakeQemus:
             process.kill()
             process.wait()
         for file in self.folder.glob("*.pid"):
-            os.kill(int(file.read_text()), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(file.read_text()), signal.SIGKILL)

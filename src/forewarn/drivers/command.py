@@ -58,9 +58,6 @@ class CommandDriver:
     CLAIM_SECONDS.
     """
 
-    kind = "command"
-    """The driver's name in the settings."""
-
     def __init__(
         self,
         programs: Programs,
@@ -68,8 +65,13 @@ class CommandDriver:
         records: Path,
         clock: Clock,
         retention: Micros = RETENTION,
+        kind: str = "command",
     ) -> None:
-        """Resume the calls in the directory `records`; raises DriverError."""
+        """Resume the calls in the directory `records`; raises DriverError.
+
+        `kind` is the driver's name in the settings.
+        """
+        self.kind = kind
         self._programs = programs
         self._directories = CallDirectories(records)
         self.memory = self._directories.identity

@@ -15,8 +15,11 @@ from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
+from forewarn.drivers.qemu.commands import programs_of
+from forewarn.drivers.qemu.places import Places
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import parse_fault
+from forewarn.instants import SECOND
 from forewarn.problems import quoted
 from forewarn.protocol.operations import Action
 from forewarn.service.inquirer import ThreadedInquirer
@@ -224,6 +227,67 @@ def _records_of(settings: Settings) -> Path:
     return store.with_name(f"{store.name}.command")
 
 
+# The driver for QEMU
+
+
+def _open_qemu(settings: Settings) -> Driver:
+    places = _places(settings)
+    return CommandDriver(
+        programs_of(
+            places,
+            steps={
+                step.name: _step_program(settings, step) for step in settings.host_step
+            },
+            step_rules=step_rules(settings),
+            parallel=settings.qemu.parallel,
+        ),
+        records=_records_of_qemu(settings),
+        clock=SystemClock(),
+        retention=settings.store.retention,
+        kind="qemu",
+    )
+
+
+def _checks_of_qemu(settings: Settings) -> Iterator[Callable[[], object]]:
+    yield lambda: _places(settings)
+    for step in settings.host_step:
+        yield lambda step=step: _step_program(settings, step)
+
+
+def _places(settings: Settings) -> Places:
+    """Return what the driver's programs need; raises SettingsError."""
+    qemu = settings.qemu
+    if not qemu.monitor:
+        raise problem(settings, "driver.qemu.monitor", "is needed by the qemu driver")
+    if qemu.receive and not qemu.migration:
+        raise problem(
+            settings, "driver.qemu.migration", "is needed with driver.qemu.receive"
+        )
+    return Places(
+        monitor=qemu.monitor,
+        events=qemu.events,
+        migration=qemu.migration,
+        start=_program_of_qemu(settings, "start"),
+        receive=_program_of_qemu(settings, "receive"),
+        freeze=qemu.freeze / SECOND,
+        shutdown=qemu.shutdown_timeout / SECOND,
+        downtime=qemu.downtime / SECOND,
+    )
+
+
+def _program_of_qemu(settings: Settings, name: str) -> tuple[str, ...]:
+    words: tuple[str, ...] = getattr(settings.qemu, name)
+    return _found(settings, f"driver.qemu.{name}", words) if words else ()
+
+
+def _records_of_qemu(settings: Settings) -> Path:
+    """Return the directory of the memory of the driver for QEMU."""
+    store = path_of(settings.store.url)
+    if store is None:
+        return Path("forewarn.qemu")
+    return store.with_name(f"{store.name}.qemu")
+
+
 KINDS: Mapping[str, DriverKind] = {
     "simulated": DriverKind(
         open=_open_simulated,
@@ -237,6 +301,12 @@ KINDS: Mapping[str, DriverKind] = {
         has_calls=records.has_calls,
         checks_of=_checks_of_command,
         actions_of=_actions_of_command,
+    ),
+    "qemu": DriverKind(
+        open=_open_qemu,
+        memory_of=_records_of_qemu,
+        has_calls=records.has_calls,
+        checks_of=_checks_of_qemu,
     ),
 }
 """Each kind of driver by its name, which is a value of the setting `driver.kind`."""

@@ -15,6 +15,7 @@ from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.service import settings_model
 from forewarn.service.driver_options import DRIVER_OPTIONS
 from forewarn.service.options import Forms
+from forewarn.service.qemu_options import QEMU_OPTIONS
 from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import Option
 
@@ -49,6 +50,7 @@ SECTIONS: Mapping[str, type] = {
     "driver": settings_model.DriverSettings,
     "driver.simulated": settings_model.SimulatedSettings,
     "driver.command": settings_model.CommandSettings,
+    "driver.qemu": settings_model.QemuSettings,
     "log": settings_model.LogSettings,
 }
 """The tables of forewarn.toml, each with its settings class."""
@@ -273,6 +275,7 @@ _TABLE: Mapping[str, Option] = {
         "taken off. `0s`: only an operator takes it off.",
     ),
     **DRIVER_OPTIONS,
+    **QEMU_OPTIONS,
     "log.format": Option(
         form=Forms.WORD,
         words=("auto", "text", "json"),

@@ -2,11 +2,13 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from forewarn.control.rules.sightings import SightingAct
 from forewarn.drivers.placeholders import arguments_problem
+from forewarn.drivers.qemu.places import address_problem, path_problem
 from forewarn.drivers.tasks import parse_fault
 from forewarn.fleet.validators import name_fault, split_listener
 from forewarn.problems import quoted
@@ -100,6 +102,22 @@ def _patterns(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str
                 f"{name}: {quoted(pattern)} is not a regular expression: {error}"
             ) from None
     return tuple(sorted(cast("dict[str, str]", value).items()))
+
+
+def _socket(option: Option, text: str) -> str:
+    return _checked(option, text, path_problem)
+
+
+def _migration(option: Option, text: str) -> str:
+    return _checked(option, text, address_problem)
+
+
+def _checked(option: Option, text: str, problem_of: Callable[[str], str]) -> str:
+    if not text and option.may_be_empty:
+        return ""
+    if problem := problem_of(text):
+        raise ValueError(problem)
+    return text
 
 
 def _headers(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str], ...]:
@@ -225,6 +243,8 @@ class Forms(forms.Forms):
         show=without_password,
         metavar="URL",
     )
+    SOCKETS = Form(told="the path of sockets", kind=str, read=_socket, metavar="PATH")
+    MIGRATION = Form(told="an address", kind=str, read=_migration, metavar="ADDRESS")
     EVENT = Form(
         told="an event type",
         read=lambda option, value: EventType(forms.word(option, value)),

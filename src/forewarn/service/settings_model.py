@@ -144,6 +144,21 @@ class CommandSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QemuSettings:
+    """[driver.qemu]: the monitors of QEMU, and the programs that start it."""
+
+    monitor: str = ""
+    events: str = ""
+    start: tuple[str, ...] = ()
+    receive: tuple[str, ...] = ()
+    migration: str = ""
+    freeze: Micros = 5 * SECOND
+    shutdown_timeout: Micros = 30 * SECOND
+    downtime: Micros = SECOND * 3 // 10
+    parallel: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSettings:
     """[driver]: the driver that executes operations."""
 
@@ -238,6 +253,7 @@ class Settings:
     driver: DriverSettings = field(default_factory=DriverSettings)
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
+    qemu: QemuSettings = field(default_factory=QemuSettings)
     log: LogSettings = field(default_factory=LogSettings)
     webhook: tuple[WebhookSettings, ...] = ()
     host_step: tuple[HostStepSettings, ...] = ()

@@ -6,19 +6,27 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers.journal import FileJournal, MemoryJournal
+from tests.contract.drivers.qemu_world import QemuWorld
 from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
 
 SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
 
 
 @pytest.fixture(
-    params=["memory", "file", pytest.param("command", marks=[SYSTEM, SLOW])]
+    params=[
+        "memory",
+        "file",
+        pytest.param("command", marks=[SYSTEM, SLOW]),
+        pytest.param("qemu", marks=[SYSTEM, SLOW]),
+    ]
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     kept = MemoryJournal()
     made: World
     if request.param == "command":
         made = CommandWorld(tmp_path)
+    elif request.param == "qemu":
+        made = QemuWorld(tmp_path)
     elif request.param == "file":
         file = tmp_path / "journal"
         made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
@@ -27,3 +35,4 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     yield made
     made.pass_long()
     made.driver.close()
+    made.end()

@@ -63,6 +63,10 @@ class World:
     """A driver, its memory and its time."""
 
     driver: Driver
+    lacks: frozenset[Action] = frozenset()
+    """The actions that the driver does not support."""
+    can_choose = True
+    """Whether the driver can choose the hosts to which VMs move."""
 
     def __init__(self) -> None:
         self.now = START
@@ -71,6 +75,9 @@ class World:
     def opened(self) -> Driver:
         """Return the driver as a new process creates it."""
         raise NotImplementedError
+
+    def end(self) -> None:
+        """End whatever the world has beside its driver."""
 
     def reopen(self) -> None:
         """Kill the service and start it again."""
@@ -262,29 +269,33 @@ class CommandWorld(World):
         super().__init__()
 
     def opened(self) -> CommandDriver:
+        return CommandDriver(
+            self._programs(), records=self._folder / "records", clock=SystemClock()
+        )
+
+    def _waiting_words(self, words: tuple[str, ...], wait: str) -> tuple[str, ...]:
+        """Return a program that a file with the name of the VM replaces by a fault."""
+        fault = f'{wait} test -e "$0" && . "$0"; exec "$@"'
+        return "/bin/sh", "-c", fault, f"{self._folder}/fail-{{vm}}", *words
+
+    def _watch(self) -> tuple[str, ...]:
+        # Like a program that prints the present state when it starts.
+        return "/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"
+
+    def _programs(self) -> Programs:
         harmless = (sys.executable, "-S", str(HARMLESS), str(self._folder / "vms"))
         wait = ("--wait-for", f"{self._folder}/go-{{operation}}")
-        # A file with the name of the VM makes its program fail.
-        fault = 'test -e "$0" && . "$0"; exec "$@"'
-        shell = ("/bin/sh", "-c", fault, f"{self._folder}/fail-{{vm}}")
-        words = (*shell, *harmless, "{action}", "{vm}", *wait)
-        return CommandDriver(
-            Programs(
-                actions=dict.fromkeys(ACTIONS, words),
-                abortable=frozenset(ACTIONS),
-                timeouts={},
-                steps=dict.fromkeys(STEPS.names, self._step_words()),
-                step_rules=STEPS,
-                observe=() if self._observes_many else self._observe(harmless),
-                observe_many=self._observe_many(harmless)
-                if self._observes_many
-                else (),
-                marks=(*harmless, "marks") if self._has_marks else (),
-                # Like a program that prints the present state when it starts.
-                watch=("/usr/bin/tail", "-n", "+1", "-f", f"{self._folder}/sightings"),
-            ),
-            records=self._folder / "records",
-            clock=SystemClock(),
+        words = self._waiting_words((*harmless, "{action}", "{vm}", *wait), "")
+        return Programs(
+            actions=dict.fromkeys(ACTIONS, words),
+            abortable=frozenset(ACTIONS),
+            timeouts={},
+            steps=dict.fromkeys(STEPS.names, self._step_words()),
+            step_rules=STEPS,
+            observe=() if self._observes_many else self._observe(harmless),
+            observe_many=self._observe_many(harmless) if self._observes_many else (),
+            marks=(*harmless, "marks") if self._has_marks else (),
+            watch=self._watch(),
         )
 
     def _observe(self, harmless: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.drivers.command import CommandDriver
-from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.service import driver_kinds
 from forewarn.service.driver_kinds import KINDS, DriverKind
 from forewarn.service.inquirer import ThreadedInquirer
@@ -18,8 +16,18 @@ def test_each_kind_that_a_setting_can_name_is_in_the_table() -> None:
     assert tuple(KINDS) == OPTIONS["driver.kind"].words
 
 
-def test_drivers_have_the_names_of_the_table() -> None:
-    assert {SimulatedDriver.kind, CommandDriver.kind} == set(KINDS)
+def test_drivers_have_the_names_of_the_table(tmp_path: Path) -> None:
+    for name, kind in KINDS.items():
+        url = f"sqlite:///{tmp_path / name}.db"
+        flags = {
+            "store.url": url,
+            "driver.kind": name,
+            "driver.command.reboot": "true",
+            "driver.qemu.monitor": "/run/{host}/{vm}.qmp",
+        }
+        settings = load_settings(file=None, environ={}, flags=flags)
+        with contextlib.closing(kind.open(settings)) as driver:
+            assert driver.kind == name
 
 
 @pytest.mark.parametrize("can_block", [False, True])

@@ -29,6 +29,10 @@ def test_driver_chooses_only_if_it_is_set() -> None:
             },
             "has {to_host}, which is empty",
         ),
+        (
+            {"driver.targets": "driver", "driver.kind": "qemu"},
+            "must be forewarn with the qemu driver, which chooses no host",
+        ),
     ],
 )
 def test_settings_that_mean_nothing_together_are_refused(

@@ -128,7 +128,7 @@ def test_flags_override_variables_and_variables_override_the_file(file: Path) ->
         ),
         (
             '[driver]\nkind = "libvirt"\n',
-            ':2: driver.kind: must be one of simulated, command, not "libvirt"',
+            ':2: driver.kind: must be one of simulated, command, qemu, not "libvirt"',
         ),
         (
             "[driver.command]\nfreeze = []\n",

@@ -126,7 +126,7 @@ class Monitor:
         finally:
             del self._waiting[number]
             if answer.done() and not answer.cancelled():
-                # An error that nobody waits for any more is no error of the program.
+                # Otherwise asyncio logs an error that came after the deadline.
                 answer.exception()
         if "error" in found:
             error = found["error"]
@@ -159,10 +159,16 @@ class Monitor:
         return None
 
     async def news(self) -> None:
-        """Return when there are events, or the stream has ended."""
-        while not self._events and not self._has_ended:
+        """Return when there are events that were not taken; raises ClosedError.
+
+        The events that came before the end of QEMU can be taken after it.
+        """
+        while not self._has_ended:
             self._news.clear()
+            if self._events:
+                return
             await self._news.wait()
+        raise ClosedError("QEMU has closed the monitor")
 
     async def close(self) -> None:
         """Close the connection; QEMU runs on."""

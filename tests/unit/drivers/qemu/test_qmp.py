@@ -120,7 +120,7 @@ def test_killed_qemu_ends_every_wait(qemus: FakeQemus) -> None:
             assert [type(each) for each in ended] == [
                 ClosedError,
                 ClosedError,
-                type(None),
+                ClosedError,
             ]
             assert monitor.has_ended
             with pytest.raises(ClosedError):

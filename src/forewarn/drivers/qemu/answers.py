@@ -1,0 +1,130 @@
+"""Questions about VMs, answered from the monitors of their processes."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any
+
+from forewarn.drivers.marks import MarkState
+from forewarn.drivers.qemu.places import Places
+from forewarn.drivers.qemu.processes import (
+    end_process,
+    find,
+    process_of,
+    read_mark,
+    state_of,
+)
+from forewarn.drivers.qemu.qmp import MonitorError
+from forewarn.drivers.qemu.states import Presence, Whereabouts
+from forewarn.drivers.qemu.work import UNKNOWN_STATUS, Order
+from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
+from forewarn.protocol.operations import Action
+
+VMS_AT_ONCE = 100
+"""Maximum number of VMs that are asked at once: each holds an open file."""
+
+
+async def observe(places: Places, vms: Iterable[str]) -> list[str]:
+    """Return the lines of `observe_many`: the state of each VM that is known."""
+    return await _lines_about(vms, lambda vm: _state_of(places, vm))
+
+
+async def marks(places: Places, vms: Iterable[str]) -> list[str]:
+    """Return the lines of `marks`: the last mark of each VM that can be read."""
+    return await _lines_about(vms, lambda vm: _mark_of(places, vm))
+
+
+async def _lines_about(
+    vms: Iterable[str], ask: Callable[[str], Awaitable[str]]
+) -> list[str]:
+    """Ask about all VMs at once: one that hangs delays no other."""
+    places_left = asyncio.Semaphore(VMS_AT_ONCE)
+
+    async def line_about(vm: str) -> str:
+        async with places_left:
+            return await ask(vm)
+
+    lines = await asyncio.gather(*(line_about(vm) for vm in vms))
+    return [line for line in lines if line]
+
+
+async def _state_of(places: Places, vm: str) -> str:
+    where = await find(places, vm)
+    if where.running is None:
+        return ""
+    said: dict[str, Any] = {"vm": vm, "running": where.running}
+    return json.dumps(said | ({"host": where.host} if where.running else {}))
+
+
+async def _mark_of(places: Places, vm: str) -> str:
+    where = await find(places, vm)
+    if not where.running:
+        return ""
+    with contextlib.suppress(MonitorError):
+        async with process_of(places, vm, where.host) as monitor:
+            mark = await read_mark(monitor)
+        said: dict[str, Any] = {"vm": vm, "mark": None}
+        if mark is not None:
+            said |= {"mark": mark.text, "state": mark.state.value}
+        return json.dumps({**said, "running": True, "host": where.host})
+    return ""
+
+
+def vms_in(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the VMs of the questions on standard input."""
+    for line in lines:
+        with contextlib.suppress(ValueError, KeyError):
+            yield json.loads(line)["vm"]
+
+
+# Work whose program was lost
+
+
+async def probe(places: Places, order: Order) -> tuple[int, str]:
+    """Return the exit status and the output of `probe`.
+
+    A frozen guest runs again, and an unfinished migration is called off.
+    """
+    where = await find(places, order.vm)
+    if where.running is None:
+        return UNKNOWN_STATUS, ""
+    said = f"vm-host: {where.host}" if where.running else ""
+    try:
+        return await _state_of_work(places, order, where), said
+    except MonitorError:
+        return UNKNOWN_STATUS, ""
+
+
+async def _state_of_work(places: Places, order: Order, where: Whereabouts) -> int:
+    failed = RUNS_STATUS if where.running else DOWN_STATUS
+    if order.action in {Action.STOP, Action.DELETE}:
+        return RUNS_STATUS if where.running else DONE_STATUS
+    if not where.running:
+        return failed
+    if order.action is Action.LIVE_MIGRATE:
+        return await _settle_migration(places, order, where)
+    async with process_of(places, order.vm, where.host) as monitor:
+        mark = await read_mark(monitor)
+        if mark is None or mark.text != order.mark.text:
+            return UNKNOWN_STATUS
+        if mark.state is not MarkState.BEGUN:
+            return DONE_STATUS if mark.state is MarkState.DONE else failed
+        if order.action is Action.FREEZE:
+            await monitor.execute("cont")
+        # A restart may or may not have been carried out.
+        return UNKNOWN_STATUS if order.action is Action.REBOOT else failed
+
+
+async def _settle_migration(places: Places, order: Order, where: Whereabouts) -> int:
+    """End the process that does not have the VM."""
+    has_moved = where.host == order.to_host
+    if not has_moved:
+        async with process_of(places, order.vm, where.host) as monitor:
+            await monitor.execute("migrate_cancel")
+    other = order.host if has_moved else order.to_host
+    with contextlib.suppress(MonitorError):
+        async with process_of(places, order.vm, other) as monitor:
+            if (await state_of(monitor)).presence is Presence.ELSEWHERE:
+                await end_process(monitor)
+    return DONE_STATUS if has_moved else RUNS_STATUS

@@ -1,0 +1,141 @@
+"""Where the QEMU processes of VMs are, and how they are started.
+
+The monitors of a VM are sockets whose paths have its name and the name of its host. The
+paths on other hosts are sockets too, such as those that `ssh -L` forwards.
+"""
+
+import glob
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from forewarn.drivers.placeholders import expand
+
+VM_AND_HOST = ("vm", "host")
+"""The placeholders of each path and program."""
+
+_NAMES = re.compile(r"\{(vm|host)\}")
+
+_BEFORE_NAME = re.compile(r"\{(?=[A-Za-z_])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """The settings of the driver that its programs need."""
+
+    monitor: str
+    """Path of the monitor for commands."""
+    events: str = ""
+    """Path of the monitor for events; empty: nothing is watched."""
+    migration: str = ""
+    """Address on which the destination of a migration listens."""
+    start: tuple[str, ...] = ()
+    """Program that starts a VM; empty: the driver starts none."""
+    receive: tuple[str, ...] = ()
+    """Program that starts a VM with `-incoming defer`; empty: no live migration."""
+    freeze: float = 5.0
+    """Seconds of a freeze, but at most those of its event."""
+    shutdown: float = 0.0
+    """Seconds that a guest has to shut down; 0: it is not asked."""
+    downtime: float = 0.3
+    """Maximum seconds that a live migration stops the guest, as QEMU estimates them."""
+
+    @property
+    def text(self) -> str:
+        """Return the settings as one argument of a program, without placeholders."""
+        return _BEFORE_NAME.sub(r"\\u007b", json.dumps(asdict(self)))
+
+    def monitor_of(self, vm: str, host: str) -> Path:
+        """Return the path of a VM's monitor for commands."""
+        return Path(_filled(self.monitor, vm=vm, host=host))
+
+    def migration_of(self, vm: str, host: str) -> str:
+        """Return the address of a migration to a host."""
+        return _filled(self.migration, vm=vm, host=host)
+
+    def words_of(self, words: tuple[str, ...], vm: str, host: str) -> tuple[str, ...]:
+        """Return a program that starts a VM on a host."""
+        return expand(words, {"vm": vm, "host": host})
+
+    def hosts_of(self, vm: str) -> list[str]:
+        """Return the hosts that have a socket of a VM."""
+        return sorted(
+            host for name, host in sockets_in(self.monitor, vm=vm) if name == vm
+        )
+
+    def watched(self) -> list[tuple[str, str]]:
+        """Return the VMs and hosts that have a socket for events."""
+        return sorted(sockets_in(self.events)) if self.events else []
+
+    def events_of(self, vm: str, host: str) -> Path:
+        """Return the path of a VM's monitor for events."""
+        return Path(_filled(self.events, vm=vm, host=host))
+
+
+def path_problem(path: str) -> str:
+    """Return the problem of a monitor's path; empty if there is none."""
+    if not path.startswith("/") or not path.isprintable():
+        return "must be an absolute path"
+    return _names_problem(path, needed=VM_AND_HOST)
+
+
+def address_problem(address: str) -> str:
+    """Return the problem of the address of a migration; empty if there is none."""
+    if not address.startswith(("unix:/", "tcp:")) or not address.isprintable():
+        return "must be an address such as tcp:{host}:4444 or unix:/run/qemu/{vm}.move"
+    return _names_problem(address)
+
+
+def _names_problem(text: str, *, needed: tuple[str, ...] = ()) -> str:
+    found = re.findall(r"\{([^{}]*)\}", text)
+    for name in found:
+        if name not in VM_AND_HOST:
+            return f"unknown placeholder {{{name}}}: use {{vm}} and {{host}}"
+    for name in needed:
+        if name not in found:
+            return f"must have the placeholder {{{name}}}, such as /run/qemu/{{host}}/{{vm}}.qmp"
+    return ""
+
+
+def places_from(text: str) -> Places:
+    """Return the settings in an argument that `Places.text` made."""
+    note = cast("dict[str, Any]", json.loads(text))
+    for key in ("start", "receive"):
+        note[key] = tuple(note[key])
+    return Places(**note)
+
+
+def sockets_in(template: str, **known: str) -> Iterator[tuple[str, str]]:
+    """Yield the VM and the host of each file whose path fits a template."""
+    escaped = {name: glob.escape(text) for name, text in known.items()}
+    pattern = "".join(
+        escaped.get(part, "*") if number % 2 else glob.escape(part)
+        for number, part in enumerate(_NAMES.split(template))
+    )
+    reader = _reader_of(template)
+    for path in glob.iglob(pattern):  # noqa: PTH207 - the pattern is absolute
+        if (found := reader.fullmatch(path)) is not None:
+            yield found["vm"], found["host"]
+
+
+def _reader_of(template: str) -> re.Pattern[str]:
+    """Return an expression that reads the VM and the host in a path."""
+    seen: set[str] = set()
+    parts: list[str] = []
+    for number, part in enumerate(_NAMES.split(template)):
+        if not number % 2:
+            parts.append(re.escape(part))
+        elif part in seen:
+            parts.append(f"(?P={part})")
+        else:
+            seen.add(part)
+            parts.append(f"(?P<{part}>[^/]+?)")
+    return re.compile("".join(parts))
+
+
+def _filled(template: str, **names: str) -> str:
+    values: Mapping[str, str] = names
+    return _NAMES.sub(lambda found: values[found[1]], template)

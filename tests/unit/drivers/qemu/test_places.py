@@ -1,0 +1,93 @@
+"""The paths of monitors, and the settings in a program's arguments."""
+
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.placeholders import expand
+from forewarn.drivers.qemu.places import (
+    Places,
+    address_problem,
+    path_problem,
+    places_from,
+)
+
+
+def test_settings_survive_the_placeholders_of_a_call() -> None:
+    places = Places(
+        monitor="/run/qemu/{host}/{vm}.qmp",
+        migration="tcp:{host}:4444",
+        start=("/bin/start", "{vm}", "a{b}"),
+        receive=("/bin/start", "{vm}", "-incoming", "defer"),
+        freeze=7.5,
+    )
+    words = expand((places.text,), {"vm": "web_0", "host": "h1"})
+    assert places_from(words[0]) == places
+
+
+def test_paths_and_programs_have_the_names_of_a_vm_and_a_host() -> None:
+    places = Places(
+        monitor="/run/{host}/{vm}.qmp",
+        events="/run/{host}/{vm}.events",
+        migration="tcp:{host}:4444",
+    )
+    assert places.monitor_of("web_0", "h1") == Path("/run/h1/web_0.qmp")
+    assert places.events_of("web_0", "h1") == Path("/run/h1/web_0.events")
+    assert places.migration_of("web_0", "h2") == "tcp:h2:4444"
+    words = places.words_of(("/bin/start", "{vm}", "{host}"), "web_0", "h2")
+    assert words == ("/bin/start", "web_0", "h2")
+
+
+def test_sockets_of_a_vm_and_of_all_vms_are_found(tmp_path: Path) -> None:
+    # Names can have characters that patterns of files interpret.
+    folder = tmp_path / "a[1]"
+    for name in ("h1/web_0", "h2/web_0", "h1/db*"):
+        path = folder / f"{name}.qmp"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.touch()
+    template = f"{folder}/{{host}}/{{vm}}.qmp"
+    places = Places(monitor=template, events=template)
+    assert places.hosts_of("web_0") == ["h1", "h2"]
+    assert places.hosts_of("db*") == ["h1"]
+    assert places.hosts_of("web_*") == []
+    assert places.watched() == [("db*", "h1"), ("web_0", "h1"), ("web_0", "h2")]
+    assert Places(monitor=template).watched() == []
+
+
+def test_name_that_is_twice_in_a_path_must_be_the_same(tmp_path: Path) -> None:
+    for name in ("web_0/h1.web_0", "web_0/h1.web_1"):
+        path = tmp_path / f"{name}.qmp"
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    places = Places(monitor="", events=f"{tmp_path}/{{vm}}/{{host}}.{{vm}}.qmp")
+    assert places.watched() == [("web_0", "h1")]
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/run/{host}/{vm}.qmp", ""),
+        ("run/{host}/{vm}.qmp", "must be an absolute path"),
+        ("/run/{vm}\n{host}", "must be an absolute path"),
+        ("/run/{host}.qmp", "must have the placeholder {vm}"),
+        ("/run/{vm}.qmp", "must have the placeholder {host}"),
+        ("/run/{vm}/{hst}.qmp", "unknown placeholder {hst}: use {vm} and {host}"),
+    ],
+)
+def test_path_needs_both_names(path: str, problem: str) -> None:
+    assert path_problem(path).startswith(problem)
+    assert bool(path_problem(path)) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("tcp:{host}:4444", ""),
+        ("unix:/run/{vm}.move", ""),
+        ("exec:rm -r /", "must be an address such as"),
+        ("tcp:{to_host}:4444", "unknown placeholder {to_host}"),
+    ],
+)
+def test_address_of_a_migration_is_tcp_or_a_socket(address: str, problem: str) -> None:
+    assert address_problem(address).startswith(problem)
+    assert bool(address_problem(address)) == bool(problem)

@@ -1,0 +1,321 @@
+"""The actions by QMP, where they do not go well, and work whose program was lost."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from forewarn.drivers.marks import MarkState
+from forewarn.drivers.qemu import answers, processes, work
+from forewarn.drivers.qemu.processes import MARK, process_of, write_mark
+from forewarn.drivers.qemu.work import UNKNOWN_STATUS, carry_out
+from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
+from forewarn.protocol.operations import Action
+from tests.support.fake_qemu import FakeQemu
+from tests.unit.drivers.qemu.living import Living, order_of
+
+pytestmark = pytest.mark.system
+
+MIGRATE = order_of(Action.LIVE_MIGRATE, to_host="h2")
+
+
+@pytest.fixture
+def living(tmp_path: Path) -> Living:
+    return Living(tmp_path)
+
+
+def mark_in(fake: FakeQemu) -> str:
+    return str(fake.objects.get(MARK, {}).get("identity", ""))
+
+
+# What is printed and marked
+
+
+def test_freeze_stops_the_guest_for_its_time_and_measures_it(
+    living: Living, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        fake = await living.start()
+        assert await carry_out(living.places, order_of(Action.FREEZE)) == DONE_STATUS
+        assert fake.said[-4:-1] == ["object-add", "stop", "cont"]
+        assert (fake.status, mark_in(fake)) == ("running", "op-1.1.freeze done")
+
+    living.run(story())
+    said = capsys.readouterr().out
+    assert 50 <= int(said.removeprefix("paused: ").removesuffix("ms\n")) < 10_000
+
+
+def test_freeze_is_not_longer_than_its_event_allows(tmp_path: Path) -> None:
+    living = Living(tmp_path, freeze=600.0)
+
+    async def story() -> None:
+        await living.start()
+        order = order_of(Action.FREEZE, seconds=0)
+        assert await carry_out(living.places, order) == DONE_STATUS
+
+    living.run(story())
+
+
+def test_guest_is_asked_to_shut_down_before_it_is_reset(tmp_path: Path) -> None:
+    living = Living(tmp_path, shutdown=30.0)
+
+    async def story() -> None:
+        fake = await living.start()
+        assert await carry_out(living.places, order_of(Action.REBOOT)) == DONE_STATUS
+        assert (fake.status, fake.when_shut_down) == ("running", "poweroff")
+        assert fake.said.index("system_powerdown") < fake.said.index("system_reset")
+
+    living.run(story())
+
+
+def test_guest_that_ignores_the_power_button_is_reset(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    living = Living(tmp_path, shutdown=0.05)
+
+    async def story() -> None:
+        fake = await living.start(ignores_power_button=True)
+        assert await carry_out(living.places, order_of(Action.REBOOT)) == DONE_STATUS
+        assert "system_reset" in fake.said
+
+    living.run(story())
+    assert "did not shut down in time, and was reset" in capsys.readouterr().out
+
+
+# What goes wrong
+
+
+def test_work_on_a_dead_qemu_fails_and_tells_that_the_vm_is_down(
+    living: Living,
+) -> None:
+    async def story() -> None:
+        await (await living.start()).close()
+        for action in (Action.FREEZE, Action.REBOOT, Action.PAUSE, Action.RESUME):
+            assert await carry_out(living.places, order_of(action)) == DOWN_STATUS
+
+    living.run(story())
+
+
+def test_qemu_that_ends_during_a_freeze_is_noticed_at_once(tmp_path: Path) -> None:
+    living = Living(tmp_path, freeze=600.0)
+
+    async def story() -> None:
+        fake = await living.start()
+        frozen = asyncio.create_task(carry_out(living.places, order_of(Action.FREEZE)))
+        await until(fake, "stop")
+        await fake.close()
+        assert await frozen == DOWN_STATUS
+
+    living.run(story())
+
+
+def test_guest_runs_again_if_the_freezing_program_is_stopped(tmp_path: Path) -> None:
+    living = Living(tmp_path, freeze=600.0)
+
+    async def story() -> None:
+        fake = await living.start()
+        frozen = asyncio.create_task(carry_out(living.places, order_of(Action.FREEZE)))
+        await until(fake, "stop")
+        frozen.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await frozen
+        assert fake.status == "running"
+
+    living.run(story())
+
+
+def test_monitor_of_another_client_makes_the_outcome_unknown(
+    living: Living, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "ASK_SECONDS", 0.1)
+
+    async def story() -> None:
+        await living.start()
+        async with process_of(living.places, "web_0", "h1"):
+            probe = answers.probe(living.places, order_of(Action.PAUSE))
+            assert await probe == (UNKNOWN_STATUS, "")
+
+    living.run(story())
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (("/bin/sh", "-c", "echo no disk; exit 1"), "ended with status 1: no disk"),
+        (("/none/start", "{vm}"), "/none/start: No such file or directory"),
+        (("/bin/true",), "web_0 did not start on h2 within 0.2 s: no QEMU listens"),
+        (("/bin/sleep", "60"), "must leave QEMU running in the background"),
+    ],
+)
+def test_vm_that_cannot_be_started_elsewhere_is_down(
+    tmp_path: Path,
+    start: tuple[str, ...],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work, "START_SECONDS", 0.2)
+    living = Living(tmp_path, start=start)
+
+    async def story() -> None:
+        await living.start()
+        order = order_of(Action.REDEPLOY, to_host="h2")
+        assert await carry_out(living.places, order) == DOWN_STATUS
+
+    living.run(story())
+    assert said in capsys.readouterr().out
+
+
+def test_migration_that_cannot_begin_leaves_the_vm_on_its_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    living = Living(tmp_path, receive=("/bin/false",))
+
+    async def story() -> None:
+        fake = await living.start()
+        assert await carry_out(living.places, MIGRATE) == RUNS_STATUS
+        assert (fake.status, mark_in(fake)) == ("running", "op-1.1.live-migrate failed")
+
+    living.run(story())
+    assert "vm-host: h1" in capsys.readouterr().out
+
+
+def test_vm_is_never_migrated_onto_a_running_one(living: Living) -> None:
+    async def story() -> None:
+        await living.start()
+        other = await living.start(host="h2")
+        assert await carry_out(living.places, MIGRATE) == RUNS_STATUS
+        assert other.status == "running"
+
+    living.run(story())
+
+
+# Work whose program was lost
+
+
+def begun(action: Action, living: Living, host: str = "h1") -> Awaitable[None]:
+    """Leave the mark of a call that has begun."""
+
+    async def leave() -> None:
+        async with process_of(living.places, "web_0", host) as monitor:
+            await write_mark(monitor, order_of(action).mark)
+
+    return leave()
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [
+        (Action.FREEZE, RUNS_STATUS),
+        (Action.PAUSE, RUNS_STATUS),
+        (Action.REBOOT, UNKNOWN_STATUS),
+        (Action.DELETE, RUNS_STATUS),
+        (Action.STOP, RUNS_STATUS),
+    ],
+)
+def test_begun_work_is_repeated_unless_that_restarts_the_guest_twice(
+    living: Living, action: Action, status: int
+) -> None:
+    async def story() -> None:
+        fake = await living.start()
+        fake.status = "paused"
+        await begun(action, living)
+        assert (await answers.probe(living.places, order_of(action)))[0] == status
+        assert fake.status == ("running" if action is Action.FREEZE else "paused")
+
+    living.run(story())
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [(MarkState.DONE, DONE_STATUS), (MarkState.FAILED, RUNS_STATUS)],
+)
+def test_ended_work_is_known_by_its_mark(
+    living: Living, state: MarkState, status: int
+) -> None:
+    async def story() -> None:
+        await living.start()
+        order = order_of(Action.REBOOT)
+        async with process_of(living.places, "web_0", "h1") as monitor:
+            await write_mark(monitor, processes.marked(order.mark, state))
+        assert await answers.probe(living.places, order) == (status, "vm-host: h1")
+
+    living.run(story())
+
+
+def test_mark_of_other_work_or_of_others_proves_nothing(living: Living) -> None:
+    async def story() -> None:
+        fake = await living.start()
+        probe = answers.probe(living.places, order_of(Action.REBOOT))
+        assert (await probe)[0] == UNKNOWN_STATUS
+        await begun(Action.FREEZE, living)
+        probe = answers.probe(living.places, order_of(Action.REBOOT))
+        assert (await probe)[0] == UNKNOWN_STATUS
+        fake.objects[MARK]["identity"] = "CN=somebody"
+        probe = answers.probe(living.places, order_of(Action.REBOOT))
+        assert (await probe)[0] == UNKNOWN_STATUS
+
+    living.run(story())
+
+
+def test_unfinished_migration_is_called_off(living: Living) -> None:
+    async def story() -> None:
+        source = await living.start()
+        destination = await living.start(host="h2", incoming=True)
+        source.migration = {"status": "active"}
+        assert await answers.probe(living.places, MIGRATE) == (
+            RUNS_STATUS,
+            "vm-host: h1",
+        )
+        assert source.migration["status"] == "cancelled"
+        assert "quit" in destination.said
+
+    living.run(story())
+
+
+def test_migration_that_was_complete_is_done_and_its_source_ends(
+    living: Living,
+) -> None:
+    async def story() -> None:
+        source = await living.start()
+        source.status = "postmigrate"
+        await living.start(host="h2")
+        assert await answers.probe(living.places, MIGRATE) == (
+            DONE_STATUS,
+            "vm-host: h2",
+        )
+        assert "quit" in source.said
+
+    living.run(story())
+
+
+def test_vm_that_is_nowhere_is_unknown(living: Living) -> None:
+    async def story() -> None:
+        assert await answers.probe(living.places, MIGRATE) == (UNKNOWN_STATUS, "")
+        assert await answers.observe(living.places, ["web_0"]) == []
+        assert await answers.marks(living.places, ["web_0"]) == []
+
+    living.run(story())
+
+
+def test_vm_that_does_not_run_is_observed_so(living: Living) -> None:
+    async def story() -> None:
+        await (await living.start()).close()
+        [line] = await answers.observe(living.places, ["web_0", "db_0"])
+        assert json.loads(line) == {"vm": "web_0", "running": False}
+        stopped = await answers.probe(living.places, order_of(Action.STOP))
+        assert stopped == (DONE_STATUS, "")
+        frozen = await answers.probe(living.places, order_of(Action.FREEZE))
+        assert frozen == (DOWN_STATUS, "")
+
+    living.run(story())
+
+
+async def until(fake: FakeQemu, command: str) -> None:
+    """Return when a command has come."""
+    async with asyncio.timeout(30):
+        while command not in fake.said:  # noqa: ASYNC110 - it has no event
+            await asyncio.sleep(0.01)
