@@ -48,6 +48,9 @@ class Amounts:
     within 5,000."""
     campaign_states: int
     """States of each small world with a campaign, as `search_states`."""
+    visit_states: int
+    """States of each small world with visits, depth first. Each takes some forks of
+    the service."""
     walks: int
     """Random sequences of steps. Each is applied to the model of the search and to a
     world of each setting, and the results are compared."""
@@ -73,6 +76,7 @@ USUAL = Amounts(
     order_examples=15,
     search_states=5_000,
     campaign_states=3_000,
+    visit_states=25,
     walks=8,
     crash_stride=16,
     deaths=4,
@@ -90,6 +94,7 @@ FAR = Amounts(
     order_examples=100,
     search_states=0,
     campaign_states=0,
+    visit_states=400,
     walks=50,
     crash_stride=1,
     deaths=1,

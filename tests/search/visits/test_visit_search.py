@@ -1,0 +1,46 @@
+"""Every state of a campaign with visits of four hosts, in the real service."""
+
+import pytest
+
+from tests.search.test_search import Record, rows
+from tests.search.visits import settings
+from tests.search.visits.bugs import PLANTED, Planted
+from tests.search.visits.explore import Search
+from tests.search.visits.settings import Setting
+from tests.support.profiles import amounts, some
+
+LIMIT = 400
+"""States in which each planted bug is found."""
+
+
+@pytest.mark.amounts
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("setting", settings.WORLDS, ids=lambda setting: setting.name)
+def test_every_state_of_visits_keeps_every_rule(
+    setting: Setting, record_property: Record
+) -> None:
+    limit = amounts().visit_states
+    report = Search(setting, limit=limit).run()
+    record_property("search", str(report))
+    assert report.found is None, report
+    if report.complete:
+        assert [setting.name, f"{report.states:,}", f"{report.steps:,}"] in rows()
+    else:
+        assert limit <= report.states
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "planted", some(PLANTED, usual=PLANTED[::2]), ids=lambda each: each.what
+)
+def test_planted_bug_of_visits_is_found(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, record_property: Record
+) -> None:
+    monkeypatch.setattr(planted.home, planted.function, planted.instead)
+    report = Search(planted.setting, limit=LIMIT).run()
+    record_property("search", f"planted: {planted.what}\n{report}")
+    assert report.found is not None, "nothing was found"
+    assert report.found.name == planted.caught_by, report
+    assert [planted.what, report.found.name] in [row[:2] for row in rows()]
