@@ -368,13 +368,16 @@ def _k4_destinations(moment: Moment) -> None:
 
 
 def _k5_one_campaign(moment: Moment) -> None:
-    """A steered rollout has the hosts that `maintain` was ordered for in any case."""
-    of: dict[str, str] = {}
+    """A steered rollout has the hosts that `maintain` was ordered for in any case.
+
+    An emergency can have hosts of a routine campaign, which it takes over.
+    """
+    of: dict[tuple[str, bool], str] = {}
     for campaign in moment.mirror.table(CampaignRecord).values():
         if campaign.has_ended or not campaign.text:
             continue
         for host in _left(moment, campaign) | {host for host, _ in campaign.failed}:
-            other = of.setdefault(host, campaign.campaign_id)
+            other = of.setdefault((host, campaign.is_emergency), campaign.campaign_id)
             assert other == campaign.campaign_id, f"K5: {host} is in two campaigns"
 
 
