@@ -4,7 +4,7 @@ Past work of the same impact counts, and of the models of the campaign's hosts o
 there is enough of it. Of failed work nothing counts: its duration is that of a deadline.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from forewarn.campaigns.model import Expectation
@@ -65,7 +65,7 @@ class Measured:
     first; none if it was not measured."""
 
 
-def measured(samples: Collection[Sample], models: Sequence[str]) -> Measured | None:
+def measured(samples: Collection[Sample], models: Iterable[str]) -> Measured | None:
     """Return the durations for hosts of these models; None: there are too few samples."""
     wanted = tuple(sorted({*models} - {""}))
     newest = sorted(samples, key=lambda each: each.at, reverse=True)

@@ -78,6 +78,12 @@ class Column:
         self.names: list[str] = list(numbers)
         self.numbers = numbers
 
+    @cached_property
+    def ranks(self) -> list[int]:
+        """The place of each value in their alphabetical order."""
+        places = {name: place for place, name in enumerate(sorted(self.names))}
+        return [*map(places.__getitem__, self.names)]
+
     def counts(self, hosts: Iterable[int]) -> list[int]:
         """Return how many of the hosts have each value."""
         found = Counter(map(self.of.__getitem__, hosts))
@@ -129,7 +135,6 @@ class Vms:
 
     def __init__(self) -> None:
         """Have no VM."""
-        self.host = array("l")
         self.scope = array("l")
         """The number of the scope; ALONE: it constrains nothing."""
         self.tenant = array("l")
@@ -141,7 +146,13 @@ class Vms:
 
     def __len__(self) -> int:
         """Return the number of VMs."""
-        return len(self.host)
+        return self.starts[-1]
+
+    @cached_property
+    def host(self) -> "array[int]":
+        """The host of each VM."""
+        on_each = (end - start for start, end in pairwise(self.starts))
+        return array("l", chain.from_iterable(map(repeat, count(), on_each)))
 
     def on(self, host: int) -> range:
         """Return the VMs on a host."""
@@ -251,10 +262,6 @@ def fleet_map(
     fleet = FleetMap(list(hosts), busy)
     kinds = dict(scopes)
     _read_vms(fleet, vms, {name: number for number, name in enumerate(kinds)})
-    every = fleet.each_vm
-    on_host = Counter(every.host)
-    fleet.vms = array("l", map(on_host.__getitem__, range(len(fleet))))
-    every.starts = array("l", accumulate(fleet.vms, initial=0))
     _keep_scopes(fleet, kinds)
     _count_sizes(fleet, moves)
     for name in fixed:
@@ -266,17 +273,21 @@ def _read_vms(
     fleet: FleetMap, pages: Iterable[Columns], scopes: Mapping[str, int]
 ) -> None:
     """Add the VMs to the fleet, with the numbers of their scopes."""
+    on_host = Counter[str]()
     tenants: defaultdict[str, int] = defaultdict(count().__next__)
     vms = fleet.each_vm
     sized = (vms.vcpu, vms.memory)
     for host, scope, tenant, fault_domain, *sizes in pages:
-        vms.host.extend(map(fleet.numbers.__getitem__, host))
+        on_host.update(host)
         vms.scope.extend(map(scopes.get, scope, repeat(ALONE)))
         vms.tenant.extend(map(tenants.__getitem__, tenant))
         vms.fault_domain.extend(fault_domain)
         for size, found in zip(sized, sizes, strict=False):
             size.extend(_without_none(found))
     fleet.tenants = list(tenants)
+    fleet.vms = array("l", map(on_host.__getitem__, fleet.names))
+    vms.starts = array("l", accumulate(fleet.vms, initial=0))
+    assert len(vms) == len(vms.scope), "each VM is on a host of the fleet"
 
 
 def _without_none(sizes: Sequence[int | None]) -> Iterable[int]:
@@ -297,7 +308,8 @@ def _keep_scopes(fleet: FleetMap, kinds: Mapping[str, ScopeKind]) -> None:
             fleet.scopes.append(name)
             fleet.is_zonal.append(is_zonal)
             fleet.scope_vms.append(members[number])
-    vms.scope = array("l", map(kept.__getitem__, vms.scope))
+    if len(fleet.scopes) < len(kinds):
+        vms.scope = array("l", map(kept.__getitem__, vms.scope))
     constrained = bytearray(map(ALONE.__ne__, vms.scope))
     domains: defaultdict[int, int] = defaultdict(count().__next__)
     width = max(vms.fault_domain, default=0) + 1

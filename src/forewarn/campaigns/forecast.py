@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from heapq import heappop, heappush, heapreplace
 from typing import Protocol, TypeAlias
 
@@ -18,6 +19,7 @@ from forewarn.campaigns.grouping import Rules
 from forewarn.campaigns.limits import GroupLimit, Limits
 from forewarn.campaigns.model import Stage
 from forewarn.campaigns.part_blackouts import Calendars
+from forewarn.fleet.calendars import Calendar
 from forewarn.instants import Micros
 
 
@@ -103,6 +105,8 @@ class _Played:
         self._waits = waits
         self._calendars = calendars
         self._pace = pace
+        # Many hosts of a large fleet take the same times.
+        self._course_of = cache(partial(_course, pace))
         self._free: list[Micros] = []
         """The instants from which each place in flight is free."""
         self.begins = array("q", bytes(8 * len(order)))
@@ -159,23 +163,42 @@ class _Played:
         # the others stay for hosts that need not wait.
         earliest = max(free.pop(max(0, bisect_right(free, until) - 1)), until)
         notice = pace.notice if self._vms[host] else 0
-        begin = calendar.next_notice(earliest + pace.needed, notice, pace.reserved)
-        if begin is None:
+        work_from = self._waits.work_until(host)
+        course = self._course_of(calendar, earliest, work_from, notice)
+        if course is None:
             return None
-        passes = notice if pace.passes is None else min(notice, pace.passes)
-        ready = begin + passes
-        start = max(ready, self._waits.work_until(host))
-        # An early approval does not start a host before the window opens.
-        if start > ready or passes < notice:
-            held = calendar.next_notice(start, 0, pace.reserved)
-            if held is None:
-                return None
-            start = held
-        worked = start + pace.work
-        done = worked + pace.after
-        self._waits.add(host, done, worked + pace.recovers)
+        begin, done, recovered = course
+        self._waits.add(host, done, recovered)
         self.begins[place], self.ends[place] = begin, done
         return done
+
+
+def _course(
+    pace: Pace,
+    calendar: Calendar,
+    earliest: Micros,
+    work_from: Micros,
+    notice: Micros,
+) -> tuple[Micros, Micros, Micros] | None:
+    """Return when a host is announced, when it is done, and when its VMs have recovered.
+
+    It has its place from `earliest` on, and can begin its work from `work_from` on. None:
+    there is no window in which it fits.
+    """
+    begin = calendar.next_notice(earliest + pace.needed, notice, pace.reserved)
+    if begin is None:
+        return None
+    passes = notice if pace.passes is None else min(notice, pace.passes)
+    ready = begin + passes
+    start = max(ready, work_from)
+    # An early approval does not start a host before the window opens.
+    if start > ready or passes < notice:
+        held = calendar.next_notice(start, 0, pace.reserved)
+        if held is None:
+            return None
+        start = held
+    worked = start + pace.work
+    return begin, worked + pace.after, worked + pace.recovers
 
 
 _Places: TypeAlias = list[Micros]
@@ -255,25 +278,28 @@ class _OneDomain:
     def free_at(self, host: int) -> Micros:
         """Return when no other domain of the scopes is in work."""
         found = 0
+        scope_of, latest, others = self._scope_of, self._latest, self._others
+        last = self._domain
         for domain in self._domains_of(host):
-            scope = self._scope_of[domain]
-            ends = self._others if self._domain[scope] == domain else self._latest
-            end = ends[scope]
+            scope = scope_of[domain]
+            end = others[scope] if last[scope] == domain else latest[scope]
             found = end if end > found else found  # noqa: FURB136 - max() takes longer
         return found
 
     def take(self, host: int, end: Micros) -> None:
         """Work on a host until an instant."""
+        scope_of, latest, others = self._scope_of, self._latest, self._others
+        last = self._domain
         for domain in self._domains_of(host):
-            scope = self._scope_of[domain]
-            if self._domain[scope] == domain:
-                self._latest[scope] = max(end, self._latest[scope])
-            elif end > self._latest[scope]:
-                self._others[scope] = self._latest[scope]
-                self._latest[scope] = end
-                self._domain[scope] = domain
-            elif end > self._others[scope]:
-                self._others[scope] = end
+            scope = scope_of[domain]
+            if last[scope] == domain:
+                latest[scope] = max(end, latest[scope])
+            elif end > latest[scope]:
+                others[scope] = latest[scope]
+                latest[scope] = end
+                last[scope] = domain
+            elif end > others[scope]:
+                others[scope] = end
 
 
 class _SeveralHosts:

@@ -96,10 +96,10 @@ def _by_label(fleet: FleetMap, hosts: Sequence[int]) -> list[int]:
     Where fault domains follow racks, hosts in this order need the fewest sets.
     """
     domains_of, fault_domain_of = fleet.domains.of, fleet.fault_domains.__getitem__
-    clusters, cluster_of = fleet.cluster.names, fleet.cluster.of
-    racks, rack_of = fleet.rack.names, fleet.rack.of
+    clusters, cluster_of = fleet.cluster.ranks, fleet.cluster.of
+    racks, rack_of = fleet.rack.ranks, fleet.rack.of
 
-    def key(host: int) -> tuple[str, int, str, int, int]:
+    def key(host: int) -> tuple[int, int, int, int, int]:
         numbers = tuple(map(fault_domain_of, domains_of(host)))
         most, rack = _most_frequent(numbers), racks[rack_of[host]]
         return clusters[cluster_of[host]], most, rack, -len(numbers), host

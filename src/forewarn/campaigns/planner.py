@@ -140,7 +140,7 @@ def plan_campaign(
     rules = _rules(campaign, budget, rooms)
     ordered = _arranged(campaign, fleet, hosts, budget, rules)
     stages = limits.stage_ends(campaign.stages, len(hosts))
-    times = measured(past, [_model(fleet, host) for host in hosts])
+    times = measured(past, _models(fleet, hosts))
     expected = campaign if times is None else replace(campaign, expect=times.work)
     closed, parts = _closed_times(campaign, terms, fleet, hosts)
     typical, slow = _forecasts(
@@ -365,8 +365,10 @@ def _tenant_most(
     return tuple((name, most[name]) for name, _ in _tenants(fleet, hosts))
 
 
-def _model(fleet: FleetMap, host: int) -> str:
-    return dict(fleet.labels[host]).get(MODEL_LABEL, "")
+def _models(fleet: FleetMap, hosts: Sequence[int]) -> set[str]:
+    # Many hosts have the same labels.
+    different = set(map(fleet.labels.__getitem__, hosts))
+    return {dict(labels).get(MODEL_LABEL, "") for labels in different}
 
 
 def _digest(

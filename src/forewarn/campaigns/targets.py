@@ -88,6 +88,7 @@ class Targets:
                 self._open[fleet.pool.of[host]].append(host)
         for hosts in self._open.values():
             hosts.sort(key=lambda host: (places[host], host), reverse=True)
+        self._has_zonal = any(fleet.is_zonal)
         self._spreads: dict[int, _Spread] = {}
         self._ranked: dict[tuple[int, str], list[int]] = {}
         self._found_rooms: dict[tuple[int, tuple[int, ...]], _Rooms] = {}
@@ -143,9 +144,10 @@ class Targets:
             return True
         if (
             len(scopes) < len(fleet.domains.of(host))
-            or not fleet.arrivals.keys().isdisjoint(scopes)
+            or (fleet.arrivals and not fleet.arrivals.keys().isdisjoint(scopes))
             or (
-                any(map(fleet.is_zonal.__getitem__, scopes))
+                self._has_zonal
+                and any(map(fleet.is_zonal.__getitem__, scopes))
                 and rooms.zones - {fleet.zone.of[host]}
             )
         ):
