@@ -10,11 +10,12 @@ from collections.abc import Collection
 from typing import Any, TypeAlias
 
 from forewarn.campaigns.record import CampaignRecord
+from forewarn.fleet.model import Host
 from forewarn.protocol.operations import OperationState
 from forewarn.protocol.visits import ENDED_VISITS, VisitState
 from forewarn.reporting.campaign_reports import stage_of
 from forewarn.store import kinds
-from forewarn.store.port import Reader, columns
+from forewarn.store.port import Reader, columns, columns_of
 
 Json: TypeAlias = dict[str, Any]
 
@@ -111,7 +112,6 @@ def _racks(reader: Reader, hosts: Collection[str]) -> dict[str, str]:
     """Return the racks of some hosts."""
     return {
         name: rack
-        for page in columns(reader, kinds.ALL_HOSTS, ("name", "rack"))
+        for page in columns_of(reader, Host, ("name", "rack"), hosts)
         for name, rack in zip(*page, strict=True)
-        if rack and name in hosts
     }

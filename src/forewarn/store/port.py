@@ -16,7 +16,7 @@ Every implementation keeps these promises, which one contract suite tests:
 No code above this port may use a rowid, a dialect of SQL, or load a whole fleet.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -219,6 +219,12 @@ class ColumnReader(Protocol):
         """Yield fields of all records that a query finds: see the function `columns`."""
         ...
 
+    def columns_of(
+        self, kind: type[Record], names: Sequence[str], keys: Collection[str]
+    ) -> Iterator[Columns]:
+        """Yield fields of the records with some keys: see the function `columns_of`."""
+        ...
+
 
 def columns(
     reader: Reader,
@@ -247,6 +253,22 @@ def columns(
     )
     if found:
         yield [*zip(*(attrgetter(*names)(record) for _, record in found), strict=True)]
+
+
+def columns_of(
+    reader: Reader, kind: type[Record], names: Sequence[str], keys: Collection[str]
+) -> Iterator[Columns]:
+    """Yield at least two fields of the records with some keys, in the order of the key.
+
+    No other record is read, and keys that no record has are left out.
+    """
+    if isinstance(reader, ColumnReader):
+        yield from reader.columns_of(kind, names, keys)
+        return
+    found = [reader.get(kind, key) for key in sorted(set(keys))]
+    there = [record for record in found if record is not None]
+    if there:
+        yield [*zip(*map(attrgetter(*names), there), strict=True)]
 
 
 def require_unchanged(reader: Reader, old: Record) -> None:

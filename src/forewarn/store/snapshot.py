@@ -5,15 +5,16 @@ file must have this version's schema, as the service's file has.
 """
 
 import contextlib
+import json
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from forewarn.store import queries
+from forewarn.store import queries, statements
 from forewarn.store.connection import Connection
 from forewarn.store.port import Columns, Reader, StoreError
-from forewarn.store.questions import Query
+from forewarn.store.questions import Query, Record
 from forewarn.store.rows import RowReader, Schema
 
 T = TypeVar("T")
@@ -37,6 +38,16 @@ class SnapshotReader(RowReader):
         codec = self._schema.codecs[query.kind]
         sql = queries.columns(query, names, codec, is_bounded=between is not None)
         for page in self._connection.pages(sql, COLUMN_ROWS, between or ()):
+            yield codec.transposed(names, page)
+
+    def columns_of(
+        self, kind: type[Record], names: Sequence[str], keys: Collection[str]
+    ) -> Iterator[Columns]:
+        """Yield fields of the records with some keys."""
+        codec = self._schema.codecs[kind]
+        sql = statements.columns_of(codec.table, names, codec.key)
+        asked = (json.dumps([*keys]),)
+        for page in self._connection.pages(sql, COLUMN_ROWS, asked):
             yield codec.transposed(names, page)
 
 

@@ -27,6 +27,12 @@ def columns(source: str, columns: Sequence[str], order: Sequence[str]) -> str:
     return f"SELECT {', '.join(columns)} FROM {source} ORDER BY {', '.join(order)}"  # noqa: S608
 
 
+def columns_of(table: str, names: Sequence[str], key: str) -> str:
+    """Return the statement that gets columns of the rows whose keys are in a JSON array."""
+    chosen = f"{key} IN (SELECT value FROM json_each(?))"  # noqa: S608
+    return columns(f"{table} WHERE {chosen}", names, [key])
+
+
 @functools.cache
 def add(table: str, columns: Sequence[str], key: str = "") -> str:
     """Return the statement that adds a row; with `key`, only if the key is new."""

@@ -8,7 +8,7 @@ from typing import Any
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
 from forewarn.store import kinds, questions
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import ColumnReader, Reader, Store, columns, every
+from forewarn.store.port import ColumnReader, Reader, Store, columns, columns_of, every
 from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.sqlite import SqliteStore
 
@@ -122,5 +122,31 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
             if between[0] <= each.host <= between[1]
             and each.state is not VmState.DELETED
         )
+    snapshot.close()
+    store.close()
+
+
+def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
+    """A snapshot answers as the memory store does, also for keys that no record has."""
+    store = SqliteStore(tmp_path / "store.db")
+    memory = MemoryStore()
+    vms = [vm(number) for number in range(1_203)]
+    for each in (store, memory):
+        each.transact(lambda tx: [tx.add(one) for one in vms])
+    snapshot = SnapshotStore(tmp_path / "store.db")
+
+    def rows(reader: Reader, keys: Sequence[str]) -> list[tuple[Any, ...]]:
+        pages = columns_of(reader, Vm, NAMES, keys)
+        return [row for page in pages for row in zip(*page, strict=True)]
+
+    some = [each.name for each in vms[::2]]
+    for keys in ([*reversed(some), "none", some[0]], ["vm_0001"], ["none"], []):
+        found = snapshot.read(lambda reader, keys=keys: rows(reader, keys))
+        assert found == memory.read(lambda reader, keys=keys: rows(reader, keys))
+        assert found == [
+            tuple(getattr(each, name) for name in NAMES)
+            for each in vms
+            if each.name in keys
+        ]
     snapshot.close()
     store.close()

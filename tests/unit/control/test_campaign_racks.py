@@ -1,7 +1,7 @@
 """The hosts of a campaign by stage and rack add up to the counts of the campaign."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ from forewarn.protocol.visits import VisitState
 from forewarn.reporting import campaign_racks
 from forewarn.reporting.campaign_racks import HostCourse, course_of
 from forewarn.reporting.campaigns import campaign_report
+from forewarn.store.connection import Connection
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
 from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.sqlite import SqliteStore
-from tests.support.campaigns import campaign, start, steer
+from tests.support.campaigns import campaign, file_of, start, start_text, steer
 from tests.support.rollouts import fleet
 from tests.support.worlds import World
 
@@ -119,6 +120,33 @@ def test_a_snapshot_of_the_file_gives_the_same_rows(tmp_path: Path) -> None:
     )
     snapshot.close()
     assert found["racks"] == expected
+
+
+def test_only_the_hosts_of_the_campaign_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "racks.db"
+    it = world_of(40, 2, store=lambda: SqliteStore(file))
+    text = file_of(TWO_STAGES).replace("{ all = true }", '{ rack = ["r3", "r4"] }')
+    start_text(it, text)
+    read: list[tuple[Any, ...]] = []
+    pages = Connection.pages
+
+    def noted(self: Connection, *given: Any) -> Iterator[Any]:
+        for page in pages(self, *given):
+            read.extend(page)
+            yield page
+
+    monkeypatch.setattr(Connection, "pages", noted)
+    snapshot = SnapshotStore(file)
+    found = snapshot.read(
+        lambda reader: campaign_racks.campaign_racks(reader, campaign(it))
+    )
+    snapshot.close()
+    assert {each["rack"] for each in found["racks"]} == {"r3", "r4"}
+    assert len([row for row in read if row[1] in {"r3", "r4"}]) == 4
+    # An operation and a host for each of the four hosts.
+    assert len(read) == 8
 
 
 @pytest.mark.parametrize(
