@@ -11,6 +11,7 @@ The answers and events are those that a real one gave (tests/real/test_qemu.py).
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import time  # noqa: TID251 - it runs without the package
@@ -52,6 +53,7 @@ class FakeQemu:
         self.said: list[str] = []
         self.is_over = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
+        self.writers: set[asyncio.StreamWriter] = set()
         self.servers: list[asyncio.Server] = []
 
     async def listen(self, path: Path) -> None:
@@ -59,22 +61,27 @@ class FakeQemu:
         # One client at a time, as a monitor has it: others wait.
         turn = asyncio.Lock()
 
-        async def serve(reader: Any, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            self.tasks.add(task)
+        async def serve(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> None:
             try:
                 async with turn:
                     await self.serve(reader, writer)
-            except (OSError, asyncio.CancelledError):
-                # The client has gone, or this process is about to end.
+            except OSError:
+                # The client has gone.
                 pass
             finally:
-                self.tasks.discard(task)
                 self.clients.pop(writer, None)
                 writer.close()
 
-        self.servers.append(await asyncio.start_unix_server(serve, path))
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            # A task that is cancelled before its first step would not close the writer.
+            self.writers.add(writer)
+            task = asyncio.create_task(serve(reader, writer))
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+        self.servers.append(await asyncio.start_unix_server(accept, path))
 
     async def close(self) -> None:
         """End it without the end of the process."""
@@ -83,6 +90,10 @@ class FakeQemu:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+        for writer in self.writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
 
     async def serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
