@@ -12,6 +12,7 @@ It is run by its path, without site packages: the standard library is enough.
 import asyncio
 import contextlib
 import json
+import select
 import signal
 import sys
 from collections.abc import Coroutine
@@ -82,8 +83,18 @@ async def _watch(places: Places) -> int:
         print(line, flush=True)  # noqa: T201 - the output of a program
 
     with contextlib.suppress(BrokenPipeError):
-        await Watching(places, say).run()
+        await Watching(places, say, is_heard=_is_read).run()
     return 0
+
+
+def _is_read() -> bool:
+    """Return whether a process still reads the standard output.
+
+    Without it, the program would keep the monitors of all VMs from its successor.
+    """
+    output = select.poll()
+    output.register(sys.stdout, 0)
+    return not output.poll(0)
 
 
 def _order() -> Order:

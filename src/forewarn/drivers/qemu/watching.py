@@ -43,18 +43,25 @@ _CHANGES = frozenset(
 class Watching:
     """The connections to all monitors for events."""
 
-    def __init__(self, places: Places, say: Callable[[str], None]) -> None:
-        """Connect to nothing yet; `say` gets each line."""
+    def __init__(
+        self,
+        places: Places,
+        say: Callable[[str], None],
+        *,
+        is_heard: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Connect to nothing yet; `say` gets each line while `is_heard`."""
         self._places, self._say = places, say
+        self._is_heard = is_heard
         self._sightings = Sightings()
         self._reasons: dict[tuple[str, str], str] = {}
         """Why each process is about to end, if it has told."""
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def run(self) -> None:
-        """Watch until this is cancelled."""
+        """Watch until this is cancelled, or the service has been killed."""
         try:
-            while True:
+            while self._is_heard():
                 self.scan()
                 await asyncio.sleep(SCAN_SECONDS)
         finally:
