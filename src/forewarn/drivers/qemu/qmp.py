@@ -171,12 +171,12 @@ class Monitor:
         raise ClosedError("QEMU has closed the monitor")
 
     async def close(self) -> None:
-        """Close the connection; QEMU runs on."""
+        """Close the connection; QEMU runs on. A cancellation leaves nothing open."""
+        self._writer.close()
+        self._end()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        self._end()
-        self._writer.close()
         with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
