@@ -49,11 +49,11 @@ NO_STEPS = frozenset(
 SHORTER = frozenset(
     {
         *("approve_all", "advance_to_next", "fail_host_of", "restore_host_of"),
-        "clear_windows",
+        *("clear_windows", "clear_blackouts"),
     }
 )
-"""Other ways to say what `approve`, `advance`, `fail_host`, `restore_host` and `set_window`
-do."""
+"""Other ways to say what `approve`, `advance`, `fail_host`, `restore_host`, `set_window`
+and `remove_blackout` do."""
 
 
 @dataclass(slots=True)

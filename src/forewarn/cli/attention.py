@@ -155,7 +155,7 @@ def _wait_row(wait: Json) -> tuple[str, ...]:
 
 
 def _held_row(held: Json) -> tuple[str, ...]:
-    held_by = held["scope"] or held["campaign"]
+    held_by = held["scope"] or held["campaign"] or held["blackout"] or "-"
     return (
         held_by,
         held["kind"],

@@ -44,6 +44,9 @@ def test_host_waits_for_the_blackout_and_an_emergency_does_not(forewarn: Run) ->
         None,
         1,
     )
+    shown = forewarn("waits")
+    assert (shown.status, shown.err) == (0, "")
+    assert "freeze" in shown.out
 
 
 @pytest.mark.usefixtures("service")

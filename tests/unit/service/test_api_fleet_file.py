@@ -60,7 +60,7 @@ def merge(gateway: LocalGateway, caller: Caller) -> Any:
     message = {
         "ask": "merge",
         "caller": caller_message(caller),
-        "file": {"name": "fleet.toml", "may_be_empty": False},
+        "file": {"name": "fleet.toml", "may_be_empty": False, "removals_max": ""},
         "reason": "",
         "once": None,
     }

@@ -7,6 +7,8 @@ frozen guest run and cancels a migration.
 
 import asyncio
 import contextlib
+import os
+import signal
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -216,8 +218,12 @@ async def run_program(words: tuple[str, ...]) -> None:
                 stderr=said,
                 start_new_session=True,
             )
-            async with asyncio.timeout(START_SECONDS):
-                status = await process.wait()
+            try:
+                async with asyncio.timeout(START_SECONDS):
+                    status = await process.wait()
+            except BaseException:
+                await _kill(process)
+                raise
         except TimeoutError:
             raise MonitorError(
                 f"{words[0]} did not end within {START_SECONDS:g} s: it must leave QEMU "
@@ -229,6 +235,13 @@ async def run_program(words: tuple[str, ...]) -> None:
             said.seek(0)
             text = said.read(SAID_BYTES_MAX).decode("utf-8", "replace").strip()
             raise MonitorError(f"{words[0]} ended with status {status}: {text}")
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a program that has not ended; a QEMU in the background has its own session."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 # Live migration
