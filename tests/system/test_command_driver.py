@@ -301,7 +301,9 @@ def test_example_files_are_valid_settings(file: Path) -> None:
     settings = load_settings(file=file, environ={}, flags={})
     if file.stem == "reboot-hosts":
         # Host steps alone: they stand next to the programs of any driver.
-        assert {"reboot-host", "host-answers"} <= {each.name for each in settings.host_step}
+        assert {"reboot-host", "host-answers"} <= {
+            each.name for each in settings.host_step
+        }
     else:
         assert settings.driver.kind == "command"
         assert settings.command.reboot
