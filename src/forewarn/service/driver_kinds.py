@@ -15,7 +15,7 @@ from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
-from forewarn.drivers.qemu.commands import programs_of
+from forewarn.drivers.qemu.commands import actions_of, programs_of
 from forewarn.drivers.qemu.places import Places
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import parse_fault
@@ -50,7 +50,7 @@ class DriverKind:
     checks_of: Callable[[Settings], Iterator[Callable[[], object]]] = lambda _: iter(())
     """Yields a check for each thing that the driver needs; nothing is opened. Each
     check raises SettingsError for a missing thing."""
-    actions_of: Callable[[Settings], frozenset[Action]] = lambda _: ALL_ACTIONS
+    actions_of: Callable[[Settings], frozenset[Action]]
     """Returns the actions that the driver supports with these settings."""
     can_block: bool = True
     """`probe`, `observe` and `abort` can take time, so threads call them."""
@@ -293,6 +293,7 @@ KINDS: Mapping[str, DriverKind] = {
         open=_open_simulated,
         memory_of=_journal_of,
         has_calls=journal.has_calls,
+        actions_of=lambda _: ALL_ACTIONS,
         can_block=False,
     ),
     "command": DriverKind(
@@ -307,6 +308,7 @@ KINDS: Mapping[str, DriverKind] = {
         memory_of=_records_of_qemu,
         has_calls=records.has_calls,
         checks_of=_checks_of_qemu,
+        actions_of=lambda settings: actions_of(_places(settings)),
     ),
 }
 """Each kind of driver by its name, which is a value of the setting `driver.kind`."""

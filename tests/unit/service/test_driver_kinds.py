@@ -41,6 +41,7 @@ def test_only_a_driver_that_can_block_is_asked_in_threads(
         open=usual.open,
         memory_of=usual.memory_of,
         has_calls=usual.has_calls,
+        actions_of=usual.actions_of,
         can_block=can_block,
     )
     monkeypatch.setattr(driver_kinds, "KINDS", {"simulated": kind})
@@ -73,6 +74,14 @@ def test_marks_of_simulated_vms_are_kept_next_to_the_store(tmp_path: Path) -> No
                 f"driver.command.{name}": "true"
                 for name in ("reboot", "redeploy", "pause", "resume")
             },
+        },
+        {"driver.kind": "qemu", "driver.qemu.monitor": "/run/qemu/{host}/{vm}.qmp"},
+        {
+            "driver.kind": "qemu",
+            "driver.qemu.monitor": "/run/qemu/{host}/{vm}.qmp",
+            "driver.qemu.start": "true",
+            "driver.qemu.receive": "true",
+            "driver.qemu.migration": "tcp:{host}:4444",
         },
     ],
 )
