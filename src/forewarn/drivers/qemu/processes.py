@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from forewarn.drivers.marks import Mark, MarkState, parse_mark
+from forewarn.drivers.marks import Mark, parse_mark
 from forewarn.drivers.qemu.places import Places
 from forewarn.drivers.qemu.qmp import (
     ClosedError,
@@ -152,13 +152,3 @@ async def wait_until_here(monitor: Monitor, *, seconds: float) -> None:
                 await asyncio.sleep(PAUSE_SECONDS)
     except TimeoutError:
         raise MonitorError(f"the VM did not arrive within {seconds:g} s") from None
-
-
-def marked(mark: Mark, state: MarkState) -> Mark:
-    """Return a mark with another state."""
-    return Mark(
-        operation_id=mark.operation_id,
-        generation=mark.generation,
-        work=mark.work,
-        state=state,
-    )

@@ -4,7 +4,7 @@ While a VM migrates, it has two processes: the destination waits, and then the s
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from forewarn.drivers.port import StopCause
@@ -81,7 +81,7 @@ class Whereabouts:
 
 
 def whereabouts(
-    found: Mapping[str, Seen], *, unknown: Iterable[str] = ()
+    found: Mapping[str, Seen], *, unknown: Collection[str] = ()
 ) -> Whereabouts:
     """Return where a VM is, from its processes by host.
 
@@ -90,7 +90,7 @@ def whereabouts(
     for host, seen in found.items():
         if seen.presence is Presence.HERE:
             return Whereabouts(running=True, host=host, seen=seen)
-    if any(True for _ in unknown):
+    if unknown:
         return Whereabouts(running=None)
     for host, seen in found.items():
         if seen.presence is Presence.DOWN:

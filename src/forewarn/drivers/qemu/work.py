@@ -11,7 +11,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from forewarn.drivers.marks import Mark, MarkState
@@ -21,7 +21,6 @@ from forewarn.drivers.qemu.processes import (
     ask_to_shut_down,
     end_process,
     find,
-    marked,
     process_of,
     state_of,
     until_started,
@@ -84,7 +83,7 @@ async def _status_after_failure(places: Places, order: Order) -> int:
         print(f"vm-host: {where.host}")  # noqa: T201 - the output of a program
         with contextlib.suppress(MonitorError):
             async with process_of(places, order.vm, where.host) as monitor:
-                await write_mark(monitor, marked(order.mark, MarkState.FAILED))
+                await write_mark(monitor, replace(order.mark, state=MarkState.FAILED))
     if where.running is None:
         # QEMU removes its sockets when it ends by itself.
         has_ended = order.action in _ENDING and not places.hosts_of(order.vm)
@@ -111,7 +110,7 @@ async def _freeze(places: Places, order: Order) -> list[str]:
         finally:
             await monitor.execute("cont")
         ended = await monitor.wait_for({"RESUME"}, seconds=EVENT_SECONDS)
-        await write_mark(monitor, marked(order.mark, MarkState.DONE))
+        await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
     return _pause_between(began, ended)
 
 
@@ -134,7 +133,7 @@ async def _execute(places: Places, order: Order, command: str) -> list[str]:
     async with process_of(places, order.vm, order.host) as monitor:
         await write_mark(monitor, order.mark)
         await monitor.execute(command)
-        await write_mark(monitor, marked(order.mark, MarkState.DONE))
+        await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
     return []
 
 
@@ -155,7 +154,7 @@ async def _reboot(places: Places, order: Order) -> list[str]:
         await monitor.execute("cont")
         if places.shutdown > 0:
             await monitor.execute("set-action", {"shutdown": "poweroff"})
-        await write_mark(monitor, marked(order.mark, MarkState.DONE))
+        await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
     if places.shutdown > 0 and not has_shut_down:
         return [f"{order.vm} did not shut down in time, and was reset"]
     return []
@@ -195,7 +194,7 @@ async def _start_on(places: Places, order: Order, host: str) -> None:
     with contextlib.suppress(NoMonitorError):
         async with process_of(places, order.vm, host) as monitor:
             if (await state_of(monitor)).presence is Presence.HERE:
-                await write_mark(monitor, marked(order.mark, MarkState.DONE))
+                await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
                 return
             await end_process(monitor)
     await run_program(places.words_of(places.start, order.vm, host))
@@ -203,7 +202,7 @@ async def _start_on(places: Places, order: Order, host: str) -> None:
         places, order.vm, host, seconds=START_SECONDS
     ) as monitor:
         await monitor.execute("cont")
-        await write_mark(monitor, marked(order.mark, MarkState.DONE))
+        await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
 
 
 async def run_program(words: tuple[str, ...]) -> None:
@@ -262,7 +261,7 @@ async def _live_migrate(places: Places, order: Order) -> list[str]:
             except BaseException:
                 await _call_off(source, destination)
                 raise
-            await write_mark(destination, marked(order.mark, MarkState.DONE))
+            await write_mark(destination, replace(order.mark, state=MarkState.DONE))
         await end_process(source)
     return [f"paused: {downtime}ms", f"vm-host: {order.to_host}"]
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -240,7 +241,7 @@ def test_ended_work_is_known_by_its_mark(
         await living.start()
         order = order_of(Action.REBOOT)
         async with process_of(living.places, "web_0", "h1") as monitor:
-            await write_mark(monitor, processes.marked(order.mark, state))
+            await write_mark(monitor, replace(order.mark, state=state))
         assert await answers.probe(living.places, order) == (status, "vm-host: h1")
 
     living.run(story())
