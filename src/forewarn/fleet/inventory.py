@@ -8,6 +8,7 @@ its entry as a path for `jq`, such as `.vms[17]`.
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Any, NoReturn, cast
@@ -142,8 +143,8 @@ def _object(text: str, name: str) -> dict[str, object]:
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
+        names = Counter(key for key, _ in pairs)
+        twice = next(key for key, times in names.items() if times > 1)
         raise ValueError(f"an object has the member {quoted(twice)} twice")
     return {key: value for key, value in found.items() if value is not None}
 
