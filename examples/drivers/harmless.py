@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A harmless program for the command driver: it writes a log and waits.
 
-    harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE]
+    harmless.py FOLDER ACTION VM [--seconds S] [--wait-for FILE] [--hosts HOST,…]
     harmless.py FOLDER observe VM
     harmless.py FOLDER observe-many
     harmless.py FOLDER probe VM --operation OPERATION
@@ -9,7 +9,8 @@
 
 It reads the call from standard input and appends `begun …` and `done …` to FOLDER/log.
 It stores the host of each VM in FOLDER for `observe`, and its mark for `marks`. It shows the input and the output
-of such a program; harmless.toml configures it.
+of such a program; harmless.toml configures it. If the call names no new host of a VM,
+the program chooses one of --hosts.
 """
 
 import argparse
@@ -17,8 +18,11 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 DONE, RUNS, UNKNOWN, DOWN = 0, 1, 2, 3
+
+MOVES = {"live-migrate", "redeploy"}
 
 WAIT_SECONDS = 60.0
 """Maximum seconds to wait for the file of --wait-for; then the program fails."""
@@ -33,6 +37,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=0.0)
     parser.add_argument("--wait-for", type=Path)
     parser.add_argument("--operation", default="")
+    parser.add_argument("--hosts", type=lambda text: text.split(","), default=[])
     words = parser.parse_args()
     words.folder.mkdir(exist_ok=True)
     if words.action == "observe":
@@ -55,11 +60,27 @@ def main() -> int:
         return RUNS
     is_down = words.action in {"delete", "stop"}
     where = "" if is_down else call["to_host"] or call["host"]
+    if words.hosts and words.action in MOVES and not call["to_host"]:
+        where = choose_host(call, words.hosts)
+        if not where:
+            print(f"no host can take {words.vm}")
+            return RUNS
+        print(f"vm-host: {where}")
     (words.folder / f"vm.{words.vm}").write_text(where)
     write_mark(words.folder, f"vm.{words.vm}", call["mark"], "done")
     note(words.folder, f"done {about}")
     print(f"{words.vm} is on {where}" if where else f"{words.vm} is down")
     return DONE
+
+
+def choose_host(call: dict[str, Any], hosts: list[str]) -> str:
+    """Return a host that is not closed, and does not wait if another one can be found.
+
+    Of hosts that wait for their turn in the same maintenance, the last one is best.
+    """
+    turns = {host: turn for turn, host in enumerate(call["waiting"])}
+    fit = [host for host in hosts if host not in {call["host"], *call["closed"]}]
+    return max(fit, key=lambda host: turns.get(host, len(turns)), default="")
 
 
 def observe(folder: Path, vm: str) -> int:

@@ -27,6 +27,9 @@ PLACEHOLDERS = (
 )
 """The placeholders of a call; `to_host` only if the VM moves."""
 
+AVOIDED_PLACEHOLDERS = ("closed", "waiting")
+"""More placeholders of programs that move VMs: hosts to avoid, with commas."""
+
 OBSERVER_PLACEHOLDERS = ("vm",)
 """The placeholders of `observe`."""
 
@@ -41,8 +44,10 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
 
 def known_in(action: Action | None) -> tuple[str, ...]:
     """Return the placeholders that a program for `action` may use; None: all."""
-    if action is None or action in MOVING_ACTIONS:
+    if action is None:
         return PLACEHOLDERS
+    if action in MOVING_ACTIONS:
+        return (*PLACEHOLDERS, *AVOIDED_PLACEHOLDERS)
     return tuple(name for name in PLACEHOLDERS if name != "to_host")
 
 
@@ -87,7 +92,8 @@ def values_of(call: Call, vm: CallVm) -> dict[str, str]:
     The fleet's reader has checked the names. They are checked again, because a
     program could take a name that looks like a flag for an option.
     """
-    for name in (vm.vm, call.host, *([vm.to_host] if vm.to_host else [])):
+    hosts = call.host, *([vm.to_host] if vm.to_host else []), *call.closed
+    for name in (vm.vm, *hosts, *call.waiting):
         if fault := name_fault(name):
             raise DriverError(f"cannot pass this name to a program: {fault}")
     return {
@@ -99,6 +105,8 @@ def values_of(call: Call, vm: CallVm) -> dict[str, str]:
         "operation": call.operation_id,
         "generation": str(call.generation),
         "mark": mark_of(call).text,
+        "closed": ",".join(call.closed),
+        "waiting": ",".join(call.waiting),
     }
 
 

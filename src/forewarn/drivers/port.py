@@ -61,6 +61,12 @@ class Call:
     """The host step; None: the call is for VMs."""
     campaign: str = ""
     """The request that a host step belongs to, for its program."""
+    closed: tuple[str, ...] = ()
+    """If the driver chooses the hosts of VMs: other hosts that are announced, in work,
+    cordoned or down, by name. It must not move a VM there."""
+    waiting: tuple[str, ...] = ()
+    """If the driver chooses the hosts of VMs: other hosts of the same request that wait
+    for their turn, the next one first. A VM that moves there is moved again later."""
 
     @property
     def name(self) -> tuple[str, int]:

@@ -72,6 +72,8 @@ def note_of(plan: Plan) -> dict[str, Any]:
                 "vm": run.vm,
                 "to_host": run.to_host or None,
                 "mark": text,
+                "closed": call.closed,
+                "waiting": call.waiting,
             },
         }
         for run in plan.runs

@@ -134,7 +134,8 @@ DRIVER_OPTIONS: Mapping[str, Option] = {
     ),
     "driver.simulated.target_hosts": Option(
         form=Forms.HOSTS,
-        text='With `driver.targets = "driver"`: the hosts that take the VMs, in turn.',
+        text='With `driver.targets = "driver"`: the hosts that take the VMs, in turn. '
+        "Those that are announced, in work, cordoned or down take none.",
     ),
     "driver.simulated.marks": Option(
         form=Forms.SWITCH,

@@ -56,6 +56,9 @@ STEPS = StepRules(
 )
 """The host steps of each driver."""
 
+TARGETS = ("h1", "h3", "h4")
+"""The hosts that each driver can choose."""
+
 ACTIONS = [action for action in Action if action is not Action.NONE]
 
 
@@ -183,7 +186,7 @@ class SimulatedWorld(World):
         return SimulatedDriver(
             journal=self._journal(),
             steps=STEPS,
-            targets=("h1", "h4"),
+            targets=TARGETS,
             marks=None if self._marks is None else self._marks(),
         )
 
@@ -285,7 +288,9 @@ class CommandWorld(World):
     def _programs(self) -> Programs:
         harmless = (sys.executable, "-S", str(HARMLESS), str(self._folder / "vms"))
         wait = ("--wait-for", f"{self._folder}/go-{{operation}}")
-        words = self._waiting_words((*harmless, "{action}", "{vm}", *wait), "")
+        hosts = ("--hosts", ",".join(TARGETS))
+        work = (*harmless, "{action}", "{vm}", *wait, *hosts)
+        words = self._waiting_words(work, "")
         return Programs(
             actions=dict.fromkeys(ACTIONS, words),
             abortable=frozenset(ACTIONS),

@@ -220,7 +220,9 @@ def test_vm_on_an_announced_host_gets_a_notice_of_its_own() -> None:
     fleet = (
         FLEET.replace("capacity = 0", "", 1) + '[[vm]]\nname = "mine"\nhost = "h2"\n'
     )
-    world, _ = made(targets=("h2",), fleet=fleet)
+    world, driver = made(targets=("h2",), fleet=fleet)
+    # This scheduler does not heed the hosts to avoid.
+    driver.inject(Fault(kind=FaultKind.LAND, elsewhere="h2", times=2))
     maintain(world, "h1")
     world.advance("14m")
     maintain(world, "h2", action=Action.REBOOT)
@@ -262,7 +264,8 @@ def test_host_that_waits_gets_vms_and_moves_them_on() -> None:
 
 
 def test_host_that_failed_takes_its_new_vm_down() -> None:
-    world, _ = made(targets=("h2",))
+    world, driver = made(targets=("h2",))
+    driver.inject(Fault(kind=FaultKind.LAND, elsewhere="h2", times=2))
     maintain(world, "h1")
     world.order(lambda work: failures.fail_host(work, "h2"))
     wait_for(world, "h1", *ENDED)

@@ -159,6 +159,8 @@ def test_a_program_reads_the_call_and_inherits_nothing_else(bench: Bench) -> Non
         "to_host": None,
         "seconds": -1,
         "mark": "op-1.1.reboot",
+        "closed": [],
+        "waiting": [],
     }
     names = {line.partition("=")[0] for line in bench.lines("env")}
     assert names <= {"PATH", "HOME", "LANG", "PWD", "SHLVL", "_", "OLDPWD"}

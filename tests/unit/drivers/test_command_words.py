@@ -1,5 +1,7 @@
 """The arguments of programs: their checks and their placeholders."""
 
+from dataclasses import replace
+
 import pytest
 
 from forewarn.drivers import placeholders
@@ -41,6 +43,16 @@ def test_each_placeholder_has_the_value_of_the_call() -> None:
     )
 
 
+def test_program_that_moves_a_vm_is_told_the_hosts_to_avoid() -> None:
+    call = replace(call_of("web_0"), closed=("h3", "h4"), waiting=("h6", "h5"))
+    words = ("{closed}", "--not={waiting}")
+    assert not placeholders.arguments_problem(("x", *words), REDEPLOY)
+    assert expanded(call, *words) == ("h3,h4", "--not=h6,h5")
+    for unsafe in (replace(call, closed=("-f",)), replace(call, waiting=("a,b",))):
+        with pytest.raises(DriverError, match="cannot pass this name to a program"):
+            expanded(unsafe, *words)
+
+
 def test_value_is_neither_expanded_again_nor_split() -> None:
     call = call_of("{host};$(x)")
     assert expanded(call, "--domain={vm}/{vm}") == ("--domain={host};$(x)/{host};$(x)",)
@@ -65,6 +77,7 @@ def test_other_braces_are_kept() -> None:
         (("x",) * 101, "can have at most 100 arguments"),
         (("x", "{vmm}"), 'unknown placeholder {vmm} (did you mean "vm"?)'),
         (("x", "a={name}"), "unknown placeholder {name}: use one of {vm}, {host}"),
+        (("x", "{closed}"), "unknown placeholder {closed}: use one of {vm}, {host}"),
         (("x", "{to_host}"), "{to_host} is only available in live_migrate, redeploy"),
     ],
 )

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from forewarn.control.execution import downtime
 from forewarn.control.rules import destinations
+from forewarn.control.rules.avoided import with_avoided
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Call, CallVm
 from forewarn.fleet.model import Vm
@@ -151,7 +152,7 @@ def current_moves(operation: Operation) -> tuple[Move, ...]:
 
 
 def call_of(operation: Operation) -> Call:
-    """Return the driver call of the generation of the operation."""
+    """Return the driver call of the generation of the operation, to ask about it."""
     return Call(
         operation_id=operation.operation_id,
         generation=operation.generation,
@@ -163,6 +164,11 @@ def call_of(operation: Operation) -> Call:
         ),
         duration_seconds=operation.duration_seconds,
     )
+
+
+def call_to_make(work: Work, operation: Operation) -> Call:
+    """Return the call of the generation of the operation, as it is made now."""
+    return with_avoided(work.tx, operation, call_of(operation))
 
 
 def issue_first(work: Work, operation: Operation) -> None:
@@ -231,7 +237,7 @@ def _issue(work: Work, operation: Operation, *, attempts: int) -> None:
     downtime.impact_begins(
         work, issued, tuple(move.vm for move in current_moves(issued))
     )
-    work.call(call_of(issued))
+    work.call(call_to_make(work, issued))
 
 
 def _forgetful(move: Move) -> Move:

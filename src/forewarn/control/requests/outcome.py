@@ -231,7 +231,7 @@ def go_on(work: Work, question: ProbeQuestion, *, is_begun: bool) -> None:
         # The call was not started, so this attempt uses other destinations.
         calls.issue(work, issued, attempts=issued.attempts)
     else:
-        work.call(calls.call_of(issued))
+        work.call(calls.call_to_make(work, issued))
 
 
 def mark_unknown(work: Work, operation_id: str, generation: int, end: CallEnd) -> None:
