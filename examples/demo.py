@@ -32,9 +32,11 @@ from demo_parts import agent, campaign, clients, drill, setting
 from demo_parts.clients import Vm
 from demo_parts.timeline import Timeline
 
-START_SECONDS = 20
-"""Maximum seconds until the service is ready on a slow machine."""
-STEP_SECONDS = 15
+START_SECONDS = 150
+"""Maximum seconds until the service is ready: usually one, on a busy machine many."""
+ANSWER_SECONDS = 10
+"""Maximum seconds of one answer to the question whether it is ready."""
+STEP_SECONDS = 60
 """Maximum seconds of a step before the demo reports it as missing."""
 
 
@@ -65,7 +67,8 @@ class Operator:
             check=False,
         )
         if done.returncode != 0:
-            raise SystemExit(f"forewarn {words[0]}: {done.stderr.strip()}")
+            why = done.stderr.strip() or f"it ended with status {done.returncode}"
+            raise SystemExit(f"forewarn {shlex.join(words)}: {why}")
         return json.loads(done.stdout)
 
     def explain(self, operation: str) -> list[str]:
@@ -92,9 +95,15 @@ def service(folder: Path, places: setting.Places) -> Generator[None]:
     try:
         deadline = time.monotonic() + START_SECONDS
         while not is_ready(places.admin_url):
-            if process.poll() is not None or time.monotonic() > deadline:
-                text = (folder / "serve.log").read_text()
-                raise SystemExit(f"the service did not start:\n{text}")
+            status = process.poll()
+            if status is not None or time.monotonic() > deadline:
+                why = (
+                    f"it was not ready after {START_SECONDS} s; the machine may be busy"
+                    if status is None
+                    else f"it ended with status {status}"
+                )
+                text = (folder / "serve.log").read_text() or "(empty)"
+                raise SystemExit(f"the service did not start: {why}. Its log:\n{text}")
             time.sleep(0.1)
         yield
     finally:
@@ -109,7 +118,7 @@ def service(folder: Path, places: setting.Places) -> Generator[None]:
 def is_ready(url: str) -> bool:
     """Return whether the service is ready."""
     try:
-        with urllib.request.urlopen(f"{url}/readyz", timeout=1):
+        with urllib.request.urlopen(f"{url}/readyz", timeout=ANSWER_SECONDS):
             return True
     except (urllib.error.URLError, OSError):
         return False

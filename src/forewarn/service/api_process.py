@@ -72,6 +72,10 @@ class ApiProcess(Api):
         self._ready: asyncio.Future[None]
         self._is_stopping = False
         self._answered_at = 0.0
+        self._serves = False
+        """Whether the current process has said that it serves operators."""
+        self._ends: list[str] = []
+        """How each process ended that never served operators."""
         self._merging = asyncio.Lock()
         self._questions: set[asyncio.Task[None]] = set()
         self.starts = 0
@@ -122,9 +126,19 @@ class ApiProcess(Api):
         except TimeoutError as error:
             raise StartError(
                 "the process of the operator API did not start within "
-                f"{limits.API_START_SECONDS:g} s",
-                hint="Check the log and the load of this machine.",
+                f"{limits.API_START_SECONDS:g} s" + self._earlier_ends(),
+                hint="Check the log lines above and the load of this machine, then start "
+                "the service again.",
             ) from error
+
+    def _earlier_ends(self) -> str:
+        """Return how the processes ended that never served; empty: the first one runs."""
+        if not self._ends:
+            return ""
+        ends = self._ends
+        if len(ends) == 1:
+            return f": it ended once before that, with {ends[0]}"
+        return f": it ended {len(ends)} times before that, the last time with {ends[-1]}"
 
     # Running
 
@@ -148,6 +162,8 @@ class ApiProcess(Api):
                 return
             if self._clock.monotonic() - began >= limits.API_STEADY_SECONDS:
                 pause = limits.API_RESTART_SECONDS_MIN
+            if not self._ready.done():
+                self._ends.append(status)
             logger.error(
                 "the process of the operator API ended (%s); VMs are not affected, "
                 "and it restarts in %g s",
@@ -170,7 +186,7 @@ class ApiProcess(Api):
         """Answer one process until it ends; return its exit status, as Popen does."""
         assert self._end is not None
         channel = self._channel = await Channel.over(self._end)
-        self._answered_at = self._clock.monotonic()
+        self._serves, self._answered_at = False, self._clock.monotonic()
         helpers = [
             asyncio.create_task(self._tell_changes(channel)),
             asyncio.create_task(self._ping(channel)),
@@ -219,6 +235,7 @@ class ApiProcess(Api):
                 self._answered_at = self._clock.monotonic()
                 continue
             if asked == "ready":
+                self._serves, self._answered_at = True, self._clock.monotonic()
                 if not self._ready.done():
                     self._ready.set_result(None)
                 continue
@@ -343,15 +360,22 @@ class ApiProcess(Api):
                 await asyncio.sleep(limits.API_CHANGES_SECONDS)
 
     async def _ping(self, channel: Channel) -> None:
-        """Kill the process if it does not answer pings or accepts no connections."""
+        """Kill the process if it does not answer pings or accepts no connections.
+
+        While it loads its modules it answers nothing, and has the time of a start.
+        """
         with contextlib.suppress(ConnectionError):
             while True:
                 await asyncio.sleep(limits.API_PING_SECONDS)
                 silent = self._clock.monotonic() - self._answered_at
-                if silent > limits.API_SILENT_SECONDS:
+                most, lacks = limits.API_START_SECONDS, "served operators"
+                if self._serves:
+                    most, lacks = limits.API_SILENT_SECONDS, "answered a ping"
+                if silent > most:
                     logger.error(
-                        "the process of the operator API has not answered a ping for %d "
-                        "s, so it is killed",
+                        "the process of the operator API has not %s for %d s, so it is "
+                        "killed",
+                        lacks,
                         silent,
                     )
                     self._kill()

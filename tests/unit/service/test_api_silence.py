@@ -1,4 +1,4 @@
-"""A process of the operator API that does not answer pings is killed."""
+"""A process of the operator API that does not start or answer pings is killed."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ import pytest
 from forewarn.service import limits
 from forewarn.service.api_channel import Channel, Setup, statement
 from forewarn.service.api_process import ApiProcess
+from forewarn.service.listening import StartError
 from forewarn.service.settings import load_settings
 from tests.support.loops import in_loop
 
@@ -21,6 +22,11 @@ class _Clock:
         raise AssertionError("it must not be called")
 
 
+def _api_process() -> ApiProcess:
+    settings = load_settings(file=None, environ={}, flags={})
+    return ApiProcess(Setup(settings=settings, tokens=None), clock=_Clock())
+
+
 @pytest.mark.parametrize("messages", [0, 2_000])
 @in_loop
 async def test_unread_messages_do_not_delay_the_ping_timeout(
@@ -31,13 +37,10 @@ async def test_unread_messages_do_not_delay_the_ping_timeout(
     monkeypatch.setattr(limits, "API_SILENT_SECONDS", 0.05)
     killed = asyncio.Event()
     monkeypatch.setattr(ApiProcess, "_kill", lambda _self: killed.set())
-    process = ApiProcess(
-        Setup(settings=load_settings(file=None, environ={}, flags={}), tokens=None),
-        clock=_Clock(),
-    )
+    process = _api_process()
     ours, theirs = socket.socketpair()
     channel = await Channel.over(ours)
-    process._answered_at = _Clock().monotonic()
+    process._serves, process._answered_at = True, _Clock().monotonic()
 
     async def tell() -> None:
         for number in range(messages):
@@ -54,3 +57,64 @@ async def test_unread_messages_do_not_delay_the_ping_timeout(
             await task
     theirs.close()
     channel.close()
+
+
+@pytest.mark.parametrize(
+    ("serves", "said"),
+    [
+        (False, "has not served operators for"),
+        (True, "has not answered a ping for"),
+    ],
+)
+@in_loop
+async def test_process_that_starts_has_its_own_limit(
+    serves: bool,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The pings of a start are not answered, and only the other limit ends a start."""
+    limit, other = "API_START_SECONDS", "API_SILENT_SECONDS"
+    if serves:
+        limit, other = other, limit
+    monkeypatch.setattr(limits, "API_PING_SECONDS", 0.001)
+    monkeypatch.setattr(limits, limit, 0.05)
+    monkeypatch.setattr(limits, other, 0.0)
+    killed = asyncio.Event()
+    monkeypatch.setattr(ApiProcess, "_kill", lambda _self: killed.set())
+    process, clock = _api_process(), _Clock()
+    ours, theirs = socket.socketpair()
+    channel = await Channel.over(ours)
+    began = clock.monotonic()
+    process._serves, process._answered_at = serves, began
+    async with asyncio.timeout(20):
+        await process._ping(channel)
+    assert killed.is_set()
+    assert clock.monotonic() - began >= 0.05
+    assert said in caplog.text
+    theirs.close()
+    channel.close()
+
+
+@in_loop
+async def test_start_that_takes_too_long_says_how_the_process_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "API_START_SECONDS", 0.01)
+    process = _api_process()
+    process._ready = asyncio.get_running_loop().create_future()
+    with pytest.raises(StartError) as first:
+        await process.ready()
+    assert first.value.message == (
+        "the process of the operator API did not start within 0.01 s"
+    )
+    process._ends += ["signal 9"]
+    with pytest.raises(StartError) as once:
+        await process.ready()
+    assert once.value.message.endswith(
+        ": it ended once before that, with signal 9"
+    )
+    process._ends += ["signal 11"]
+    with pytest.raises(StartError) as twice:
+        await process.ready()
+    assert twice.value.message.endswith("2 times before that, the last time with signal 11")
