@@ -138,7 +138,9 @@ class ApiProcess(Api):
         ends = self._ends
         if len(ends) == 1:
             return f": it ended once before that, with {ends[0]}"
-        return f": it ended {len(ends)} times before that, the last time with {ends[-1]}"
+        return (
+            f": it ended {len(ends)} times before that, the last time with {ends[-1]}"
+        )
 
     # Running
 

@@ -111,10 +111,10 @@ async def test_start_that_takes_too_long_says_how_the_process_ended(
     process._ends += ["signal 9"]
     with pytest.raises(StartError) as once:
         await process.ready()
-    assert once.value.message.endswith(
-        ": it ended once before that, with signal 9"
-    )
+    assert once.value.message.endswith(": it ended once before that, with signal 9")
     process._ends += ["signal 11"]
     with pytest.raises(StartError) as twice:
         await process.ready()
-    assert twice.value.message.endswith("2 times before that, the last time with signal 11")
+    assert twice.value.message.endswith(
+        "2 times before that, the last time with signal 11"
+    )
