@@ -8,6 +8,7 @@ its entry as a path for `jq`, such as `.vms[17]`.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from operator import attrgetter
@@ -30,6 +31,15 @@ LISTS: Mapping[str, Kind] = {
 NEEDED = ("hosts", "vms")
 """Members without which an inventory is refused: a program that has failed often prints
 an empty object."""
+
+
+DIGITS_MAX = 20
+"""Maximum digits of a number: the largest of a computer, of 64 bits, has 20. The time to
+read a number grows faster than its digits, and Python refuses some thousand of them."""
+
+_TEXT_OR_NUMBER = re.compile(
+    r'"(?:[^"\\]|\\.)*"|(?P<digits>[0-9]+)(?:\.[0-9]+)?(?:[Ee][+-]?[0-9]+)?'
+)
 
 
 class InventoryError(FleetFileError):
@@ -122,13 +132,18 @@ def _object(text: str, name: str) -> dict[str, object]:
     line = 0
     try:
         found: object = json.loads(
-            text, object_pairs_hook=_members, parse_constant=_refuse
+            text,
+            object_pairs_hook=_members,
+            parse_constant=_refuse,
+            parse_int=_whole_number,
         )
     except json.JSONDecodeError as error:
         line = error.lineno
         message = f"this is not JSON: {error.msg}, in column {error.colno}"
         if not text.strip():
             line, message = 0, "is empty, but must be a JSON object"
+    except _LongNumberError:
+        line, message = _long_number(text)
     except ValueError as error:
         message = f"this is not JSON: {error}"
     except RecursionError:
@@ -151,3 +166,27 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number of JSON")
+
+
+class _LongNumberError(ValueError):
+    """A number has too many digits."""
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits.removeprefix("-")) > DIGITS_MAX:
+        raise _LongNumberError
+    return int(digits)
+
+
+def _long_number(text: str) -> tuple[int, str]:
+    """Return the line of the first number with too many digits, and a message."""
+    found = next(
+        each
+        for each in _TEXT_OR_NUMBER.finditer(text)
+        if len(each["digits"] or "") > DIGITS_MAX and each["digits"] == each[0]
+    )
+    column = found.start() - text.rfind("\n", 0, found.start())
+    return text.count("\n", 0, found.start()) + 1, (
+        f"a number has {len(found[0])} digits, in column {column}; "
+        f"the maximum is {DIGITS_MAX}"
+    )

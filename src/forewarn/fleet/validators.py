@@ -57,7 +57,9 @@ _PLAIN_IPV4 = re.compile(
 )
 """Addresses that start with 1 to 223 in usual form; `ipaddress` checks the others."""
 
-_BAD_IN_NAME = re.compile(r"[\s/\\@,]")
+NEVER_IN_NAMES = re.compile(r"[\s/\\@,]")
+"""The characters that no name contains, besides those that are not printable."""
+
 _HOSTNAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?", re.IGNORECASE)
 _PORT = re.compile(r"[0-9]{1,5}")
 _ANY_HOST = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared with, not bound
@@ -81,7 +83,7 @@ def name_fault(name: str) -> str:
         return "a name must not be empty"
     if len(name) > NAME_LENGTH_MAX:
         return f"a name has at most {NAME_LENGTH_MAX} characters, not {len(name)}"
-    if not name.isprintable() or _BAD_IN_NAME.search(name):
+    if not name.isprintable() or NEVER_IN_NAMES.search(name):
         return (
             f"{quoted(name)} is not a valid name: it must not contain blanks, control"
             " characters, slashes, commas or @"

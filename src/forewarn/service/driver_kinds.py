@@ -259,6 +259,11 @@ def _places(settings: Settings) -> Places:
     qemu = settings.qemu
     if not qemu.monitor:
         raise problem(settings, "driver.qemu.monitor", "is needed by the qemu driver")
+    if qemu.events == qemu.monitor:
+        message = (
+            "must be another monitor than that for commands: each serves one client"
+        )
+        raise problem(settings, "driver.qemu.events", message)
     if qemu.receive and not qemu.migration:
         raise problem(
             settings, "driver.qemu.migration", "is needed with driver.qemu.receive"

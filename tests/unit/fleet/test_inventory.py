@@ -108,6 +108,14 @@ def test_scopes_and_tenants_can_come_from_the_inventory() -> None:
         ('{"hosts": [],\n "vms": [', "/bin/x:2: this is not JSON: "),
         ('{"hosts": [{"vcpu": NaN}]}', "/bin/x: this is not JSON: NaN is not a number"),
         ('{"vms": 1, "vms": 2}', 'an object has the member "vms" twice'),
+        (
+            f'{{"{"1" * 30}": 0.{"3" * 30},\n "vms": [{{"vcpu": -{"7" * 5000}}}]}}',
+            "/bin/x:2: a number has 5000 digits, in column 20; the maximum is 20",
+        ),
+        (
+            printed(hosts=[{**HOSTS[0], "vcpu": int("9" * 20)}], vms=[]),
+            "/bin/x: .hosts[0]: host.vcpu of h1: ",
+        ),
         ("[" * 100_000, "/bin/x: lists or objects are nested too deeply"),
         ("{}", "/bin/x: .hosts: is missing\n/bin/x: .vms: is missing"),
         (printed(vms={}), "/bin/x: .vms: must be a list of objects, not a table"),

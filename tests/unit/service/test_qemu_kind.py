@@ -56,6 +56,10 @@ def test_driver_supports_the_actions_that_its_settings_allow(
             "driver.qemu.migration: is needed with driver.qemu.receive",
         ),
         ({**MONITOR, "driver.qemu.start": "no-such-program"}, "no-such-program"),
+        (
+            {**MONITOR, "driver.qemu.events": "/run/qemu/{host}/{vm}.qmp"},
+            "driver-qemu-events: must be another monitor than that for commands",
+        ),
     ],
 )
 def test_setting_that_the_driver_lacks_is_named(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from forewarn.drivers.placeholders import expand
+from forewarn.fleet.validators import NEVER_IN_NAMES
 
 VM_AND_HOST = ("vm", "host")
 """The placeholders of each path and program."""
@@ -79,7 +80,9 @@ def path_problem(path: str) -> str:
     """Return the problem of a monitor's path; empty if there is none."""
     if not path.startswith("/") or not path.isprintable():
         return "must be an absolute path"
-    return _names_problem(path, needed=VM_AND_HOST)
+    if problem := _names_problem(path, needed=VM_AND_HOST):
+        return problem
+    return "" if _is_unambiguous(path) else _AMBIGUOUS
 
 
 def address_problem(address: str) -> str:
@@ -87,6 +90,24 @@ def address_problem(address: str) -> str:
     if not address.startswith(("unix:/", "tcp:")) or not address.isprintable():
         return "must be an address such as tcp:{host}:4444 or unix:/run/qemu/{vm}.move"
     return _names_problem(address)
+
+
+_AMBIGUOUS = (
+    "two VMs could have one path: names contain dots and hyphens, so a VM a on a host b.c "
+    "looks like a VM a.b on a host c; put a slash or @ between {host} and {vm}, such as "
+    "/run/qemu/{host}/{vm}.qmp"
+)
+
+
+def _is_unambiguous(path: str) -> bool:
+    """Return whether each VM and host have a path of their own.
+
+    A name that is alone between two characters that no name contains can be read from
+    the path. Then so can the other, because it has the rest of its part of the path.
+    """
+    return any(
+        len(set(_NAMES.findall(part))) == 1 for part in NEVER_IN_NAMES.split(path)
+    )
 
 
 def _names_problem(text: str, *, needed: tuple[str, ...] = ()) -> str:

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from forewarn.drivers.placeholders import expand
 from forewarn.drivers.qemu.places import (
@@ -11,6 +13,7 @@ from forewarn.drivers.qemu.places import (
     path_problem,
     places_from,
 )
+from forewarn.fleet.validators import name_fault
 
 
 def test_settings_survive_the_placeholders_of_a_call() -> None:
@@ -72,11 +75,51 @@ def test_name_that_is_twice_in_a_path_must_be_the_same(tmp_path: Path) -> None:
         ("/run/{host}.qmp", "must have the placeholder {vm}"),
         ("/run/{vm}.qmp", "must have the placeholder {host}"),
         ("/run/{vm}/{hst}.qmp", "unknown placeholder {hst}: use {vm} and {host}"),
+        ("/run/{host}@{vm}.qmp", ""),
+        ("/run/{vm}/{host}.{vm}.qmp", ""),
+        ("/run/{host}-{vm}.qmp", "two VMs could have one path"),
+        ("/run/{host}{vm}", "two VMs could have one path"),
+        ("/run/{host}.{vm}/{vm}.{host}", "two VMs could have one path"),
     ],
 )
 def test_path_needs_both_names(path: str, problem: str) -> None:
     assert path_problem(path).startswith(problem)
     assert bool(path_problem(path)) == bool(problem)
+
+
+PARTS = st.sampled_from(("{vm}", "{host}", "/", "@", ".", "-", "a", " "))
+NAMES = st.text(alphabet=".-a", min_size=1, max_size=4).filter(
+    lambda n: not name_fault(n)
+)
+
+
+@given(
+    path=st.lists(PARTS, max_size=8).map(lambda parts: "/" + "".join(parts)),
+    pairs=st.sets(st.tuples(NAMES, NAMES), min_size=2),
+)
+@example(path="/run/{host}.{vm}", pairs={("a", "b.c"), ("a.b", "c")})
+def test_accepted_path_is_never_that_of_two_vms(
+    path: str, pairs: set[tuple[str, str]]
+) -> None:
+    places = Places(monitor=path)
+    paths = {f"{places.monitor_of(vm, host)}" for vm, host in pairs}
+    assert path_problem(path) or len(paths) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("path", "one", "two"),
+    [
+        ("/run/{host}.{vm}", ("b.c", "a"), ("c", "a.b")),
+        ("/run/{vm}{host}", ("a", "bc"), ("ab", "c")),
+        ("/run/{host}.{vm}/{vm}.{host}", ("a", "a.a"), ("a.a", "a")),
+    ],
+)
+def test_refused_path_is_that_of_two_vms(
+    path: str, one: tuple[str, str], two: tuple[str, str]
+) -> None:
+    places = Places(monitor=path)
+    assert path_problem(path)
+    assert places.monitor_of(*one) == places.monitor_of(*two)
 
 
 @pytest.mark.parametrize(
