@@ -7,12 +7,12 @@
 import enum
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.control import tokens
 from forewarn.instants import Micros
-from forewarn.protocol.actors import Actor, ActorKind
+from forewarn.protocol.actors import Actor, ActorKind, service_part
 from forewarn.store.port import Reader
 from forewarn.store.records import Token
 from forewarn.verbs.model import Entry
@@ -55,7 +55,9 @@ class Caller:
     name: str
     """The caller's name in the history; empty if it is unknown."""
     tenant: str = ""
-    """The tenant of the caller's token; empty for an operator."""
+    """The tenant of the caller's token; empty for an operator or a relay."""
+    host: str = ""
+    """The host of a relay's token; empty for others. A relay has no roles."""
     roles: tuple[Role, ...] = ALL_ROLES
     """The roles of the caller's token. Callers without a token of the store have all."""
     token_id: str = ""
@@ -69,6 +71,9 @@ class Caller:
     @property
     def actor(self) -> Actor:
         """Return the caller as an actor in the history."""
+        if self.host:
+            relay = service_part(f"relay {self.host}")
+            return replace(relay, token=self.token_id, peer=self.peer)
         return Actor(
             kind=ActorKind.TENANT if self.tenant else ActorKind.OPERATOR,
             name=self.name.removeprefix(f"{self.tenant}/"),
@@ -80,7 +85,7 @@ class Caller:
     @property
     def is_operator(self) -> bool:
         """Tell whether the caller may see everything."""
-        return self.name != "" and not self.tenant
+        return self.name != "" and not self.tenant and not self.host
 
     @classmethod
     def of_token(cls, token: Token) -> "Caller":
@@ -89,6 +94,7 @@ class Caller:
         return cls(
             name=name,
             tenant=token.tenant,
+            host=token.host,
             roles=token.roles,
             token_id=token.token_id,
             # Any local user can have created the token.
@@ -115,6 +121,8 @@ class Demand(enum.Enum):
     TENANT_READS = (True, {Role.VIEW})
     TENANT_RUNS = (True, {Role.RUN})
     TENANT_APPROVES = (True, {Role.APPROVE})
+    RELAY = (False, frozenset[Role]())
+    """Only the relay of a host has this right, and it has no other."""
 
     def __init__(
         self,
@@ -126,6 +134,7 @@ class Demand(enum.Enum):
         self.roles = tuple(role for role in Role if role in roles)
         self.needs_all = isinstance(roles, tuple)
         self.writes = Role.VIEW not in roles or self.needs_all
+        self.for_relays = not self.roles
 
     def is_met_by(self, roles: Collection[Role]) -> bool:
         """Return whether these roles of a caller are sufficient."""
@@ -170,6 +179,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/operations": Demand.TENANT_READS,
     "GET /v1/operations/{name}": Demand.TENANT_READS,
     "GET /v1/problems": Demand.TENANT_READS,
+    "GET /v1/relay/stream": Demand.RELAY,
     "GET /v1/requests/{name}": Demand.TENANT_READS,
     "GET /v1/rollouts": Demand.OPERATOR_READS,
     "GET /v1/rollouts/{name}": Demand.OPERATOR_READS,
@@ -197,6 +207,9 @@ DEMANDS: dict[str, Demand] = {
     "POST /v1/fleet/validate": Demand.OPERATOR_READS,
     "POST /v1/hosts/{name}/cordon": Demand.OPERATOR_RUNS,
     "POST /v1/hosts/{name}/open": Demand.OPERATOR_RUNS,
+    "POST /v1/relay/approve": Demand.RELAY,
+    "POST /v1/relay/enable": Demand.RELAY,
+    "POST /v1/relay/seen": Demand.RELAY,
     "POST /v1/tenant/deferrals": Demand.TENANT_APPROVES,
     "POST /v1/tokens": Demand.OPERATOR_ADMINISTERS,
     "POST /v1/tokens/revoke": Demand.OPERATOR_ADMINISTERS,
@@ -250,6 +263,14 @@ def demand_of(method: str, path: str) -> Demand | None:
 
 def check(caller: Caller, demand: Demand) -> None:
     """Raise ForbiddenError if the caller does not have the right that a route needs."""
+    if caller.host:
+        _check_relay(caller, demand)
+        return
+    if demand.for_relays:
+        raise ForbiddenError(
+            "this request needs the token of a relay",
+            hint="An operator creates one: `forewarn token create --relay HOST`.",
+        )
     if caller.tenant and not demand.for_tenants:
         raise ForbiddenError(
             "this request needs an operator token; this token belongs to tenant "
@@ -259,6 +280,15 @@ def check(caller: Caller, demand: Demand) -> None:
         )
     if not demand.is_met_by(caller.roles):
         raise _without_role(caller, demand)
+
+
+def _check_relay(caller: Caller, demand: Demand) -> None:
+    """Raise ForbiddenError unless the route is for relays."""
+    if not demand.for_relays:
+        raise ForbiddenError(
+            f"this token is for the relay of {caller.host} and for nothing else",
+            hint="Use the token of an operator or a tenant.",
+        )
 
 
 def _without_role(caller: Caller, demand: Demand) -> ForbiddenError:
@@ -294,9 +324,10 @@ def judge(reader: Reader, caller: Caller, demand: Demand, *, now: Micros) -> Non
         if token is None or not tokens.is_good(reader, token, now=now):
             raise unauthorized()
         known = Caller.of_token(token)
-        if (known.name, known.tenant, known.roles) != (
+        if (known.name, known.tenant, known.host, known.roles) != (
             caller.name,
             caller.tenant,
+            caller.host,
             caller.roles,
         ):
             raise unauthorized()

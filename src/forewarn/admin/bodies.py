@@ -281,6 +281,11 @@ class NewToken(Order):
         default="",
         description="The tenant of the token. Empty: an operator token, for all.",
     )
+    relay: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
+        default="",
+        description="The host whose relay holds the token. It can do nothing except what "
+        "the relay of this host does, and by default it does not expire.",
+    )
     read_only: bool = Field(
         default=False,
         description="Whether the token can only read: short for the role `view`.",
@@ -301,6 +306,8 @@ class NewToken(Order):
     def _is_clear(self) -> Self:
         if self.read_only and self.roles:
             raise ValueError("read_only cannot be combined with roles")
+        if self.relay and (self.tenant or self.read_only or self.roles):
+            raise ValueError("relay cannot be combined with tenant, read_only or roles")
         return self
 
     @property
@@ -312,7 +319,8 @@ class NewToken(Order):
     def lifetime(self) -> Micros | None:
         """Return the lifetime of the token; None if it does not expire."""
         if self.expires_in is None:
-            return DEFAULT_LIFETIME
+            # All relays would stop on one day, if their tokens were created together.
+            return None if self.relay else DEFAULT_LIFETIME
         return None if self.expires_in == "never" else parse_duration(self.expires_in)
 
 

@@ -15,17 +15,18 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from forewarn.admin import bodies
+from forewarn.admin import bodies, relay_bodies
 from forewarn.admin.access import DEMAND_OF_ROLE, DEMANDS, Caller, Demand, judge
 from forewarn.admin.errors import refused_report
-from forewarn.control import tenancy, tokens
+from forewarn.control import relays, tenancy, tokens
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.requests import brake, verbs
+from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.idempotency import Once, Result, carry_out
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.work import Who, Work
-from forewarn.instants import Micros, format_instant
+from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.protocol.errors import BadRequestError
 from forewarn.store.records import Token
 from forewarn.verbs.model import Entry, Kind
@@ -159,6 +160,8 @@ class Rule:
     """Returns a JSON value."""
     path: str = ""
     """Path of its route below /v1/; empty if the API itself sends the request."""
+    own_demand: Demand = Demand.TENANT_READS
+    """The right that a caller needs for a request without a route."""
     made: tuple[str, ...] = ()
     more: Callable[[BaseModel], Iterable[Demand]] = lambda _body: ()
     """The rights that a body needs in addition to those of the route."""
@@ -167,7 +170,7 @@ class Rule:
     def demand(self) -> Demand:
         """Return the right that a caller needs."""
         # A request without a route only stores the last use of the caller's token.
-        return DEMANDS[f"POST /v1/{self.path}"] if self.path else Demand.TENANT_READS
+        return DEMANDS[f"POST /v1/{self.path}"] if self.path else self.own_demand
 
 
 class Use(BaseModel):
@@ -220,6 +223,7 @@ def _create_token(work: Work, order: Decision) -> str:
         work,
         name=body.name or "",
         tenant=body.tenant,
+        relay=body.relay,
         roles=body.wanted_roles,
         lifetime=body.lifetime,
         secret_digest=order.made["secret_digest"],
@@ -244,12 +248,33 @@ def _brake(work: Work, order: Decision) -> bool:
     return body.on
 
 
+def _relay_approve(work: Work, order: Decision) -> list[str | None]:
+    body = cast("relay_bodies.RelayApprovals", order.body)
+    asked = [
+        Approval(vm=each.vm, event_ids=tuple(id_.upper() for id_ in each.event_ids))
+        for each in body.approvals
+    ]
+    return list(relays.approve(work, order.caller.host, asked))
+
+
+def _relay_enable(work: Work, order: Decision) -> bool:
+    body = cast("relay_bodies.RelayEnable", order.body)
+    return relays.enable(work, order.caller.host, body.vm)
+
+
+def _relay_seen(work: Work, order: Decision) -> None:
+    body = cast("relay_bodies.RelaySeen", order.body)
+    ages = {vm: seconds * SECOND for vm, seconds in body.seconds_ago.items()}
+    relays.note_last_seen(work, order.caller.host, ages)
+
+
 def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
     """Return the report of a token for operators, without its secret."""
     return {
         "id": token.token_id,
         "name": token.name,
         "tenant": token.tenant or None,
+        "relay": token.host or None,
         "read_only": token.read_only,
         "roles": [role.value for role in token.roles],
         "created": format_instant(token.created_at),
@@ -283,6 +308,20 @@ DECISIONS: Mapping[str, Rule] = {
     "use": Rule(
         body=Use,
         decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
+    ),
+    "relay-approve": Rule(
+        body=relay_bodies.RelayApprovals, decide=_relay_approve, path="relay/approve"
+    ),
+    "relay-enable": Rule(
+        body=relay_bodies.RelayEnable, decide=_relay_enable, path="relay/enable"
+    ),
+    "relay-seen": Rule(
+        body=relay_bodies.RelaySeen, decide=_relay_seen, path="relay/seen"
+    ),
+    "relay-use": Rule(
+        body=Use,
+        decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
+        own_demand=Demand.RELAY,
     ),
 }
 """Each request by its name, which is its path with dashes."""

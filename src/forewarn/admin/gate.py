@@ -204,12 +204,16 @@ class Gate:
         holders would act under one name.
         """
         return (
-            not token.tenant and self._tokens is not None and token.name in self._tokens
+            not token.tenant
+            and not token.host
+            and self._tokens is not None
+            and token.name in self._tokens
         )
 
 
 async def _store(gateway: OperatorGateway, caller: Caller) -> None:
-    order = Decision(name="use", body=Use(), caller=caller)
+    name = "relay-use" if caller.host else "use"
+    order = Decision(name=name, body=Use(), caller=caller)
     try:
         await gateway.order(order.who, order)
     except ForewarnError as error:

@@ -26,6 +26,9 @@ IsGone = Callable[[], Awaitable[bool]]
 """Returns whether the client of a request has left."""
 
 
+_LEAST = Demand.TENANT_READS
+"""The right that every operator and tenant has."""
+
 _READS = DEMANDS["POST /v1/fleet/plan"]
 _APPLIES = DEMANDS["POST /v1/fleet/apply"]
 
@@ -84,23 +87,26 @@ class AuthorizedGateway:
             return await self._gateway.order(who, decide)
 
         def judged(work: Work) -> T:
-            self._judge(work.tx)
+            self._judge(work.tx, Demand.RELAY if self._caller.host else _LEAST)
             return decide(work)
 
         return await self._gateway.order(who, judged)
 
     async def read(self, ask: Callable[[Reader], T]) -> T:
-        """Read the caller's part of the store; also raises UnauthorizedError."""
+        """Read the caller's part of the store; also raises UnauthorizedError.
+
+        A relay reads nothing this way: `relay_hub` reads for it.
+        """
 
         def judged(reader: Reader) -> T:
-            self._judge(reader)
+            self._judge(reader, _LEAST)
             tenant = self._caller.tenant
             return ask(TenantReader(reader, tenant) if tenant else reader)
 
         return await self._gateway.read(judged)
 
-    def _judge(self, reader: Reader) -> None:
-        judge(reader, self._caller, Demand.TENANT_READS, now=self.now())
+    def _judge(self, reader: Reader, demand: Demand) -> None:
+        judge(reader, self._caller, demand, now=self.now())
 
     @property
     def reserve(self) -> Amount:

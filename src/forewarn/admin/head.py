@@ -92,6 +92,9 @@ class Head:
         right cannot keep the tenant's other tokens from using theirs. A route without a
         demand counts like a refused one, whatever the router finds.
         """
+        if caller.host:
+            self._admit_relay(caller, demand)
+            return
         if not caller.tenant:
             if demand is not None:
                 check(caller, demand)
@@ -106,6 +109,22 @@ class Head:
             raise
         pace = self._paces.writes if demand.writes else self._paces.reads
         pace.take(caller.tenant)
+
+    def _admit_relay(self, caller: Caller, demand: Demand | None) -> None:
+        """Raise ForbiddenError or TooManyError for the request of a relay.
+
+        The rate limit is that of its host, so that a stolen token is a matter of one
+        host.
+        """
+        if demand is None:
+            self._paces.refused.take(caller.token_id)
+            return
+        try:
+            check(caller, demand)
+        except ForbiddenError:
+            self._paces.refused.take(caller.token_id)
+            raise
+        self._paces.relays.take(caller.host)
 
     def _refusal(self, allowed: Allowance, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")

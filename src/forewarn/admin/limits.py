@@ -71,6 +71,42 @@ TENANT_ORDERS_PER_SECOND = 1.0
 """Maximum rate of a tenant's POSTs per second. A request and its end write some 20 KB
 to the store, so this limits the amount that a tenant can write."""
 
+RELAY_REQUESTS_AT_ONCE = 400
+"""Maximum burst of the requests of one relay: two for each VM of a host with 200."""
+
+RELAY_REQUESTS_PER_SECOND = 50.0
+"""Maximum rate of the requests of one relay per second: each can have the approvals of
+many VMs."""
+
+RELAY_STREAMS_MAX = 4
+"""Maximum streams of the relay of one host: one, and those whose end the service has not
+noticed yet."""
+
+ALL_RELAY_STREAMS_MAX = 2_000
+"""Maximum streams of all relays: half of the connections of the operator API."""
+
+RELAY_LINGER_SECONDS = 300.0
+"""Seconds for which the service knows what a relay that has left has missed."""
+
+RELAY_GONE_MAX = 1_000
+"""Maximum names of objects that have left a host, kept for relays that reconnect."""
+
+RELAY_HOSTS_TOGETHER = 20
+"""Hosts that one read of the store has: with 100 VMs each, it takes a fifth of a second
+of one reader."""
+
+RELAY_VIEWS_TOGETHER = 500
+"""Views that one read of the store has."""
+
+RELAY_APPROVALS_MAX = 64
+"""Maximum approvals in one request of a relay, which share a transaction."""
+
+RELAY_EVENTS_MAX = 100
+"""Maximum events of one approval, as at the metadata endpoint."""
+
+RELAY_VMS_MAX = 2_000
+"""Maximum VMs whose last requests one message of a relay has: more than a host has."""
+
 TENANT_TEXT_CHARACTERS_MAX = 200
 """Maximum characters of a tenant's reason or description: a sentence or two, stored
 several times."""

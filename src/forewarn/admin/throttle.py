@@ -236,6 +236,17 @@ class RefusedPace(Pace):
     hint = "See /docs for all routes, and use a token that has the right."
 
 
+class RelayPace(Pace):
+    """The rate limit for the relay of a host, which sends what many VMs ask."""
+
+    sender = "the relay of"
+    hint = "One request can have the approvals of many VMs."
+
+    def bounds(self) -> tuple[int, float]:
+        """Return the burst, and the rate per second."""
+        return limits.RELAY_REQUESTS_AT_ONCE, limits.RELAY_REQUESTS_PER_SECOND
+
+
 class Paces:
     """The rate limits of tenants."""
 
@@ -247,3 +258,5 @@ class Paces:
         """GETs of a tenant that the token may send."""
         self.refused = RefusedPace(monotonic)
         """All other requests of a token."""
+        self.relays = RelayPace(monotonic)
+        """Requests of the relay of a host."""

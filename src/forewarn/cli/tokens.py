@@ -15,7 +15,7 @@ _COLUMNS = ("ID", "NAME", "FOR", "MAY", "EXPIRES", "LAST USED", "BY", "CREATED")
 def create(call: Call) -> int:
     """Create a token, and print its text, which is shown only once."""
     body = {
-        **call.given("tenant", "name", "reason", "expires_in"),
+        **call.given("tenant", "relay", "name", "reason", "expires_in"),
         **call.flags("read_only"),
         **({"roles": roles} if (roles := call.texts("role")) else {}),
     }
@@ -25,7 +25,7 @@ def create(call: Call) -> int:
 
 def _print_new(made: Any) -> None:
     # Only the token goes to standard output, so that it can be piped.
-    whose = f"tenant {made['tenant']}" if made["tenant"] else "an operator"
+    whose = _holder(made, otherwise="an operator")
     until = f"until {made['expires']}" if made["expires"] else "until it is revoked"
     sys.stderr.write(
         printable(f"{made['id']} ({made['name']}) is for {whose}, {until}.")
@@ -41,7 +41,7 @@ def list_tokens(call: Call) -> int:
         (
             each["id"],
             each["name"],
-            f"tenant {each['tenant']}" if each["tenant"] else "operator",
+            _holder(each, otherwise="operator"),
             _rights(each),
             _expiry(each["expires"], is_over=each["expired"]),
             each["last_used"] or "never",
@@ -61,8 +61,19 @@ def revoke(call: Call) -> int:
     return output.said(call, gone, f"token {gone['id']} ({gone['name']}) is revoked")
 
 
+def _holder(token: Any, *, otherwise: str) -> str:
+    if token["relay"]:
+        return f"relay of {token['relay']}"
+    return f"tenant {token['tenant']}" if token["tenant"] else otherwise
+
+
 def _rights(token: Any) -> str:
-    """Return the roles besides `view`, which all have; `view` if there is no other."""
+    """Return the roles besides `view`, which all have; `view` if there is no other.
+
+    The token of a relay has no role.
+    """
+    if token["relay"]:
+        return "relay"
     return ", ".join(token["roles"][1:]) or "view"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import Tenant
+from forewarn.fleet.model import Host, Tenant
 from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import changed
@@ -40,6 +40,10 @@ than the requests."""
 TOKENS_MAX = 1_000
 """Maximum tokens of one tenant, or of all operators: more than their people and programs
 need, and few enough to compare their names."""
+
+RELAY_TOKENS_MAX = 8
+"""Maximum tokens of the relay of one host: the present one, the next one, and some that
+are not revoked yet."""
 
 RESERVED = frozenset(
     {
@@ -97,9 +101,11 @@ def judge(reader: Reader, text: str, *, now: Micros) -> Token | None:
 
 
 def is_good(reader: Reader, token: Token, *, now: Micros) -> bool:
-    """Return whether a token is valid: not expired, and its tenant exists."""
+    """Return whether a token is valid: not expired, and its tenant or host exists."""
     if token.is_expired(now=now):
         return False
+    if token.host:
+        return reader.get(Host, token.host) is not None
     return not token.tenant or reader.get(Tenant, token.tenant) is not None
 
 
@@ -113,15 +119,18 @@ def create(
     secret_digest: str,
     names_in_file: frozenset[str] = frozenset(),
     is_unauthenticated: bool = False,
+    relay: str = "",
 ) -> Token:
-    """Create a token; raises NotFoundError for an unknown tenant.
+    """Create a token; raises NotFoundError for an unknown tenant or host.
 
     Without a name, it is named after its ID. Without roles, it has all roles that an
-    operator or a tenant can have. Without a lifetime, it does not expire.
+    operator or a tenant can have. Without a lifetime, it does not expire. `relay` is the
+    host whose relay holds the token, which has no role.
     Refused: an invalid name, a reserved name, the name of another token (including one in
     the token file of the operators), a role that a tenant cannot have, and a lifetime of
     zero.
     """
+    assert not (relay and (tenant or roles)), "a relay has no tenant and no role"
     token_id = work.ids.short(ID_PREFIX)
     name = name or f"token-{token_id.removeprefix(f'{ID_PREFIX}-')}"
     if NAME_FORM.fullmatch(name) is None:
@@ -134,7 +143,10 @@ def create(
     if tenant:
         need(work.tx, Tenant, tenant)
         _check_roles_of_tenant(tenant, roles)
-    _check_is_free(work, name, tenant, names_in_file)
+    if relay:
+        _check_relay(work, relay)
+    else:
+        _check_is_free(work, name, tenant, names_in_file)
     if lifetime is not None and lifetime <= 0:
         raise RefusedError("a token cannot expire before it is created")
     token = work.tx.add(
@@ -142,17 +154,35 @@ def create(
             token_id=token_id,
             name=name,
             tenant=tenant,
-            roles=complete(roles or (TENANT_ROLES if tenant else ALL_ROLES)),
+            roles=() if relay else complete(roles or _all_roles(tenant)),
             digest=secret_digest,
             created_at=work.now,
             created_by=work.who.actor,
             expires_at=0 if lifetime is None else work.now + lifetime,
             is_unauthenticated=is_unauthenticated,
+            host=relay,
         )
     )
-    made = TokenMade(name=name, roles=token.roles, lifetime=lifetime)
+    made = TokenMade(name=name, roles=token.roles, lifetime=lifetime, host=relay)
     work.note(AuditKind.TOKEN_CREATED, _subjects(token), Facts(token=made))
     return token
+
+
+def _all_roles(tenant: str) -> tuple[Role, ...]:
+    return TENANT_ROLES if tenant else ALL_ROLES
+
+
+def _check_relay(work: Work, host: str) -> None:
+    """Raise NotFoundError for an unknown host, and RefusedError for too many tokens."""
+    need(work.tx, Host, host)
+    others = list(every(work.tx, kinds.TOKENS_OF_RELAY, host))
+    if len(others) >= RELAY_TOKENS_MAX:
+        raise RefusedError(
+            f"the relay of {host} has {len(others)} tokens; the maximum is "
+            f"{RELAY_TOKENS_MAX}",
+            hint="Revoke the unused ones: `forewarn token list` shows when each was last "
+            "used.",
+        )
 
 
 def _check_roles_of_tenant(tenant: str, roles: Collection[Role]) -> None:
@@ -246,6 +276,12 @@ def revoke_all_of(work: Work, tenant: str) -> None:
     The tokens must not work for a later tenant of the same name.
     """
     for token in list(every(work.tx, kinds.TOKENS_OF_TENANT, tenant)):
+        revoke(work, token.token_id)
+
+
+def revoke_all_of_relay(work: Work, host: str) -> None:
+    """Revoke the tokens of the relay of a host that is removed from the fleet."""
+    for token in list(every(work.tx, kinds.TOKENS_OF_RELAY, host)):
         revoke(work, token.token_id)
 
 

@@ -118,6 +118,7 @@ class ApiHere(Api):
             answered=self._answered,
             receivers=answers.webhooks,
             checks=answers.checks,
+            relays=answers.relays,
             watchers=self._streams,
             clock=self._clock,
         )

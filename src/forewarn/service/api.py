@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.meters import Reading
+from forewarn.admin.relay_hub import RelayFeed
 from forewarn.clock import Clock
 from forewarn.control.gateway import OperatorGateway
 from forewarn.service.api_channel import Setup
@@ -33,6 +34,7 @@ class Answers:
     checks: CheckGateway
     collect: Callable[[], Awaitable[Iterable[Reading]]]
     watchers: Watchers
+    relays: RelayFeed
 
 
 class Api(abc.ABC):

@@ -15,8 +15,8 @@ import os
 import resource
 import socket
 import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision, caller_message
 from forewarn.admin.gateways import IsGone
 from forewarn.admin.meters import Reading
+from forewarn.admin.relay_hub import News
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import SystemClock
@@ -77,6 +78,9 @@ class Service:
         self._fleet_turn = asyncio.Semaphore(1)
         self._fleets_waiting = 0
         self._health: asyncio.Task[Any] | None = None
+        self._relay_news: deque[News] = deque()
+        self._relay_bell = asyncio.Event()
+        self._has_ended = False
 
     async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
         """Call with a fleet file after earlier files are done; raises what `ask` raises.
@@ -164,6 +168,12 @@ class Service:
                     self._resolve(number, None, error)
                 case ("changed", ids):
                     self._watchers.tell(ids)
+                case ("relays", News() as news):
+                    if len(self._relay_news) >= limits.RELAY_NEWS_KEPT:
+                        self._relay_news.clear()
+                        news = News(is_everything=True)
+                    self._relay_news.append(news)
+                    self._relay_bell.set()
                 case ("ping",):
                     if self._answering is None or self._answering.done():
                         self._answering = asyncio.create_task(
@@ -173,6 +183,21 @@ class Service:
                     return
                 case other:
                     raise AssertionError(other)
+
+    async def relay_news(self) -> AsyncIterator[News]:
+        """Yield what changed for relays from now on; for one reader at a time."""
+        self._relay_news.clear()
+        while not self._has_ended:
+            if self._relay_news:
+                yield self._relay_news.popleft()
+                continue
+            self._relay_bell.clear()
+            await self._relay_bell.wait()
+
+    def end_news(self) -> None:
+        """End the streams of relays."""
+        self._has_ended = True
+        self._relay_bell.set()
 
     def give_up(self) -> None:
         """Fail all calls without a response: the service is stopping."""
@@ -334,6 +359,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 answered=answered,
                 receivers=service,
                 checks=service,
+                relays=service,
                 watchers=streams,
             ),
             grace_seconds=limits.GRACE_SECONDS,
@@ -350,6 +376,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         fleets.close()
         campaigns.close()
         watchers.close()
+        service.end_news()
         # Earlier calls still get their response, or fail when the grace time ends.
         receiving = asyncio.create_task(
             service.listen(is_reached=own.takes_connections)

@@ -191,6 +191,7 @@ class ApiProcess(Api):
         self._serves, self._answered_at = False, self._clock.monotonic()
         helpers = [
             asyncio.create_task(self._tell_changes(channel)),
+            asyncio.create_task(self._tell_relays(channel)),
             asyncio.create_task(self._ping(channel)),
         ]
         try:
@@ -360,6 +361,13 @@ class ApiProcess(Api):
             async for ids in self._answers.watchers.watch():
                 await channel.send(statement(("changed", ids)))
                 await asyncio.sleep(limits.API_CHANGES_SECONDS)
+
+    async def _tell_relays(self, channel: Channel) -> None:
+        """Forward what changed for relays."""
+        assert self._answers is not None
+        with contextlib.suppress(ConnectionError):
+            async for news in self._answers.relays.relay_news():
+                await channel.send(statement(("relays", news)))
 
     async def _ping(self, channel: Channel) -> None:
         """Kill the process if it does not answer pings or accepts no connections.

@@ -196,6 +196,10 @@ API_CHANGES_SECONDS = 0.05
 message contains all changes in between. A message per batch of approvals would cost a
 tenth of the processor time of the approvals."""
 
+RELAY_NEWS_KEPT = 10_000
+"""Maximum names of hosts and views that wait for the operator API; with more, it reads
+those of all connected relays again."""
+
 API_PING_SECONDS = 5.0
 """Time between two pings of the operator API's process."""
 

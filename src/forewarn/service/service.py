@@ -34,12 +34,7 @@ from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
-from forewarn.service import (
-    components,
-    driver_kinds,
-    limits,
-    secret_files,
-)
+from forewarn.service import components, driver_kinds, limits, secret_files
 from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
@@ -54,6 +49,7 @@ from forewarn.service.listening import address_of, refused, url_of
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
 from forewarn.service.readings import Readings, Watchers
+from forewarn.service.relay_news import RelayNews
 from forewarn.service.runner import Runner
 from forewarn.service.settings import Settings, policy
 from forewarn.service.tls import certificate_of
@@ -108,6 +104,7 @@ class Service:
         self._pending = Pending()
         self._tenants = Tenants(settings)
         self._webhooks: Webhooks | None = None
+        self._relay_news = RelayNews()
         self._checks = Checks(settings, clock=self.clock)
         self.endpoint: Endpoint
         self.server: Server
@@ -264,6 +261,7 @@ class Service:
             self._pending,
             self._tenants,
             self._fleet_writes,
+            self._relay_news,
         )
         return ObservedStore(store, clock=self.clock, listeners=listeners)
 
@@ -346,6 +344,7 @@ class Service:
             gateway=self.gateway,
             webhooks=webhooks,
             checks=self._checks,
+            relays=self._relay_news,
             collect=lambda: self.metrics.collect(self._parts),
             watchers=self.watchers,
         )
@@ -488,6 +487,7 @@ class Service:
     async def _close_listeners(self) -> None:
         await self._guests.end()
         self.watchers.close()
+        self._relay_news.close()
         stops = [self.server.stop(grace_seconds=limits.GRACE_SECONDS)]
         if self._api is not None:
             stops.append(self._api.stop())

@@ -321,8 +321,13 @@ CHOICES_OF_REQUEST: Query[Choice] = Query(
 ALL_SPANS: Query[Span] = Query("all_spans", Span, everything)
 ALL_TOKENS: Query[Token] = Query("all_tokens", Token, everything)
 TOKENS_OF_TENANT: Query[Token] = Query(
-    "tokens_of_tenant", Token, lambda token: (token.tenant,)
+    "tokens_of_tenant", Token, lambda token: () if token.host else (token.tenant,)
 )
+"""The tokens of a tenant; with an empty name, those of operators."""
+TOKENS_OF_RELAY: Query[Token] = Query(
+    "tokens_of_relay", Token, lambda token: (token.host,) if token.host else ()
+)
+"""The tokens of the relay of a host."""
 SPANS_OF_VM: Query[Span] = Query("spans_of_vm", Span, lambda span: (span.vm,))
 SPANS_OF_SCOPE: Query[Span] = Query("spans_of_scope", Span, lambda span: (span.scope,))
 SPANS_OF_TENANT: Query[Span] = Query(

@@ -121,18 +121,24 @@ def wrong_token(token: Token, contents: Contents) -> str:
     wrong = wrong_actor(token.created_by)
     other = _namesake(token, contents)
     allowed = TENANT_ROLES if token.tenant else ALL_ROLES
+    complete_roles = () if token.host else complete(token.roles)
     return first_of(
         (not token.name, f"{me} has no name"),
         (wrong, f"the creator of {me} {wrong}"),
         (not is_digest(token.digest), f"{me} has an invalid digest"),
         (
-            token.roles != complete(token.roles) or not {*token.roles} <= {*allowed},
+            token.roles != complete_roles or not {*token.roles} <= {*allowed},
             f"{me} has the invalid roles {role_names(token.roles)}",
         ),
         (
             token.tenant and token.tenant not in contents.tenants,
             f"{me} is of tenant {token.tenant}, which does not exist",
         ),
+        (
+            token.host and token.host not in contents.hosts,
+            f"{me} is for the relay of {token.host}, which does not exist",
+        ),
+        (token.host and token.tenant, f"{me} is of a relay and of a tenant"),
         (other, f"{me} and token {other} have the same name {token.name}"),
     )
 
@@ -141,8 +147,11 @@ def _namesake(token: Token, contents: Contents) -> str:
     """Return the ID of another token with the same name at the same time, or nothing.
 
     Of two tokens with one name, the later must have been created after the end of the
-    other, because the history identifies their owners by the name.
+    other, because the history identifies their owners by the name. A relay is identified
+    by its host.
     """
+    if token.host:
+        return ""
     same = contents.tokens[token.tenant, token.name.casefold()]
     same.append(token)
     return next(

@@ -162,6 +162,8 @@ class TokenMade:
     read_only: bool = False
     lifetime: Micros | None = None
     """None: the token does not expire."""
+    host: str = ""
+    """The host of a relay's token."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,9 +304,10 @@ class Token:
     name: str
     """The owner's name, as the history shows it."""
     tenant: str
-    """The tenant whose VMs the token can access; empty: an operator, for everything."""
+    """The tenant whose VMs the token can access; empty: an operator, for everything, or
+    a relay."""
     roles: tuple[Role, ...]
-    """The rights of the holder, in the order of `Role`."""
+    """The rights of the holder, in the order of `Role`. A relay has none of them."""
     digest: str = field(repr=False)
     """SHA-256 of the secret, in hexadecimal."""
     created_at: Micros
@@ -315,6 +318,8 @@ class Token:
     """The hour of the token's last use; 0: never used."""
     is_unauthenticated: bool = False
     """The creator of the token had no token and no credentials."""
+    host: str = ""
+    """The host whose relay holds the token; empty: the token is for no relay."""
     revision: int = 0
 
     @property

@@ -449,6 +449,8 @@ def detail_of(entry: AuditEntry) -> str:
 
 
 def _rights(made: TokenMade) -> str:
+    if made.host:
+        return f"relay of {made.host}"
     if made.roles:
         return (
             f"roles {role_names(made.roles)}"

@@ -98,7 +98,7 @@ def _token(
     return (
         f"INSERT INTO tokens VALUES ('{token_id}', '{name}', '{tenant}',"
         f" '{more.get('roles', OPERATES)}',"
-        f" '{'0' * 64}', {created}, '{maker}', {expires}, 0, 0, 0)"
+        f" '{'0' * 64}', {created}, '{maker}', {expires}, 0, 0, 0, '{more.get('host', '')}')"
     )
 
 
@@ -146,6 +146,13 @@ DAMAGES = {
         for roles in ("", '"run","view"', '"run"', '"view","view"')
     },
     _token("tk-4", "ci", tenant="shop"): "token tk-4 has the invalid roles",
+    _token("tk-5", "r", roles='["view"]', host="h1"): "tk-5 has the invalid roles view",
+    _token("tk-6", "r", roles="[]", host="gone"): (
+        "tk-6 is for the relay of gone, which does not exist"
+    ),
+    _token("tk-7", "r", roles="[]", host="h1", tenant="shop"): (
+        "tk-7 is of a relay and of a tenant"
+    ),
     "INSERT INTO order_keys VALUES ('k', 'operator',"
     f" '{'0' * 64}', '[]', 1, 2, 0)": "order key k has an invalid digest of the caller and key",
     f"INSERT INTO order_keys VALUES ('{'0' * 64}', 'operator',"

@@ -177,13 +177,20 @@ _TENANT = Option(
 TOKENS = (
     Command(
         path=("token", "create"),
-        summary="create a token for a tenant or an operator",
+        summary="create a token for an operator, a tenant or a relay",
         text="Create a token and print only it on standard output. It is shown once: "
         "the service stores a digest. With --tenant, it is for that tenant's VMs and "
-        "shows nothing of others. Its holder sets FOREWARN_TOKEN.",
+        "shows nothing of others. Its holder sets FOREWARN_TOKEN. With --relay, it is for "
+        "the relay of that host and its VMs.",
         run="forewarn.cli.tokens:create",
         options=(
             _TENANT,
+            Option(
+                name="--relay",
+                metavar="HOST",
+                help="The host whose relay holds the token. It can do nothing except "
+                "what that relay does, and by default it does not expire.",
+            ),
             Option(
                 name="--name",
                 metavar="NAME",
@@ -216,6 +223,7 @@ TOKENS = (
             "forewarn token create --tenant shop --name ci --expires-in 30d",
             "forewarn token create --name dashboard --read-only",
             "forewarn token create --name alice --role plan --role run",
+            "forewarn token create --relay h1",
         ),
     ),
     Command(

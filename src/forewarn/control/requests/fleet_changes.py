@@ -282,6 +282,7 @@ def _remove(work: Work, change: Change) -> None:
     if isinstance(before, Host):
         _close_host(work, before)
         work.rooms.change_host(before.name)
+        tokens.revoke_all_of_relay(work, before.name)
     if isinstance(before, Tenant):
         tokens.revoke_all_of(work, before.name)
     if isinstance(before, Scope):

@@ -442,7 +442,11 @@ SELECT * FROM order_keys WHERE expires_at != 0 ORDER BY expires_at;
 
 -- name: tokens_of_tenant
 -- The tokens of a tenant; with '', those of operators.
-SELECT * FROM tokens WHERE tenant = :value;
+SELECT * FROM tokens WHERE tenant = :value AND host = '';
+
+-- name: tokens_of_relay
+-- The tokens of the relay of a host.
+SELECT * FROM tokens WHERE host != '' AND host = :value;
 
 -- name: losses_in_rack
 -- The lost hosts of a rack that the brake counts.

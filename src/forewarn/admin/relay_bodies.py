@@ -1,0 +1,69 @@
+"""The bodies of the requests of relays."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from forewarn.admin import bodies, limits
+
+
+class RelayApproval(BaseModel):
+    """An approval of one VM."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vm: bodies.Name = Field(description="Name of the VM in the fleet.")
+    event_ids: list[bodies.Name] = Field(
+        min_length=1,
+        max_length=limits.RELAY_EVENTS_MAX,
+        description="The events: all of them are approved, or none.",
+    )
+
+
+class RelayApprovals(BaseModel):
+    """Approvals of VMs on the host of the relay."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "approvals": [
+                        {
+                            "vm": "web_0",
+                            "event_ids": ["602D9444-D2CD-49C7-8624-8643E7171297"],
+                        }
+                    ]
+                }
+            ]
+        },
+    )
+
+    approvals: list[RelayApproval] = Field(
+        min_length=1, max_length=limits.RELAY_APPROVALS_MAX
+    )
+
+
+class RelayEnable(BaseModel):
+    """A VM on the host of the relay that has requested its first document."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, json_schema_extra={"examples": [{"vm": "web_0"}]}
+    )
+
+    vm: bodies.Name = Field(description="Name of the VM in the fleet.")
+
+
+class RelaySeen(BaseModel):
+    """How long ago VMs have requested their documents."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"seconds_ago": {"web_0": 3}}]},
+    )
+
+    seconds_ago: dict[bodies.Name, Annotated[int, Field(ge=0, le=10**9)]] = Field(
+        max_length=limits.RELAY_VMS_MAX, description="Seconds, by the name of the VM."
+    )

@@ -1,0 +1,344 @@
+"""The VMs of connected relays, and their changes since a position.
+
+There is one state for each host with a relay. Its entries have the number of the change
+that made them, so a relay that reconnects gets only what it has missed. A state is read
+from the store again when a commit may have changed it; changes in between are left out,
+so a slow relay costs no memory.
+"""
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+)
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from forewarn.admin import limits
+from forewarn.control import relays
+from forewarn.control.gateway import OperatorGateway
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.store.port import Reader
+from forewarn.store.records import LEADER_KEY, Leader
+
+logger = logging.getLogger("forewarn.admin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """Changes by commits that may concern relays."""
+
+    hosts: frozenset[str] = frozenset()
+    views: frozenset[str] = frozenset()
+    is_everything: bool = False
+    """Whether there were too many changes to name them."""
+
+
+class RelayFeed(Protocol):
+    """The changes that concern relays."""
+
+    def relay_news(self) -> AsyncIterator[News]:
+        """Yield changes from now on, in the order of the commits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """One read of the store."""
+
+    term: int
+    served: Mapping[str, relays.Served] = field(
+        default_factory=dict[str, relays.Served]
+    )
+    views: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+
+
+class Host:
+    """The VMs of one host, as its relay knows them."""
+
+    def __init__(self, name: str, since: int) -> None:
+        """Begin empty; `since` is the number of the latest change."""
+        self.name = name
+        self.since = since
+        """Changes up to this number are not known."""
+        self.entries: dict[tuple[str, str], tuple[int, str]] = {}
+        """The number and the text of each object, by kind and name."""
+        self.gone: dict[tuple[str, str], int] = {}
+        """The number of the change that removed an object."""
+        self.view_of: Mapping[str, str] = {}
+        self.tokens: Mapping[str, Micros] = {}
+        self.streams = 0
+        self.left_at = 0.0
+        self.changed = asyncio.Event()
+        """Set at each change, and then replaced."""
+
+    @property
+    def views(self) -> list[str]:
+        """Return the IDs of its views."""
+        return [name for kind, name in self.entries if kind == "views"]
+
+    def put(self, kind: str, objects: Mapping[str, str], number: int) -> bool:
+        """Replace all objects of a kind; return whether one of them has changed."""
+        has_changed = False
+        for name in [
+            name for held, name in self.entries if held == kind and name not in objects
+        ]:
+            del self.entries[kind, name]
+            self.gone[kind, name] = number
+            has_changed = True
+        if len(self.gone) > limits.RELAY_GONE_MAX:
+            # A relay that continues from an earlier position gets everything.
+            self.gone.clear()
+            self.since = number
+        for name, text in objects.items():
+            has_changed |= self.set(kind, name, text, number)
+        return has_changed
+
+    def set(self, kind: str, name: str, text: str, number: int) -> bool:
+        """Set an object; return whether it has changed."""
+        held = self.entries.get((kind, name))
+        if held is not None and held[1] == text:
+            return False
+        self.entries[kind, name] = number, text
+        self.gone.pop((kind, name), None)
+        return True
+
+    def message(self, after: int | None, position: str) -> str:
+        """Return the objects that changed after a number; None: all of them."""
+        number = -1 if after is None else after
+        parts = [f'"position":{json.dumps(position)}']
+        if after is None:
+            parts.append(f'"whole":true,"host":{json.dumps(self.name)}')
+        for kind in ("views", "guests"):
+            texts = [
+                text
+                for (held, _), (changed, text) in self.entries.items()
+                if held == kind and changed > number
+            ]
+            gone = [
+                name
+                for (held, name), changed in self.gone.items()
+                if held == kind and changed > number and after is not None
+            ]
+            if texts:
+                parts.append(f'"{kind}":[{",".join(texts)}]')
+            if gone:
+                parts.append(f'"{kind}_gone":{json.dumps(gone)}')
+        return "{" + ",".join(parts) + "}\n"
+
+
+class RelayHub:
+    """The states of all hosts with a connected relay; used on one event loop."""
+
+    def __init__(self, gateway: Callable[[], OperatorGateway], feed: RelayFeed) -> None:
+        """Read through `gateway`, and follow `feed` once there is a relay."""
+        self._gateway = gateway
+        self._feed = feed
+        self._start = secrets.token_hex(8)
+        self._term = 0
+        self._number = 0
+        self._hosts: dict[str, Host] = {}
+        self._hosts_of: dict[str, set[str]] = {}
+        """The hosts that have a view."""
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self.streams = 0
+        """Number of open streams."""
+
+    def count(self, host: str) -> int:
+        """Return the number of open streams of a host's relay."""
+        state = self._hosts.get(host)
+        return 0 if state is None else state.streams
+
+    def now(self) -> Micros:
+        """Return the model time."""
+        return self._gateway().now()
+
+    @property
+    def position(self) -> str:
+        """Return the position of the latest change: term, number, and this process."""
+        return f"{self._term}.{self._number}.{self._start}"
+
+    async def lines(
+        self, host: str, token_id: str, after: str
+    ) -> AsyncGenerator[str, None]:
+        """Yield messages until the relay leaves, the service stops, or the token ends."""
+        try:
+            state = await self._enter(host)
+        except ForewarnError as error:
+            # The relay connects again, perhaps to another service.
+            logger.warning("the relay of %s gets no stream: %s", host, error.message)
+            return
+        try:
+            number = self._number_of(state, after)
+            while self.is_good(state, token_id):
+                changed = state.changed
+                if number is not None and number < state.since:
+                    number = None
+                latest = self._number
+                yield state.message(number, self.position)
+                number = latest
+                while not changed.is_set() and self.is_good(state, token_id):
+                    try:
+                        async with asyncio.timeout(limits.KEEP_ALIVE_SECONDS):
+                            await changed.wait()
+                    except TimeoutError:
+                        yield json.dumps({"position": self.position}) + "\n"
+                if self._is_over():
+                    return
+        finally:
+            self._leave(state)
+
+    def is_good(self, state: Host, token_id: str) -> bool:
+        """Return whether a token of the relay is still valid."""
+        end = state.tokens.get(token_id)
+        return end is not None and (not end or self.now() < end)
+
+    async def catch_up(self, host: str, vms: Collection[str]) -> str:
+        """Read the views of VMs again, and return the position that has them.
+
+        Others wait for the position of a request, so that a VM reads what it wrote.
+        """
+        state = self._hosts.get(host)
+        if state is None:
+            return self.position
+        views = {state.view_of[vm] for vm in vms if vm in state.view_of}
+        await self._take(News(views=frozenset(views)))
+        # The relay waits for this position, even if nothing has changed.
+        _tell(state)
+        return self.position
+
+    async def _enter(self, host: str) -> Host:
+        if self._is_over():
+            self._hosts.clear()
+            self._hosts_of.clear()
+            self._task = asyncio.create_task(self._follow())
+        self._forget_unused()
+        state = self._hosts.get(host)
+        if state is None:
+            state = self._hosts[host] = Host(host, self._number)
+            state.streams += 1
+            self.streams += 1
+            try:
+                await self._take(News(hosts=frozenset({host})))
+            except BaseException:
+                self._leave(state)
+                self._forget(host)
+                raise
+            return state
+        state.streams += 1
+        self.streams += 1
+        try:
+            # Another relay of the host may still be waiting for its first read.
+            async with self._turn:
+                return state
+        except BaseException:
+            self._leave(state)
+            raise
+
+    def _leave(self, state: Host) -> None:
+        state.streams -= 1
+        self.streams -= 1
+        state.left_at = asyncio.get_running_loop().time()
+
+    def _forget_unused(self) -> None:
+        """Forget hosts whose relay has left long ago."""
+        oldest = asyncio.get_running_loop().time() - limits.RELAY_LINGER_SECONDS
+        for host, state in list(self._hosts.items()):
+            if not state.streams and state.left_at < oldest:
+                self._forget(host)
+
+    def _forget(self, host: str) -> None:
+        state = self._hosts.pop(host, None)
+        if state is not None:
+            self._index(host, state.views, ())
+
+    def _number_of(self, state: Host, position: str) -> int | None:
+        """Return the number in a position; None: the relay needs everything."""
+        term, _, rest = position.partition(".")
+        number, _, start = rest.partition(".")
+        if (term, start) != (str(self._term), self._start) or not number.isdecimal():
+            return None
+        return int(number) if state.since < int(number) <= self._number else None
+
+    def _is_over(self) -> bool:
+        return self._task is None or self._task.done()
+
+    async def _follow(self) -> None:
+        try:
+            async for news in self._feed.relay_news():
+                await self._take(news)
+        finally:
+            for state in self._hosts.values():
+                state.changed.set()
+
+    async def _take(self, news: News) -> None:
+        """Read again what has changed, in steps, and tell the relays."""
+        async with self._turn:
+            known = self._hosts
+            hosts = set(known) if news.is_everything else known.keys() & news.hosts
+            for some in _in_steps(sorted(hosts), limits.RELAY_HOSTS_TOGETHER):
+                self._absorb(await self._read(some, ()))
+            views = self._hosts_of.keys() & news.views
+            for some in _in_steps(sorted(views), limits.RELAY_VIEWS_TOGETHER):
+                self._absorb(await self._read((), some))
+
+    async def _read(self, hosts: Iterable[str], views: Iterable[str]) -> _Look:
+        def look(reader: Reader) -> _Look:
+            texts = relays.Views(reader)
+            leader = reader.get(Leader, LEADER_KEY)
+            return _Look(
+                term=0 if leader is None else leader.term,
+                served={host: relays.served(reader, host, texts) for host in hosts},
+                views={view: texts.text(view) for view in views},
+            )
+
+        return await self._gateway().read(look)
+
+    def _absorb(self, look: _Look) -> None:
+        self._number += 1
+        self._term = look.term
+        number = self._number
+        for host, served in look.served.items():
+            state = self._hosts.get(host)
+            if state is None:
+                continue
+            self._index(host, state.views, served.views)
+            has_changed = state.put("views", served.views, number)
+            has_changed |= state.put("guests", served.guests, number)
+            has_changed |= state.tokens != served.tokens
+            state.view_of, state.tokens = served.view_of, served.tokens
+            if has_changed:
+                _tell(state)
+        for view, text in look.views.items():
+            for host in self._hosts_of.get(view, ()):
+                state = self._hosts[host]
+                if text is not None and state.set("views", view, text, number):
+                    _tell(state)
+
+    def _index(self, host: str, old: Collection[str], new: Collection[str]) -> None:
+        """Keep which hosts have a view, when the views of a host change."""
+        for view in old:
+            if view not in new:
+                self._hosts_of[view].discard(host)
+                if not self._hosts_of[view]:
+                    del self._hosts_of[view]
+        for view in new:
+            self._hosts_of.setdefault(view, set()).add(host)
+
+
+def _tell(state: Host) -> None:
+    state.changed.set()
+    state.changed = asyncio.Event()
+
+
+def _in_steps(names: list[str], most: int) -> Iterable[list[str]]:
+    return (names[start : start + most] for start in range(0, len(names), most))

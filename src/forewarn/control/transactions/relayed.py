@@ -1,0 +1,149 @@
+"""Published values as JSON, for the relay of a host.
+
+A relay serves the documents of the VMs of its host. It gets from an event only what a
+document shows, so it learns nothing that its VMs do not see. Both directions are here:
+the service writes, and the relay reads, which raises ValueError for anything else.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from forewarn.control.transactions.publishing import Guest, ViewSnapshot
+from forewarn.protocol.events import (
+    LIVE_STATUSES,
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Resource,
+)
+
+T = TypeVar("T")
+
+
+def view_text(view: ViewSnapshot) -> str:
+    """Return a view as JSON."""
+    return _text(
+        {
+            "view": view.view_id,
+            "enabled": view.enabled,
+            "epoch": view.epoch,
+            "incarnation": view.incarnation,
+            "ready_at": view.ready_at,
+            "events": [_event_members(event) for event in view.events],
+        }
+    )
+
+
+def guest_text(guest: Guest) -> str:
+    """Return a VM as JSON."""
+    return _text(
+        {
+            "vm": guest.vm,
+            "view": guest.view_id,
+            "vm_id": guest.vm_id,
+            "addresses": list(guest.addresses),
+        }
+    )
+
+
+def view_of(value: object) -> ViewSnapshot:
+    """Return the view in a JSON value; raises ValueError."""
+    members = _members(value)
+    events = _list(members, "events")
+    return ViewSnapshot(
+        view_id=_str(members, "view"),
+        # Views are enabled together by the service only.
+        enabling="",
+        enabled=_bool(members, "enabled"),
+        epoch=_int(members, "epoch"),
+        incarnation=_int(members, "incarnation"),
+        ready_at=_int(members, "ready_at"),
+        events=tuple(map(_event_of, events)),
+    )
+
+
+def guest_of(value: object) -> Guest:
+    """Return the VM in a JSON value; raises ValueError."""
+    members = _members(value)
+    return Guest(
+        vm=_str(members, "vm"),
+        view_id=_str(members, "view"),
+        vm_id=_str(members, "vm_id"),
+        addresses=tuple(_texts(members, "addresses")),
+        # A relay has one listener for all VMs of its host.
+        listen="",
+    )
+
+
+def _event_members(event: Event) -> dict[str, Any]:
+    return {
+        "id": event.event_id,
+        "status": event.status.value,
+        "type": event.event_type.value,
+        "source": event.source.value,
+        "resources": [resource.name for resource in event.resources],
+        "not_before": event.not_before,
+        "description": event.description,
+        "duration": event.duration_seconds,
+    }
+
+
+def _event_of(value: object) -> Event:
+    """Return an event with what a document shows; the rest of it is empty."""
+    members = _members(value)
+    status = EventStatus(_str(members, "status"))
+    if status not in LIVE_STATUSES:
+        raise ValueError(f"no document shows the status {status.value}")
+    names = _texts(members, "resources")
+    return Event(
+        event_id=_str(members, "id"),
+        operation="",
+        scope="",
+        tenant="",
+        status=status,
+        event_type=EventType(_str(members, "type")),
+        source=EventSource(_str(members, "source")),
+        resources=tuple(Resource(vm=name, name=name, fault_domain=0) for name in names),
+        not_before=_int(members, "not_before"),
+        description=_str(members, "description"),
+        duration_seconds=_int(members, "duration"),
+        created=0,
+    )
+
+
+def _text(members: Mapping[str, Any]) -> str:
+    return json.dumps(members, separators=(",", ":"))
+
+
+def _members(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", _typed(value, "a value", dict))
+
+
+def _str(members: Mapping[str, object], name: str) -> str:
+    return _typed(members.get(name), name, str)
+
+
+def _int(members: Mapping[str, object], name: str) -> int:
+    return _typed(members.get(name), name, int)
+
+
+def _bool(members: Mapping[str, object], name: str) -> bool:
+    return _typed(members.get(name), name, bool)
+
+
+def _list(members: Mapping[str, object], name: str) -> list[object]:
+    return cast("list[object]", _typed(members.get(name), name, list))
+
+
+def _texts(members: Mapping[str, object], name: str) -> list[str]:
+    return [_typed(each, name, str) for each in _list(members, name)]
+
+
+def _typed(value: object, name: str, kind: type[T]) -> T:
+    """Return a value whose type is `kind`; raises ValueError."""
+    # Not isinstance: Python counts True as an integer, and JSON does not.
+    if type(value) is not kind:
+        raise ValueError(f"{name} is not of type {kind.__name__}")
+    return cast("T", value)

@@ -1,0 +1,100 @@
+"""Changes by commits of the control thread that may concern relays.
+
+The operator API serves relays. It reads the store itself, so it needs only the names of
+hosts and views that changed.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+
+from forewarn.admin.relay_hub import News
+from forewarn.fleet.model import Vm, taken_by
+from forewarn.protocol.views import View
+from forewarn.service import limits
+from forewarn.service.observed import Change, Listener
+from forewarn.store.questions import Record
+from forewarn.store.records import Token
+
+
+class RelayNews(Listener):
+    """Collects changes in the control thread, for one reader on the event loop."""
+
+    def __init__(self) -> None:
+        """Begin without changes and without a reader."""
+        self._lock = threading.Lock()
+        self._hosts: set[str] = set()
+        self._views: set[str] = set()
+        self._is_everything = False
+        self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_come = asyncio.Event()
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Remember the hosts and views of the changes, within a bound."""
+        hosts: set[str] = set()
+        views: set[str] = set()
+        for before, after in changes:
+            record = after if before is None else before
+            if isinstance(record, View):
+                views.add(record.view_id)
+            elif isinstance(record, Vm | Token) and _seen(before) != _seen(after):
+                hosts |= _hosts_of(before) | _hosts_of(after)
+        if not hosts and not views:
+            return
+        with self._lock:
+            self._hosts |= hosts
+            self._views |= views
+            if len(self._hosts) + len(self._views) > limits.RELAY_NEWS_KEPT:
+                self._hosts.clear()
+                self._views.clear()
+                self._is_everything = True
+            loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._has_come.set)
+
+    async def relay_news(self) -> AsyncIterator[News]:
+        """Yield changes in the order of the commits; for one reader at a time."""
+        self._has_come = asyncio.Event()
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+        while not self._is_closed:
+            self._has_come.clear()
+            news = self._take()
+            if news is None:
+                await self._has_come.wait()
+            else:
+                yield news
+                # One message has all changes in between.
+                await asyncio.sleep(limits.API_CHANGES_SECONDS)
+
+    def close(self) -> None:
+        """End the reader; called on the event loop."""
+        self._is_closed = True
+        self._has_come.set()
+
+    def _take(self) -> News | None:
+        with self._lock:
+            hosts, self._hosts = self._hosts, set()
+            views, self._views = self._views, set()
+            is_everything, self._is_everything = self._is_everything, False
+        if not hosts and not views and not is_everything:
+            return None
+        return News(
+            hosts=frozenset(hosts),
+            views=frozenset(views),
+            is_everything=is_everything,
+        )
+
+
+def _seen(record: Record | None) -> object:
+    """Return what a relay gets of a record, to compare it."""
+    if isinstance(record, Vm):
+        return taken_by(record), record.view, record.vm_id, record.addresses
+    return (record.expires_at,) if isinstance(record, Token) else None
+
+
+def _hosts_of(record: Record | None) -> frozenset[str]:
+    if isinstance(record, Token):
+        return frozenset({record.host} - {""})
+    return taken_by(record) if isinstance(record, Vm) else frozenset()
