@@ -25,6 +25,7 @@ from forewarn.sim.scenario.model import (
     Order,
     Publish,
     Scenario,
+    See,
     SetFaults,
 )
 from forewarn.verbs.model import Kind
@@ -55,6 +56,8 @@ def renamed(scenario: Scenario, names: Mapping[str, str]) -> Scenario:
                 return Publish(wanted=replace(wanted, vms=all_of(wanted.vms)))
             case Approve():
                 return replace(act, by=of(act.by))
+            case See():
+                return replace(act, vms=all_of(act.vms), host=of(act.host))
             case ForVms():
                 return replace(act, vms=all_of(act.vms))
             case SetFaults(playbook=playbook):
@@ -84,6 +87,8 @@ def _names_in(act: Act) -> tuple[str, ...]:
             return wanted.vms
         case Approve(by=name):
             return (name,) if name else ()
+        case See(vms=names, host=host):
+            return (*names, host) if host else names
         case ForVms(vms=names):
             return names
         case SetFaults(playbook=playbook):

@@ -26,6 +26,7 @@ from forewarn.sim.scenario.model import (
     Order,
     Publish,
     Say,
+    See,
     SetFaults,
     Step,
 )
@@ -98,8 +99,12 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def _told_of_others(act: MoveOn | Cancel | Approve | Jump | SetFaults) -> str:
+def _told_of_others(act: MoveOn | Cancel | Approve | See | Jump | SetFaults) -> str:
     match act:
+        case See():
+            does = "run" if act.is_running else f"stop ({act.cause.value})"
+            where = f" on {act.host}" if act.host else ""
+            return f"the driver sees {listed(act.vms)} {does}{where}"
         case MoveOn():
             return f"move {act.event} to {act.stop.value}"
         case Cancel():

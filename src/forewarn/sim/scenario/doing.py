@@ -11,11 +11,14 @@ from typing import assert_never
 from forewarn.control.requests import approvals, enabling, verbs
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
+from forewarn.drivers.port import Sighting
+from forewarn.fleet.model import Host, Vm
 from forewarn.instants import Micros
+from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.notes import Said
-from forewarn.protocol.operations import Operation
+from forewarn.protocol.operations import Operation, Request, Verb
 from forewarn.protocol.views import View
 from forewarn.sim import staged
 from forewarn.sim.scenario.demands import Named
@@ -30,6 +33,7 @@ from forewarn.sim.scenario.model import (
     Order,
     Publish,
     Say,
+    See,
     SetFaults,
 )
 from forewarn.sim.sim_server import SimServer
@@ -51,6 +55,8 @@ class StepExecutor:
         self._engine = stage.engine
         self._reason = reason
         self._requests: dict[str, str] = {}
+        self._seen: dict[str, dict[str, set[str]]] = {}
+        """The VMs that each named sighting fails, with their failures before it."""
         self._named: list[Named] = []
         self._read_at = (-1, -1)
 
@@ -83,6 +89,8 @@ class StepExecutor:
                 self._decide(lambda work: verbs.cancel(work, request, note=BY_HAND))
             case Approve(event=event, by=by):
                 self._approve(event, by)
+            case See():
+                self._see(act, name)
             case ForVms():
                 self._for_vms(act)
             case Jump(by=by):
@@ -98,6 +106,15 @@ class StepExecutor:
 
     def operations(self, name: str) -> list[Operation]:
         """Return the operations of a step, in order."""
+        if name in self._seen:
+            return self._engine.read(
+                lambda reader: [
+                    failure
+                    for vm, earlier in self._seen[name].items()
+                    for failure in _failures_by_driver(reader, vm)
+                    if failure.operation_id not in earlier
+                ]
+            )
         request = self._requests.get(name, "")
         return self._engine.read(
             lambda reader: list(every(reader, kinds.OPERATIONS_OF_REQUEST, request))
@@ -105,7 +122,7 @@ class StepExecutor:
 
     def all_operations(self) -> list[Operation]:
         """Return the operations of all steps."""
-        return [each for name in self._requests for each in self.operations(name)]
+        return [each for name in self._names() for each in self.operations(name)]
 
     def events(self, name: str) -> list[Event]:
         """Return the events of a step, in order."""
@@ -121,22 +138,31 @@ class StepExecutor:
 
         return self._engine.read(ask)
 
+    def awaits_events(self, name: str) -> bool:
+        """Return whether a step can create its events later: the driver reported that VMs
+        stopped, and control waits for the confirmation."""
+        return name in self._seen
+
     def named_events(self) -> list[Named]:
         """Return the events of all steps, with the names of the steps.
 
         They have the state of the last publication: an approval without other changes may
         be missing.
         """
-        published = self._stage.publications, len(self._requests)
+        published = self._stage.publications, len(self._names())
         if published != self._read_at:
             # This is called fifty times a second, and there may be a thousand events.
             self._read_at = published
             self._named = [
                 Named(name=name, event=event)
-                for name in self._requests
+                for name in self._names()
                 for event in self.events(name)
             ]
         return self._named
+
+    def _names(self) -> list[str]:
+        """Return the names of the steps so far that create events."""
+        return [*self._requests, *self._seen]
 
     # The steps
 
@@ -160,6 +186,35 @@ class StepExecutor:
         for operation in self.operations(act.event):
             if not staged.is_at(operation, act.stop):
                 self._stage.move(operation.operation_id, act.stop)
+
+    def _see(self, act: See, name: str) -> None:
+        """Let the driver report a change; control acts when it is confirmed."""
+
+        def earlier(reader: Reader) -> dict[str, set[str]]:
+            if act.host:
+                need(reader, Host, act.host)
+            return {
+                need(reader, Vm, vm).name: {
+                    failure.operation_id for failure in _failures_by_driver(reader, vm)
+                }
+                for vm in act.vms
+            }
+
+        before = self._engine.read(earlier)
+        if act.fails:
+            self._seen[name] = before
+        for vm in act.vms:
+            self._stage.driver.see(
+                Sighting(
+                    vm=vm,
+                    running=act.is_running,
+                    at=self.now,
+                    host=act.host,
+                    cause=act.cause,
+                    text=act.text,
+                )
+            )
+        self._stage.wake()
 
     def _for_vms(self, act: ForVms) -> None:
         stage = self._stage
@@ -202,6 +257,16 @@ class StepExecutor:
                     )
 
         self._decide(decide)
+
+
+def _failures_by_driver(reader: Reader, vm: str) -> list[Operation]:
+    """Return the failures of a VM that the driver saw or caused, also the ended ones."""
+    return [
+        operation
+        for operation in every(reader, kinds.OPERATIONS_OF_VM, vm)
+        if operation.verb is Verb.FAIL
+        and need(reader, Request, operation.request).actor.kind is ActorKind.DRIVER
+    ]
 
 
 def deciding(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from forewarn.drivers.port import StopCause
 from forewarn.instants import SECOND, Micros, describe_duration
 from forewarn.protocol.events import EventStatus
 from forewarn.sim.faults.fault import Playbook
@@ -54,6 +55,25 @@ class Approve:
 
     event: str
     by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class See:
+    """An unrequested change of VMs that the simulated driver reports."""
+
+    vms: tuple[str, ...]
+    is_running: bool
+    host: str = ""
+    """The host that they are on; empty: not told."""
+    cause: StopCause = StopCause.FAILED
+    """Why VMs that do not run stopped."""
+    text: str = ""
+    """Text for the history."""
+
+    @property
+    def fails(self) -> bool:
+        """Return whether the VMs fail when the change is confirmed."""
+        return not self.is_running and self.cause is StopCause.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +232,7 @@ Act: TypeAlias = (
     | MoveOn
     | Cancel
     | Approve
+    | See
     | ForVms
     | Jump
     | SetFaults

@@ -329,6 +329,8 @@ class Runner:
         self, run: "_Run", wanted: Expectation, since: Micros, *, is_over: bool
     ) -> Verdict | None:
         events = run.executor.events(wanted.event) if wanted.event else []
+        if not events and not is_over and run.executor.awaits_events(wanted.event):
+            return None
         engine = self._stage.engine
         return engine.read(
             lambda reader: judge(

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from forewarn.drivers.port import StopCause
+from forewarn.drivers.watch import TEXT_CHARACTERS_MAX
 from forewarn.problems import did_you_mean, listed, quoted
 from forewarn.protocol.events import EventSource, EventStatus, EventType
 from forewarn.settings.forms import Form, Option
@@ -30,6 +32,7 @@ from forewarn.sim.scenario.model import (
     Order,
     Publish,
     Say,
+    See,
     SetFaults,
     Step,
     Wanted,
@@ -53,6 +56,14 @@ _EVENT: Mapping[str, Option] = {
     "description": validators.ANY_TEXT,
     "migrate": validators.SWITCH,
     "routine": validators.SWITCH,
+}
+
+_SIGHTING: Mapping[str, Option] = {
+    "vms": Option(form=Forms.VMS, most=validators.NAMES_MAX, is_needed=True),
+    "running": Option(form=Forms.SWITCH, is_needed=True),
+    "host": Option(form=Forms.HOSTS, most=1),
+    "cause": Option(form=Forms.WORD, words=tuple(each.value for each in StopCause)),
+    "text": validators.TEXT,
 }
 
 _TARGETS: Mapping[verbs.Kind, Option] = {
@@ -113,6 +124,7 @@ ACTS: Mapping[str, Mapping[str, Option]] = {
             is_needed=True,
         ),
     },
+    "sighting": {"sighting": Option(form=Forms.TABLE, keys=_SIGHTING)},
     "withhold": {"withhold": validators.VMS},
     "release": {"release": validators.VMS},
     "disable": {"disable": validators.VMS},
@@ -235,7 +247,8 @@ class _StepReader:
         if "at" in entry and "after" in entry:
             self._blame("after", "a step has either `at` or `after`")
         act = self._act(verb, own)
-        name = self._name(verb, own.get("as", ""))
+        makes_events = act.fails if isinstance(act, See) else verb in _MAKES_EVENTS
+        name = self._name(verb, own.get("as", ""), makes_events=makes_events)
         if len(self._tables.problems) > told or act is None:
             return None
         return Step(
@@ -291,9 +304,9 @@ class _StepReader:
         if not strange:
             self._blame("", f"has no action; actions are {', '.join(ACTS)}")
 
-    def _name(self, verb: str, given: str) -> str:
+    def _name(self, verb: str, given: str, *, makes_events: bool) -> str:
         """Return the name of the events that a step creates; empty if it creates none."""
-        if verb not in _MAKES_EVENTS:
+        if not makes_events:
             if given:
                 self._blame("as", f"a step `{verb}` creates no event to name")
             return ""
@@ -318,6 +331,8 @@ class _StepReader:
         match verb:
             case "event":
                 return self._publish(value)
+            case "sighting":
+                return self._see(value)
             case "cancel":
                 return Cancel(event=value)
             case "approve":
@@ -366,6 +381,30 @@ class _StepReader:
                 migrates=event.get("migrate", False),
                 routine=event.get("routine", False),
             )
+        )
+
+    def _see(self, sighting: Mapping[str, Any]) -> See | None:
+        # Check these names here, because they are in a nested table.
+        hosts: tuple[str, ...] = sighting.get("host", ())
+        for key, kind in (("vms", "vm"), ("host", "host")):
+            where = f"{self._where}.sighting.{key}"
+            self._known.check(self._tables, where, sighting.get(key, ()), kind)
+        text: str = sighting.get("text", "")
+        if len(text) > TEXT_CHARACTERS_MAX:
+            self._blame(
+                "sighting.text",
+                f"must have at most {TEXT_CHARACTERS_MAX} characters, not {len(text)}",
+            )
+        if sighting.get("running") and "cause" in sighting:
+            self._blame("sighting.cause", "only a VM that does not run has a cause")
+        if not sighting.keys() >= {"vms", "running"}:
+            return None
+        return See(
+            vms=sighting["vms"],
+            is_running=sighting["running"],
+            host=next(iter(hosts), ""),
+            cause=StopCause(sighting.get("cause", StopCause.FAILED.value)),
+            text=text,
         )
 
     def _expect(self, table: Mapping[str, Any]) -> Expect | None:
