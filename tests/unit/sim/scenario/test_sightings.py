@@ -144,7 +144,10 @@ def test_sightings_are_confirmed_on_the_clock_of_the_machine() -> None:
 
 @pytest.mark.parametrize(
     ("vm", "host", "why"),
-    [("web_9", "h0", "there is no VM 'web_9'"), ("web_0", "h9", "there is no host 'h9'")],
+    [
+        ("web_9", "h0", "there is no VM 'web_9'"),
+        ("web_0", "h9", "there is no host 'h9'"),
+    ],
 )
 def test_names_that_another_fleet_does_not_have_are_refused(
     vm: str, host: str, why: str
