@@ -119,9 +119,9 @@ def _attempt(problem: Json) -> str:
         return f"forewarn restore {problem['target']}"
     if problem["webhook"]:
         return f"forewarn webhook test {problem['webhook']}"
-    if problem["campaign"]:
-        return f"forewarn explain {problem['campaign']}"
-    return f"forewarn explain {problem['operation']}" if problem["operation"] else ""
+    # The visit of a host of a campaign has both.
+    name = problem["operation"] or problem["campaign"]
+    return f"forewarn explain {name}" if name else ""
 
 
 PROBLEMS = Listing(

@@ -233,7 +233,7 @@ class _Search:
         if self._is_tenant:
             return
         for visit in islice(every(self._reader, kinds.OPEN_VISITS), ROWS_MAX):
-            problem = visit_problems.problem_of(visit, now=self._now)
+            problem = visit_problems.problem_of(self._reader, visit, now=self._now)
             if problem is not None:
                 yield problem
 

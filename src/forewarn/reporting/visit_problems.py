@@ -1,10 +1,12 @@
 """Problems of visits: those that are late, and those that only an operator can end."""
 
+from forewarn.control.rules import campaign_gate
 from forewarn.instants import Micros
 from forewarn.protocol.operations import CallState
 from forewarn.protocol.visits import STUCK_VISITS, Visit
+from forewarn.reporting import visited
 from forewarn.reporting.problem import Problem, ProblemKind
-from forewarn.wording import visits
+from forewarn.store.port import Reader
 
 LATE_SHARE = 4
 """Divisor of the maximum time of a step: it is late in its last quarter. Most steps take
@@ -27,16 +29,19 @@ def is_late(visit: Visit, *, now: Micros) -> bool:
     return is_overdue or now >= ends - (ends - visit.since) // LATE_SHARE
 
 
-def problem_of(visit: Visit, *, now: Micros) -> Problem | None:
+def problem_of(reader: Reader, visit: Visit, *, now: Micros) -> Problem | None:
     """Return the problem of an open visit; None: it has none.
 
-    The host of a failed visit stays cordoned until an operator acts.
+    The host of a failed visit stays cordoned until an operator acts, with the commands of
+    its campaign if it has one.
     """
     is_stuck = visit.state in STUCK_VISITS
     if not is_stuck and not is_late(visit, now=now):
         return None
     kind = ProblemKind.VISIT_FAILED if is_stuck else ProblemKind.VISIT_LATE
-    standing = visits.standing(visit, now=now)
+    standing = visited.standing(reader, visit, now=now)
+    campaign = campaign_gate.name_of_open(reader, visit)
+    verb = "campaign" if campaign else "visit"
     is_state = (
         f"is {visit.state.value}" if is_stuck else (f"is late in {visit.state.value}")
     )
@@ -49,5 +54,7 @@ def problem_of(visit: Visit, *, now: Micros) -> Problem | None:
         request=visit.request,
         target=visit.host,
         hosts=(visit.host,),
-        actions=("visit retry", "visit skip") if is_stuck else ("explain",),
+        vms=visited.vms_not_running(reader, visit),
+        campaign=campaign,
+        actions=(f"{verb} retry", f"{verb} skip") if is_stuck else ("explain",),
     )

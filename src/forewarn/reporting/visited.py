@@ -5,11 +5,12 @@ A tenant's reader shows no visit.
 
 from collections.abc import Iterator
 
-from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import campaign_gate
+from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import Action, Operation, Request
-from forewarn.protocol.visits import Visit
+from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.wording import visits
@@ -17,12 +18,34 @@ from forewarn.wording import visits
 
 def standing(reader: Reader, visit: Visit, *, now: Micros) -> str:
     """Return the state of a visit, and how an operator ends it if it stands still."""
-    told = visits.standing(visit, now=now, campaign=_campaign_of(reader, visit))
+    campaign = campaign_gate.name_of_open(reader, visit)
+    told = visits.standing(visit, now=now, campaign=campaign)
     operation = reader.get(Operation, visit.operation)
+    if operation is not None and (vms := vms_not_running(reader, visit)):
+        is_paused = operation.action is Action.FREEZE
+        stopped = (
+            visits.waiting_vms(visit, vms, is_paused=is_paused)
+            if operation.holds_vms
+            else visits.down_vms(visit.host, vms)
+        )
+        told = f"{told}; {stopped}"
     is_reboot = operation is not None and operation.action is Action.REBOOT
     if is_reboot and visit.step(StepKind.WORK) is None:
         return f"{told}; {visits.NO_HOST_REBOOT}"
     return told
+
+
+def vms_not_running(reader: Reader, visit: Visit) -> tuple[str, ...]:
+    """Return the VMs of a failed visit that are kept paused or stopped, or are down."""
+    operation = reader.get(Operation, visit.operation)
+    if operation is None or visit.state not in STUCK_VISITS:
+        return ()
+    if operation.holds_vms:
+        return operation.vms
+    found = (reader.get(Vm, name) for name in operation.vms)
+    return tuple(
+        vm.name for vm in found if vm is not None and vm.state is VmState.DOWN
+    )
 
 
 def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> str:
@@ -49,14 +72,3 @@ def counted(reader: Reader, request: Request) -> str:
 
 def _told(reader: Reader, visit: Visit, *, now: Micros) -> str:
     return visits.of_host(visit, standing(reader, visit, now=now))
-
-
-def _campaign_of(reader: Reader, visit: Visit) -> str:
-    """Return the name of the campaign that a visit belongs to; empty: none."""
-    request = reader.get(Request, visit.request)
-    campaign = (
-        reader.get(CampaignRecord, request.campaign)
-        if request is not None and request.campaign
-        else None
-    )
-    return "" if campaign is None else campaign.name

@@ -146,7 +146,15 @@ VISIT_ENTRIES = (
         "resumed or started first.",
         targets=HOSTS,
         answer=Answer.HOSTS,
-        refusals=(_NO_VISIT, _NOT_FAILED),
+        refusals=(
+            _NO_VISIT,
+            _NOT_FAILED,
+            Refusal(
+                when="the host belongs to a campaign that has not ended; use `campaign "
+                "skip`",
+                sentences=("host … belongs to campaign …",),
+            ),
+        ),
         examples=("forewarn visit skip h1 --reason 'is replaced next week'",),
         body={"hosts": ["h1"], "reason": "is replaced next week"},
     ),

@@ -1,9 +1,11 @@
 """Sentences about visits, for operators. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from forewarn.campaigns import commands
 from forewarn.instants import Micros, describe_duration
+from forewarn.problems import listed
 from forewarn.protocol.notes import StepEnded
 from forewarn.protocol.visits import (
     SkipReason,
@@ -11,6 +13,7 @@ from forewarn.protocol.visits import (
     Visit,
     VisitState,
 )
+from forewarn.texts import count
 from forewarn.wording import operators
 
 _SKIPPED = {
@@ -20,6 +23,10 @@ _SKIPPED = {
     SkipReason.GIVEN_UP: "an operator gave it up",
 }
 
+
+RESTORED_NAMED_MAX = 5
+"""Maximum VMs that a command names: more do not fit into a line, and `--host` selects
+them."""
 
 NO_HOST_REBOOT = "the VMs are restarted and the host is not, because the maintenance has no step work"
 """The meaning of a reboot whose driver reboots no host."""
@@ -57,14 +64,44 @@ def standing(visit: Visit, *, now: Micros, campaign: str = "") -> str:
             why = "" if visit.skipped is None else _SKIPPED[visit.skipped]
             return f"it was skipped: {why}"
         case VisitState.FAILED | VisitState.UNKNOWN:
-            where = f"{campaign} {visit.host}" if campaign else visit.host
-            verb = "campaign" if campaign else "visit"
+            retry = commands.retry_visit(visit.host, campaign)
+            skip = commands.skip_visit(visit.host, campaign)
             return (
-                f"{failure(visit)}; the host stays cordoned: run `forewarn {verb} retry "
-                f"{where}` or `forewarn {verb} skip {where}`"
+                f"{failure(visit)}; the host stays cordoned: run `{retry}` or `{skip}`"
             )
         case _:
             return _running(visit, now)
+
+
+def waiting_vms(visit: Visit, vms: Collection[str], *, is_paused: bool) -> str:
+    """Return which VMs of a failed visit are kept paused or stopped, and what ends that.
+
+    The commands of the visit are in its standing.
+    """
+    are = "paused" if is_paused else "stopped"
+    runs = "resume" if is_paused else "start"
+    when = (
+        "when the host answers"
+        if visit.failed_in is VisitState.ANSWERING
+        else "after the work"
+    )
+    return (
+        f"{_counted(vms)} stay {are} ({listed(vms)}): `retry` lets them {runs} {when}, and "
+        "`skip` at once"
+    )
+
+
+def down_vms(host: str, vms: Collection[str]) -> str:
+    """Return which VMs of a failed visit are down, and how to report that they run."""
+    names = " ".join(vms) if len(vms) <= RESTORED_NAMED_MAX else f"--host {host}"
+    return (
+        f"{_counted(vms)} of it {'is' if len(vms) == 1 else 'are'} down ({listed(vms)}): "
+        f"start what does not run, then run `forewarn restore {names}`"
+    )
+
+
+def _counted(vms: Collection[str]) -> str:
+    return count(len(vms), "VM")
 
 
 def _running(visit: Visit, now: Micros) -> str:

@@ -171,7 +171,7 @@ def test_a_failed_step_is_the_reason_of_its_host_and_names_the_campaign() -> Non
     assert "forewarn visit" not in standing
     (visit,) = (each for each in visits(it) if each.host == host)
     told = it.read(lambda reader: explain(reader, visit.visit_id, now=it.now))
-    assert f"`forewarn campaign skip bios {host}`" in told["standing"]
+    assert f"`forewarn campaign skip bios {host} --reason TEXT`" in told["standing"]
     steer(it, lambda work: campaigns.retry(work, "bios", []))
     assert failed() == []
 

@@ -81,6 +81,10 @@ def test_host_that_never_answers_fails_and_its_vms_wait_for_an_operator() -> Non
     assert is_running(world) is False
     assert world.live_events(), "the VMs are told that they are down"
     assert "step answers failed: a simulated fault" in standing(world)
+    assert (
+        "2 VMs stay stopped (db_0, web_0): `retry` lets them start when the host "
+        "answers, and `skip` at once"
+    ) in standing(world)
     assert isinstance(world.driver, SimulatedDriver)
     world.driver.clear()
     order(world, "visit-retry", "h0")

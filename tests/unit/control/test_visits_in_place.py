@@ -76,6 +76,11 @@ def operation_of_visit(world: World) -> Operation:
     return found
 
 
+def failed_visits(world: World) -> list[attention.Problem]:
+    seen = world.read(lambda reader: attention.problems(reader, now=world.now))
+    return [each for each in seen if each.kind is ProblemKind.VISIT_FAILED]
+
+
 def started_events(world: World) -> list[str]:
     live = world.live_events()
     assert all(event.status is EventStatus.STARTED for event in live)
@@ -148,6 +153,13 @@ def test_vms_wait_for_an_operator_if_the_work_may_still_run(
     assert (visit.state, visit.failed_in) == (VisitState.UNKNOWN, VisitState.WORKING)
     assert operation_of(world).holds_vms
     assert started_events(world) == ["db_0", "web_0"], "they are still affected"
+    [problem] = failed_visits(world)
+    assert problem.vms == ("db_0", "web_0")
+    stay, runs = ("paused", "resume") if impact == "freeze" else ("stopped", "start")
+    assert problem.text.endswith(
+        f"; 2 VMs stay {stay} (db_0, web_0): `retry` lets them {runs} after the work, "
+        "and `skip` at once"
+    )
     order(world, "visit-retry", "h0")
     assert visit_of(world).state is VisitState.WORKING
     assert states_until_end(world)[-1] is VisitState.DONE
@@ -243,6 +255,12 @@ def test_vms_that_cannot_run_again_fail_and_so_does_the_visit(impact: str) -> No
     assert operation_of_visit(world).state is OperationState.FAILED
     assert world.stored_vm("web_0").state is VmState.DOWN
     assert started_events(world) == ["db_0", "web_0"], "their own failures"
+    [problem] = failed_visits(world)
+    assert problem.vms == ("db_0", "web_0")
+    assert problem.text.endswith(
+        "; 2 VMs of it are down (db_0, web_0): start what does not run, then run "
+        "`forewarn restore db_0 web_0`"
+    )
     with pytest.raises(RefusedError, match="could not be resumed or started"):
         order(world, "visit-retry", "h0")
     order(world, "visit-skip", "h0")
@@ -420,17 +438,12 @@ def test_vm_that_stands_still_is_not_moved_by_a_fleet_file() -> None:
 )
 def test_visit_that_waits_for_an_operator_is_a_problem(fault: str, state: str) -> None:
     world = in_place("reboot", f"work {fault}")
-
-    def found() -> list[attention.Problem]:
-        seen = world.read(lambda reader: attention.problems(reader, now=world.now))
-        return [each for each in seen if each.kind is ProblemKind.VISIT_FAILED]
-
-    assert found() == []
+    assert failed_visits(world) == []
     world.advance("3h")
-    [problem] = found()
+    [problem] = failed_visits(world)
     assert (problem.name, problem.target) == (visit_of(world).visit_id, "h0")
     assert f"the visit of host h0 is {state}" in problem.text
     assert problem.actions == ("visit retry", "visit skip")
     order(world, "visit-skip", "h0")
     world.advance("10m")
-    assert found() == []
+    assert failed_visits(world) == []

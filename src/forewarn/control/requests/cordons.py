@@ -6,12 +6,14 @@ closed. VMs that are on the host stay there. A fleet file does not change cordon
 """
 
 from forewarn.control.execution import cordoning
+from forewarn.control.rules import campaign_gate
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Cordon, Host
 from forewarn.problems import listed
 from forewarn.protocol.actors import ActorKind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.visits import is_visit_id
+from forewarn.store import kinds
 
 
 def cordon(work: Work, name: str) -> Host:
@@ -53,11 +55,13 @@ def open_host(work: Work, name: str, *, by_all: bool) -> Host:
         )
     if left == host.cordons:
         owners = listed([each.by.text for each in left])
-        if all(map(_is_of_visit, left)):
-            raise RefusedError(
-                f"host {name} is cordoned by {owners}, not by {work.who.actor.text}",
-                hint=f"Run `forewarn visit skip {name}` if the visit has failed.",
-            )
+        for visit in work.tx.select(kinds.OPEN_VISITS_OF_HOST, name, limit=1):
+            if all(map(_is_of_visit, left)):
+                command = campaign_gate.skip_command(work.tx, visit)
+                raise RefusedError(
+                    f"host {name} is cordoned by {owners}, not by {work.who.actor.text}",
+                    hint=f"Run `{command}` if the visit has failed.",
+                )
         raise RefusedError(
             f"host {name} is cordoned by {owners}, not by {work.who.actor.text}",
             hint=f"Run `forewarn host open {name} --all-owners` to remove their cordons.",

@@ -7,6 +7,7 @@ only reads.
 
 from collections.abc import Iterator
 
+from forewarn.control.rules import campaign_gate
 from forewarn.control.rules.remedies import way_out
 from forewarn.fleet.merge import Change, MergePlan
 from forewarn.fleet.model import Host, HostState, Scope, Vm, VmState
@@ -132,7 +133,8 @@ def check_removal(reader: Reader, host: Host) -> None:
         raise RefusedError(
             f"cannot remove host {host.name}: visit {visit.visit_id} works on it "
             f"({visit.state.value})",
-            hint=f"Run `forewarn visit skip {host.name}`, then apply the file again."
+            hint=f"Run `{campaign_gate.skip_command(reader, visit)}`, then apply the file "
+            "again."
             if is_stuck
             else "Apply the file again after the visit ends.",
         )

@@ -1,6 +1,8 @@
 """Requests about host steps: their checks, and the ways out of a failed visit."""
 
-from forewarn.control.execution import visits
+from forewarn.campaigns import commands
+from forewarn.control.execution import campaign_ends, cordoning, visits
+from forewarn.control.rules import campaign_gate
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.protocol.errors import RefusedError
@@ -45,14 +47,14 @@ def retry(work: Work, host: str, *, only_verify: bool = False) -> Visit:
     if visit.failed_in is VisitState.RESTORING:
         raise RefusedError(
             f"the VMs of host {host} could not be resumed or started after the work",
-            hint=f"Start them, report each with `forewarn restore`, then run `forewarn "
-            f"visit skip {host}`.",
+            hint="Start them, report each with `forewarn restore`, then run "
+            f"`{campaign_gate.skip_command(work.tx, visit)}`.",
         )
     if given is None:
         raise RefusedError(
             f"the visit of host {host} failed before its work, and its VMs got no "
             "further notice",
-            hint=f"Run `forewarn visit skip {host}`, then maintain the host again.",
+            hint=_begin_again(work, visit),
         )
     if given is VisitInput.WORK:
         _check_clear(work, visit)
@@ -70,15 +72,25 @@ def _check_clear(work: Work, visit: Visit) -> None:
             f"the VMs of host {host} run again, so the work cannot be repeated"
             if _is_in_place(work, visit)
             else f"VM {there[0].name} is on host {host}, which must be empty for the work",
-            hint=f"Run `forewarn visit skip {host}`, then maintain the host again. If you "
-            f"did the work by hand, run `forewarn visit retry {host} --only-verify`.",
+            hint=f"{_begin_again(work, visit)} If you did the work by hand, run `forewarn "
+            f"visit retry {host} --only-verify`.",
         )
     raise RefusedError(
         f"the VMs of host {host} run again, so the work cannot be repeated"
         if _is_in_place(work, visit)
         else f"VM {there[0].name} is on host {host}, which must be empty for the work",
-        hint=f"Run `forewarn visit skip {host}`, then maintain the host again.",
+        hint=_begin_again(work, visit),
     )
+
+
+def _begin_again(work: Work, visit: Visit) -> str:
+    """Return the hint to visit a host again from the beginning."""
+    name = campaign_gate.name_of_open(work.tx, visit)
+    if name:
+        command = commands.retry_visit(visit.host, name)
+        return f"Run `{command}`: the host gets another visit, with a full notice."
+    command = commands.skip_visit(visit.host, name)
+    return f"Run `{command}`, then maintain the host again."
 
 
 def can_repeat(work: Work, visit: Visit) -> bool:
@@ -113,9 +125,24 @@ def _is_in_place(work: Work, visit: Visit) -> bool:
 
 
 def skip(work: Work, host: str) -> Visit:
-    """Give up the failed visit of a host, and open the host."""
+    """Give up the failed visit of a host, and open the host.
+
+    Raises RefusedError for a host of an open campaign: `campaign skip` gives it up there,
+    with a reason, and decides what becomes of its cordon.
+    """
     visit = _stuck(work, host)
+    name = campaign_gate.name_of_open(work.tx, visit)
+    if name:
+        raise RefusedError(
+            f"host {host} belongs to campaign {name}",
+            hint=f"Run `{commands.skip_visit(host, name)}`. The host stays cordoned "
+            f"until `forewarn host open {host} --all-owners`.",
+        )
     visits.skip(work, visit, SkipReason.GIVEN_UP)
+    ended = campaign_gate.campaign_of(work.tx, work.request(visit.request))
+    if ended is not None:
+        # No verb of a campaign that has ended opens it any more.
+        cordoning.remove(work, host, owner=campaign_ends.owner_of(ended))
     return visit
 
 
@@ -143,7 +170,13 @@ def check_not_visited(work: Work, host: str) -> None:
         is_stuck = visit.state in STUCK_VISITS
         raise RefusedError(
             f"host {host} has visit {visit.visit_id} ({visit.state.value})",
-            hint=f"Run `forewarn visit retry {host}` or `forewarn visit skip {host}`."
+            hint=_ways_out(work, visit)
             if is_stuck
             else "Try again after the visit ends.",
         )
+
+
+def _ways_out(work: Work, visit: Visit) -> str:
+    name = campaign_gate.name_of_open(work.tx, visit)
+    retry = commands.retry_visit(visit.host, name)
+    return f"Run `{retry}` or `{commands.skip_visit(visit.host, name)}`."

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from forewarn.campaigns import gate
+from forewarn.campaigns import commands, gate
 from forewarn.campaigns.gate import Gate, Standing
 from forewarn.campaigns.hours import Hours
 from forewarn.campaigns.model import Impact
@@ -28,7 +28,7 @@ from forewarn.protocol.turn_blockers import (
     InBlackout,
     OutsideWindow,
 )
-from forewarn.protocol.visits import is_visit_id
+from forewarn.protocol.visits import Visit, is_visit_id
 from forewarn.settings.amounts import amount_of
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count, every
@@ -64,6 +64,23 @@ def campaign_of(reader: Reader, request: Request | None) -> CampaignRecord | Non
     campaign = reader.get(CampaignRecord, request.campaign)
     assert campaign is not None, f"{request.request_id} has no campaign"
     return campaign
+
+
+def open_campaign_of(reader: Reader, visit: Visit) -> CampaignRecord | None:
+    """Return the open campaign that a visit belongs to; None: it has none."""
+    found = campaign_of(reader, reader.get(Request, visit.request))
+    return None if found is None or found.has_ended else found
+
+
+def name_of_open(reader: Reader, visit: Visit) -> str:
+    """Return the name of the open campaign that a visit belongs to; empty: none."""
+    found = open_campaign_of(reader, visit)
+    return "" if found is None else found.name
+
+
+def skip_command(reader: Reader, visit: Visit) -> str:
+    """Return the command that gives up a failed visit."""
+    return commands.skip_visit(visit.host, name_of_open(reader, visit))
 
 
 def gate_record(reader: Reader, request: Request) -> CampaignRecord:

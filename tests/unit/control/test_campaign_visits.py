@@ -1,0 +1,137 @@
+"""Failed visits of hosts of campaigns: `problems`, hints and `visit skip` know the campaign."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.control.requests import campaigns, cordons, visiting
+from forewarn.control.requests.visiting import check_not_visited
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.visits import SkipReason, Visit, VisitState
+from forewarn.reporting import attention
+from forewarn.reporting.problem import Problem, ProblemKind
+from forewarn.store import kinds
+from tests.support.campaigns import ONE_STAGE, campaign, start, steer
+from tests.support.rollouts import name_of
+from tests.support.worlds import World
+from tests.unit.control.test_campaign_steps import STEPS, is_open, of, visits
+
+HOST = name_of(0)
+
+
+def failing(*faults: str, impact: str = "none", hosts: int = 2) -> World:
+    """Return a world in which the first host of a campaign has failed."""
+    it = of(hosts, *faults)
+    start(it, STEPS + ONE_STAGE, impact=impact)
+    it.advance("1d")
+    assert campaign(it).failed_hosts == (HOST,)
+    return it
+
+
+def visit_of(it: World) -> Visit:
+    return next(each for each in visits(it) if each.host == HOST)
+
+
+def problem(it: World) -> Problem:
+    found = it.read(lambda reader: attention.problems(reader, now=it.now))
+    return next(each for each in found if each.kind is ProblemKind.VISIT_FAILED)
+
+
+def test_problem_of_a_failed_visit_has_the_commands_of_its_campaign() -> None:
+    it = failing("work fail")
+    found = problem(it)
+    assert found.actions == ("campaign retry", "campaign skip")
+    assert found.campaign == "bios"
+    assert f"`forewarn campaign retry bios {HOST}`" in found.text
+    assert f"`forewarn campaign skip bios {HOST} --reason TEXT`" in found.text
+    assert "forewarn visit" not in found.text
+
+
+def test_visit_of_an_open_campaign_is_not_skipped_past_the_campaign() -> None:
+    it = failing("work fail")
+    with pytest.raises(
+        RefusedError, match=f"host {HOST} belongs to campaign bios"
+    ) as error:
+        it.order(lambda work: visiting.skip(work, HOST))
+    assert error.value.hint == (
+        f"Run `forewarn campaign skip bios {HOST} --reason TEXT`. The host stays cordoned "
+        f"until `forewarn host open {HOST} --all-owners`."
+    )
+    assert visit_of(it).state is VisitState.FAILED
+    steer(it, lambda work: campaigns.skip(work, "bios", [HOST]))
+    assert not is_open(it, HOST)
+    it.order(lambda work: cordons.open_host(work, HOST, by_all=True))
+    assert is_open(it, HOST)
+
+
+def test_visit_of_an_ended_campaign_is_skipped_and_its_host_opened() -> None:
+    it = failing("work fail", hosts=3)
+    steer(it, lambda work: campaigns.abort(work, "bios"))
+    it.advance("1d")
+    assert campaign(it).state is CampaignState.ABORTED
+    found = problem(it)
+    assert found.actions == ("visit retry", "visit skip")
+    assert f"`forewarn visit skip {HOST}`" in found.text
+    it.order(lambda work: visiting.skip(work, HOST))
+    assert visit_of(it).skipped is SkipReason.GIVEN_UP
+    assert is_open(it, HOST)
+
+
+def test_work_done_by_hand_is_verified_in_a_campaign_too() -> None:
+    it = failing("verify fail times=1000", hosts=1)
+    assert isinstance(it.driver, SimulatedDriver)
+    it.driver.clear()
+    it.order(lambda work: visiting.retry(work, HOST, only_verify=True))
+    it.advance("1d")
+    assert (campaign(it).state, campaign(it).failed) == (CampaignState.DONE, ())
+    assert is_open(it, HOST)
+
+
+@pytest.mark.parametrize(
+    ("fault", "impact", "said"),
+    [
+        ("enter fail", "none", "failed before its work"),
+        ("work fail", "reboot", "run again, so the work cannot be repeated"),
+        ("work lie", "reboot", "run again, so the work cannot be repeated"),
+    ],
+)
+def test_visit_that_must_begin_again_does_so_in_its_campaign(
+    fault: str, impact: str, said: str
+) -> None:
+    it = failing(fault, impact=impact)
+    with pytest.raises(RefusedError, match=said) as error:
+        it.order(lambda work: visiting.retry(work, HOST))
+    assert error.value.hint.startswith(
+        f"Run `forewarn campaign retry bios {HOST}`: the host gets another visit, with a "
+        "full notice."
+    )
+    assert ("--only-verify" in error.value.hint) is (fault == "work lie")
+
+
+def test_refusals_about_a_visited_host_name_its_campaign() -> None:
+    it = failing("work fail")
+    with pytest.raises(RefusedError, match="has visit") as error:
+        it.order(lambda work: check_not_visited(work, HOST))
+    skip = f"`forewarn campaign skip bios {HOST} --reason TEXT`"
+    assert error.value.hint == (f"Run `forewarn campaign retry bios {HOST}` or {skip}.")
+    # The campaign has a cordon too, which goes first.
+    it.order(lambda work: cordons.open_host(work, HOST, by_all=True))
+    with pytest.raises(RefusedError, match="is cordoned by") as refused:
+        it.order(lambda work: cordons.open_host(work, HOST, by_all=True))
+    assert refused.value.hint == f"Run {skip} if the visit has failed."
+
+
+def test_forgotten_operation_leaves_a_visit_without_stopped_vms() -> None:
+    """Retention keeps it, so this is a damaged store."""
+    it = failing("work fail")
+    it.order(
+        lambda work: work.tx.replace(
+            visit_of(it), replace(visit_of(it), operation="op-none")
+        )
+    )
+    assert problem(it).vms == ()
+    assert [
+        each.host for each in it.read(lambda r: r.select(kinds.OPEN_VISITS, limit=9))
+    ] == [HOST]
