@@ -40,6 +40,7 @@ OF_ERRORS = {
     "control/tokens.py": {"_check_is_free"},
     "control/requests/verbs/__init__.py": {"_too_late", "_what_became"},
     "control/requests/verbs/emptying.py": {"_sums"},
+    "control/requests/visiting.py": {"_begin_again", "_ways_out"},
     "control/rules/remedies.py": {"way_out"},
 }
 """Functions that make a part of an error's message, which is made where it is raised."""

@@ -43,9 +43,7 @@ def vms_not_running(reader: Reader, visit: Visit) -> tuple[str, ...]:
     if operation.holds_vms:
         return operation.vms
     found = (reader.get(Vm, name) for name in operation.vms)
-    return tuple(
-        vm.name for vm in found if vm is not None and vm.state is VmState.DOWN
-    )
+    return tuple(vm.name for vm in found if vm is not None and vm.state is VmState.DOWN)
 
 
 def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> str:
