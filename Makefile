@@ -38,6 +38,14 @@ AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addpre
 # pytest rewrites the assertions of each file and keeps the result beside it. That takes
 # longer than to collect all tests.
 TEST_FILES := $(shell find tests -name '*.py')
+# Each commit of a store waits for the disk, and the tests make a hundred thousand of
+# them. Who is killed loses nothing of what it wrote, wherever that is, so the tests keep
+# their files in memory, where programs can be started from it and 4 GiB are free.
+MEMORY := /dev/shm
+MEMORY_KIB := 4194304
+FILES := $(or $(TMPDIR),$(shell findmnt -no OPTIONS $(MEMORY) 2>/dev/null | grep -qvw noexec && \
+	[ -w $(MEMORY) ] && df -k $(MEMORY) | awk -v least=$(MEMORY_KIB) \
+	'NR == 2 && $$4 >= least { print "$(MEMORY)" }'),/tmp)
 # Many tests wait for something, so run more of them at once than there are cores.
 WORKERS := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) * 2 )))
 
@@ -149,6 +157,8 @@ SPHINX = $(BIN)/sphinx-build -q -n -W --keep-going -j auto -d .build/doctrees
 	@$(BIN)/python -m pytest --collect-only -qq >.build/collected.log || \
 		{ tail -n 40 .build/collected.log; exit 1; }
 	@touch $@
+
+rest cover real far oldest: export TMPDIR := $(FILES)
 
 # All tests except those that `cover` runs.
 .PHONY: rest
