@@ -42,7 +42,7 @@ class Hours:
 
     def next_notice(self, now: Micros, notice: Micros) -> Micros | None:
         """Return when the next host can be announced: now, later, or never (None)."""
-        return self._calendar(now).next_notice(now, notice, self.work)
+        return self.calendar(now).next_notice(now, notice, self.work)
 
     def first_start(self, now: Micros, notice: Micros) -> Micros:
         """Return the first instant at which a host that is announced now may start.
@@ -56,7 +56,7 @@ class Hours:
 
     def next_start(self, at: Micros) -> Micros | None:
         """Return when work can begin: at this time, later, or never (None)."""
-        return self._calendar(at).next_start(at, self.work)
+        return self.calendar(at).next_start(at, self.work)
 
     def why_not_announced(
         self, now: Micros, notice: Micros, at: Micros | None
@@ -78,7 +78,7 @@ class Hours:
 
         Work that begins in a window can go on after it, but not into a blackout.
         """
-        start = self._calendar(now).next_start(now, self.work)
+        start = self.calendar(now).next_start(now, self.work)
         banned = self._banned(now, now + self.work, start)
         if banned is not None:
             return banned
@@ -92,7 +92,8 @@ class Hours:
         """Return its own blackout that work from an instant on would overlap."""
         return clash(self.blackouts, start, start + self.work)
 
-    def _calendar(self, now: Micros) -> Calendar:
+    def calendar(self, now: Micros) -> Calendar:
+        """Return the windows and blackouts from an instant on."""
         return Calendar(self.windows, now, (*self.blackouts, *self.wide))
 
     def _banned(

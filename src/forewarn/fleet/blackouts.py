@@ -38,7 +38,7 @@ class Clash:
 
 
 def times_of(blackout: Blackout, after: Micros) -> Iterator[Opening]:
-    """Return the times of one blackout, from a day before an instant on."""
+    """Return the times of one blackout that can count after an instant."""
     if blackout.window is not None:
         return openings_of(blackout.window, after)
     zone = zone_of(blackout.timezone)

@@ -1,10 +1,11 @@
 """When routine work can be announced and can begin: windows and blackouts together."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from forewarn.fleet.blackouts import Blackout, clash, closed_times
-from forewarn.fleet.windows import Opening, Window, next_open, openings
+from forewarn.fleet.common_openings import Times, next_open
+from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import DAY, Micros
 
 MISSES_MAX = 400
@@ -30,8 +31,8 @@ class Calendar:
         blackouts: Sequence[Blackout] = (),
     ) -> None:
         """Find openings and blackouts after `after` when they are needed."""
-        self._openings = _Times(openings(windows, after)) if windows else None
-        self._closed = _Times(closed_times(blackouts, after)) if blackouts else None
+        self._openings = Times(openings(windows, after)) if windows else None
+        self._closed = Times(closed_times(blackouts, after)) if blackouts else None
 
     def next_notice(self, at: Micros, notice: Micros, work: Micros) -> Micros | None:
         """Return when a host can be announced: at this time, later, or never (None).
@@ -68,7 +69,8 @@ class Calendar:
         """Return when work can begin by the windows alone."""
         if self._openings is None:
             return at
-        for opening in self._openings.after(at + work - 1):
+        coming = self._openings.after(at + work - 1)
+        for opening in islice(coming, MISSES_MAX):
             start = max(at, opening.opens)
             if start + work <= opening.closes:
                 return start
@@ -77,37 +79,10 @@ class Calendar:
     def _after_closed(self, start: Micros, end: Micros) -> Micros:
         """Return the end of the blackout that some work overlaps, or its start."""
         if self._closed is not None:
-            for time in self._closed.after(start):
-                return time.closes if time.opens < max(end, start + 1) else start
+            time = self._closed.first(start)
+            if time is not None and time.opens < max(end, start + 1):
+                return time.closes
         return start
-
-
-class _Times:
-    """Times in their order, which are computed when they are needed."""
-
-    def __init__(self, coming: Iterator[Opening]) -> None:
-        self._coming = coming
-        self._found: list[Opening] = []
-        self._closes: list[Micros] = []
-
-    def after(self, instant: Micros) -> Iterator[Opening]:
-        """Yield the first times that close after an instant, at most `MISSES_MAX`."""
-        while not self._closes or self._closes[-1] <= instant:
-            if not self._find():
-                return
-        place = bisect_right(self._closes, instant)
-        for number in range(place, place + MISSES_MAX):
-            if number == len(self._found) and not self._find():
-                return
-            yield self._found[number]
-
-    def _find(self) -> bool:
-        found = next(self._coming, None)
-        if found is None:
-            return False
-        self._found.append(found)
-        self._closes.append(found.closes)
-        return True
 
 
 def free_times(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Union, get_args
 
-from forewarn.instants import Micros
+from forewarn.instants import DAY, Micros
 from forewarn.protocol.blocker import Blocker
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.frozen import Tagged, frozen_dataclass
@@ -257,9 +257,11 @@ class Deferred(Blocker, kind="deferred"):
 
 @frozen_dataclass
 class NoCommonWindow(Blocker, kind="no common window"):
-    """The maintenance windows of the scopes of a host are never open together."""
+    """The maintenance windows of the scopes of a host are not open together soon."""
 
     scopes: tuple[str, ...]
+    within: Micros = 14 * DAY
+    """The time that was searched."""
 
 
 @frozen_dataclass

@@ -255,7 +255,7 @@ class _Search:
             )
 
     def _without_window(self) -> Iterator[Problem]:
-        """Yield the hosts whose maintenance waits for windows that never open together."""
+        """Yield the hosts whose maintenance waits because its windows are not open together."""
         if self._is_tenant:
             return
         found = every(self._reader, kinds.OPERATIONS_THAT_WAIT, waits.NO_WINDOW)

@@ -33,8 +33,8 @@ def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
             return f"tenant {blocker.tenant} has deferred {what} until {until}"
         case NoCommonWindow():
             return (
-                f"the maintenance windows of scopes {listed(blocker.scopes)} are never "
-                "open together"
+                f"the maintenance windows of scopes {listed(blocker.scopes)} are not "
+                f"open together within {describe_duration(blocker.within)}"
             )
 
 

@@ -174,7 +174,7 @@ SENTENCES = [
     ),
     (
         blockers.NoCommonWindow(scopes=("db", "web")),
-        "the maintenance windows of scopes db, web are never open together",
+        "the maintenance windows of scopes db, web are not open together within 14 d",
     ),
     (blockers.VmDown(vm="a"), "vm a is down, and its host with it"),
     (

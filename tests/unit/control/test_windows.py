@@ -176,13 +176,13 @@ def test_windows_that_are_never_open_together_are_named() -> None:
     maintain(world, "h0")
     assert states(world) == [OperationState.PLANNED]
     assert world.explain(last(world).operation_id) == [
-        "the maintenance windows of scopes db, web are never open together"
+        "the maintenance windows of scopes db, web are not open together within 14 d"
     ]
     (problem,) = world.read(lambda reader: attention.problems(reader, now=world.now))
     assert problem.kind is attention.ProblemKind.NO_COMMON_WINDOW
     assert problem.text == (
         "host h0 cannot be maintained: the maintenance windows of scopes db, web are "
-        "never open together"
+        "not open together within 14 d"
     )
     assert (problem.scopes, problem.hosts) == (("db", "web"), ("h0",))
     apply(world, fleet(web=NIGHT, db="", mail=NIGHT))

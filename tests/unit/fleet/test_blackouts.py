@@ -7,7 +7,8 @@ import pytest
 from forewarn.fleet.blackout_fields import BLACKOUT, blackout_of, line_of_blackout
 from forewarn.fleet.blackouts import Clash, clash, coming, times_of
 from forewarn.fleet.calendars import MISSES_MAX, Calendar, free_times, next_free
-from forewarn.fleet.windows import HORIZON, Opening, Window
+from forewarn.fleet.common_openings import HORIZON
+from forewarn.fleet.windows import Opening, Window
 from forewarn.instants import DAY, HOUR, MINUTE, format_instant, parse_instant
 
 EVERY_DAY = tuple(range(7))

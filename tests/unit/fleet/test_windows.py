@@ -10,13 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.fleet.calendars import Calendar
-from forewarn.fleet.windows import (
-    HORIZON,
-    Opening,
-    Window,
-    next_open,
-    openings,
-)
+from forewarn.fleet.common_openings import HORIZON, next_open
+from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import (
     DAY,
     HOUR,

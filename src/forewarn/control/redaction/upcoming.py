@@ -25,7 +25,7 @@ from forewarn.control.rules import (
     wide_blackouts,
 )
 from forewarn.control.rules.brake import why_braked
-from forewarn.control.rules.holds import Hold
+from forewarn.control.rules.holds import HeldTimes
 from forewarn.control.transactions.named import need
 from forewarn.fleet.calendars import free_times
 from forewarn.fleet.model import Vm
@@ -60,6 +60,9 @@ R = TypeVar("R", bound=Record)
 VMS_LOOKED_MAX = 200
 """Maximum VMs that one page looks at. Each can be on a host of its own, whose VMs are read
 for their windows: some 20 rows each, and 100 ms in all."""
+
+LOOKS_MAX = 20_000
+"""Openings of windows after which a page ends: some 50 ms."""
 
 _PASSING = (
     *(ScopeInUse, ScopeReserved, WindowClosed, Deferred),
@@ -122,6 +125,8 @@ class UpcomingWork:
         self._courses: dict[str, _Course] = {}
         self._free: dict[tuple[str, tuple[str, ...]], tuple[Opening, ...]] = {}
         self._times: dict[str, _Times] = {}
+        self._looks = 0
+        """How many openings of windows were looked at."""
 
     def page(self, *, scope: str, vm: str, after: str, limit: int) -> Page:
         """Return the work on the next VMs, in the order of their scopes.
@@ -133,7 +138,7 @@ class UpcomingWork:
         found: list[Upcoming] = []
         last = ""
         for looked, (place, each) in enumerate(self._vms(scope, vm, after)):
-            if looked == limit:
+            if looked == limit or self._looks >= LOOKS_MAX:
                 return Page(work=tuple(found), next=last)
             if each is not None:
                 found += self._of_vm(each)
@@ -208,8 +213,8 @@ class UpcomingWork:
     def _of_announced(self, operation: Operation) -> _Times:
         """Return when an announced operation starts, if its approvals do not start it."""
         vms = [vm for name in operation.vms if (vm := self._reader.get(Vm, name))]
-        own, held = self._holds(operation, vms)
         at = max(self._now, operation.not_before)
+        own, held = self._held(operation, vms, at)
         start = self._start(operation, own, at)
         is_held = (
             start == self._now
@@ -217,37 +222,43 @@ class UpcomingWork:
             or (operation.routine and why_braked(self._reader, operation.verb))
             or self._is_halted(operation)
         )
+        self._looks += own.looks + held.looks
         return _times(start, None if is_held else start)
 
     def _of_planned(self, operation: Operation) -> _Times:
         """Return when a host that is not announced may begin."""
         vms = rolling.vms_of(self._reader, operation)
-        own, held = self._holds(operation, vms)
         course = self._course(operation.request)
         campaign = course.campaign
         soaks = 0
         if campaign.stage_of(operation.position) > campaign.stage:
             soaks = campaign.soaks_until
         at = max(self._now + campaign.notice, operation.not_before, soaks)
+        own, held = self._held(operation, vms, at)
         earliest = self._start(operation, own, at)
         by = self._begins_by(course, operation)
-        if earliest is None or by is None:
-            return _times(earliest, None)
-        start = self._start(operation, own, max(by, earliest))
-        is_same = self._start(operation, held, max(by, earliest)) == start
-        return _times(earliest, start if is_same else None)
+        latest = None
+        if earliest is not None and by is not None:
+            begins = max(by, earliest)
+            start = self._start(operation, own, begins)
+            is_same = self._start(operation, held, begins) == start
+            latest = start if is_same else None
+        self._looks += own.looks + held.looks
+        return _times(earliest, latest)
 
-    def _holds(
-        self, operation: Operation, vms: Sequence[Vm]
-    ) -> tuple[tuple[Hold, ...], tuple[Hold, ...]]:
-        """Return the holds of the tenant, and those of all tenants on the host."""
+    def _held(
+        self, operation: Operation, vms: Sequence[Vm], at: Micros
+    ) -> tuple[HeldTimes, HeldTimes]:
+        """Return the holds of the tenant, and those of all tenants on the host, from an
+        instant on."""
         held = holds.holds_of(self._reader, operation, vms)
         # Blackouts of the service have no tenant, and count like those of the campaign.
         own = tuple(each for each in held if each.tenant in {"", self._share.tenant})
-        return own, held
+        times = HeldTimes(held, at)
+        return times if own == held else HeldTimes(own, at), times
 
     def _start(
-        self, operation: Operation, held: Sequence[Hold], at: Micros
+        self, operation: Operation, held: HeldTimes, at: Micros
     ) -> Micros | None:
         return campaign_gate.common_start(self._reader, operation, held, at)
 

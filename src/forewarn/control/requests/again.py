@@ -43,7 +43,8 @@ def announce_again(work: Work, operation: Operation) -> Operation | None:
     notice_ends = work.now + _notice_again(work, operation, events)
     kept = holds.holds_of(work.tx, operation, vms)
     earliest = round_up_to_second(notice_ends)
-    start = campaign_gate.common_start(work.tx, operation, kept, earliest)
+    times = holds.HeldTimes(kept, earliest)
+    start = campaign_gate.common_start(work.tx, operation, times, earliest)
     if start is None:
         # A notice would be for a time at which nothing can start.
         return None

@@ -15,7 +15,7 @@ the rest of the list in the request. Before a commit, the host still waits. Afte
 commit, the host is announced, and the next start checks all rollouts again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.control.execution import calls, ending, replanning, visits
@@ -37,6 +37,7 @@ from forewarn.control.rules import (
     waits,
 )
 from forewarn.control.transactions.work import Work
+from forewarn.fleet.common_openings import LOOKS_MAX
 from forewarn.fleet.model import Capacity, Vm
 from forewarn.ids import place_in
 from forewarn.instants import HOUR, Micros, round_up_to_second
@@ -136,10 +137,7 @@ def _go_on(work: Work, request_id: str) -> bool:
         taking_over.take_over(work, campaign, found)
     found = [calls.renew_chooser(work, each) for each in found]
     vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
-    waiting = {
-        each.operation_id: _waiting(work, each, vms[each.operation_id])
-        for each in found
-    }
+    waiting = _look_at(work, found, vms)
     scopes = {scope for each in waiting.values() for scope in each.domains}
     overlap = campaign_gate.overlap_of(work.tx, request_id)
     work.lock_scopes(scopes)
@@ -189,20 +187,41 @@ def _is_cordoned(work: Work, operation: Operation) -> bool:
     return False
 
 
-def _waiting(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> rolling.Waiting:
+def _look_at(
+    work: Work, found: Sequence[Operation], vms: Mapping[str, tuple[Vm, ...]]
+) -> dict[str, rolling.Waiting]:
+    """Return hosts as values, by operation.
+
+    If the windows of some need many looks, the next turn looks at the others.
+    """
+    waiting: dict[str, rolling.Waiting] = {}
+    looks = 0
+    for each in found:
+        name = each.operation_id
+        waiting[name], looked = _waiting(work, each, vms[name])
+        looks += looked
+        if looks >= LOOKS_MAX:
+            break
+    return waiting
+
+
+def _waiting(
+    work: Work, operation: Operation, vms: tuple[Vm, ...]
+) -> tuple[rolling.Waiting, int]:
+    """Return a host as a value, and how many openings of windows were looked at."""
     found = rolling.waiting_host(work.tx, operation, vms, reserve=work.policy.reserve)
     start = round_up_to_second(_earliest(work, operation, vms))
     kept = holds.holds_of(work.tx, operation, vms)
-    held = bounded(holds.why_not_announced(kept, work.now, start))
+    times = holds.HeldTimes(kept, start, now=work.now)
+    held = bounded(times.why_not_announced())
     if not held:
-        return found
-    look_at = holds.next_notice(
-        kept,
-        work.now,
+        return found, times.looks
+    look_at = times.next_notice(
         notice=stops.notice_of(work, operation, is_empty=not vms),
         not_before=operation.not_before,
     )
-    return replace(found, holds=held, look_at=look_at or 0)
+    look_at = look_at or times.look_again
+    return replace(found, holds=held, look_at=look_at), times.looks
 
 
 def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
@@ -215,8 +234,6 @@ def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> Non
     )
     if waiting.holds:
         due_at = max(work.now + 1, waiting.look_at)
-        if not waiting.look_at:
-            due_at = work.now + holds.LOOK_AGAIN_AFTER
         # Other hosts must not wait for this one meanwhile.
         reservations = map(waits.reserved_by, operation.waits_for)
         work.free_turns(filter(None, reservations))

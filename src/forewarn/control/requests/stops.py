@@ -51,9 +51,10 @@ def _why_no_notice(
     start = round_up_to_second(max(not_before, work.now + notice))
     # Those of a part are holds of the hosts there.
     kept = holds.of_blackouts(wide_blackouts.of_fleet(work.tx))
-    for found in holds.why_not_announced(kept, work.now, start):
+    times = holds.HeldTimes(kept, start, now=work.now)
+    for found in times.why_not_announced():
         if isinstance(found, InBlackout):
-            at = holds.next_notice(kept, work.now, notice=notice, not_before=not_before)
+            at = times.next_notice(notice=notice, not_before=not_before)
             return replace(found, ends=at or 0)
     return None
 

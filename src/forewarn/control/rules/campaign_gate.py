@@ -12,8 +12,8 @@ from forewarn.campaigns.gate import Gate, Standing
 from forewarn.campaigns.hours import Hours
 from forewarn.campaigns.model import Impact
 from forewarn.campaigns.record import CampaignRecord
-from forewarn.control.rules import holds, implied_campaigns, wide_blackouts
-from forewarn.control.rules.holds import Hold
+from forewarn.control.rules import implied_campaigns, wide_blackouts
+from forewarn.control.rules.holds import HeldTimes
 from forewarn.control.rules.policy import Policy
 from forewarn.fleet.calendars import MISSES_MAX
 from forewarn.fleet.model import LABEL, Capacity, Host, Vm, is_at, places_of
@@ -306,21 +306,20 @@ def why_held(
 
 
 def common_start(
-    reader: Reader, operation: Operation, kept: Sequence[Hold], at: Micros
+    reader: Reader, operation: Operation, times: HeldTimes, at: Micros
 ) -> Micros | None:
-    """Return the first instant, from `at` on, that the holds of tenants and the campaign of
-    an operation allow.
+    """Return the first instant, from `at` on, that its holds and its campaign allow.
 
     Return None if they have no such instant.
     """
     request = reader.get(Request, operation.request)
     campaign = campaign_of(reader, request) if operation.position else None
     if campaign is None:
-        return holds.first_start(kept, at)
-    hours = own_hours(campaign)
+        return times.first_start(at)
+    hours = own_hours(campaign).calendar(at)
     for _ in range(MISSES_MAX):
-        start = holds.first_start(kept, at)
-        found = None if start is None else hours.next_start(start)
+        start = times.first_start(at)
+        found = None if start is None else hours.next_start(start, campaign.slow)
         if found is None or found == start:
             return found
         at = found

@@ -11,15 +11,16 @@ the clock, restarts and changed windows need no repair.
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.control.rules import choices, wide_blackouts
-from forewarn.fleet.blackouts import Blackout, clash
-from forewarn.fleet.calendars import AHEAD_MAX, MISSES_MAX
+from forewarn.fleet.blackouts import Blackout
+from forewarn.fleet.calendars import AHEAD_MAX, MISSES_MAX, Calendar
+from forewarn.fleet.common_openings import CommonOpenings, Search
 from forewarn.fleet.model import Scope, Vm
-from forewarn.fleet.windows import Window, next_open
-from forewarn.instants import DAY, Micros, round_up_to_second
+from forewarn.fleet.windows import Window
+from forewarn.instants import DAY, HOUR, Micros, round_up_to_second
 from forewarn.protocol.blockers import (
     AnyBlocker,
     Deferred,
@@ -153,83 +154,151 @@ def _deferral(choice: Choice) -> Hold:
     )
 
 
-def first_start(holds: Sequence[Hold], at: Micros) -> Micros | None:
-    """Return the first instant, from `at` on, that all holds allow.
+class HeldTimes:
+    """When some holds allow an operation to start, from an instant on.
 
-    Return None if their windows have no common opening.
+    Openings and blackouts are computed once, so a decision asks one of these.
     """
-    # Scopes of one tenant often have the same windows.
-    windows = list(dict.fromkeys(hold.windows for hold in holds if hold.windows))
-    blackouts = _blackouts_in(holds)
-    work = max((hold.work for hold in holds), default=0)
-    at = max([at, *(hold.until for hold in holds)])
-    until = at + AHEAD_MAX
-    for _ in range(MISSES_MAX):
-        start = next_open(windows, at)
-        if start is None or not blackouts:
-            return start
-        found = clash(blackouts, start, start + work)
-        if found is None:
-            return start
-        at = found.ends
-        if at > until:
-            break
-    return None
 
+    def __init__(
+        self, holds: Sequence[Hold], at: Micros, *, now: Micros | None = None
+    ) -> None:
+        """Ask for starts from `at` on, and for announcements from `now` on."""
+        self._holds = holds
+        self._at = at
+        self._now = now = at if now is None else now
+        # Scopes of one tenant often have the same windows.
+        self._of_windows = {hold.windows: hold for hold in holds if hold.windows}
+        self._earliest = max([at, *(hold.until for hold in holds)])
+        self._common = CommonOpenings(self._of_windows, self._earliest)
+        self._blackouts = [each.blackout for each in holds if each.blackout is not None]
+        self._closed = Calendar((), now, self._blackouts)
+        self._work = max((hold.work for hold in holds), default=0)
 
-def _blackouts_in(holds: Sequence[Hold]) -> list[Blackout]:
-    return [hold.blackout for hold in holds if hold.blackout is not None]
+    @property
+    def looks(self) -> int:
+        """How many openings were computed or looked at."""
+        return self._common.looks
 
+    def first_start(self, at: Micros) -> Micros | None:
+        """Return the first instant, from `at` on, that all holds allow.
 
-def next_notice(
-    holds: Sequence[Hold], at: Micros, *, notice: Micros, not_before: Micros
-) -> Micros | None:
-    """Return the first instant, from `at` on, at which an operation with these holds can be
-    announced; None: there is none.
+        Return None if no common opening of their windows is found.
+        """
+        at = max(at, self._earliest)
+        until = at + AHEAD_MAX
+        for _ in range(MISSES_MAX):
+            opens = self._common.first(at).opens
+            start = (
+                None if opens is None else self._closed.next_start(opens, self._work)
+            )
+            if start is None or start > until or start == opens:
+                return opens if start == opens else None
+            at = start
+        return None
 
-    It starts after its notice and a given time, and is not announced in a blackout.
-    """
-    blackouts = _blackouts_in(holds)
-    until = at + AHEAD_MAX
-    while at <= until:
-        start = first_start(holds, round_up_to_second(max(not_before, at + notice)))
+    def next_notice(self, *, notice: Micros, not_before: Micros) -> Micros | None:
+        """Return the first instant at which an operation can be announced; None: never.
+
+        It starts after its notice and a given time, and is not announced in a blackout.
+        """
+        at = self._now
+        until = at + AHEAD_MAX
+        for _ in range(MISSES_MAX):
+            start = self.first_start(round_up_to_second(max(not_before, at + notice)))
+            if start is None or at > until:
+                return None
+            announced = max(at, start - notice)
+            free = self._closed.next_start(announced, 0)
+            if free is None or free == announced:
+                return free
+            at = free
+        return None
+
+    @property
+    def look_again(self) -> Micros:
+        """When to look again for a time that was not found.
+
+        A search can have ended before that.
+        """
+        searched = self._common.first(self._earliest).until - self._earliest
+        return self._now + min(LOOK_AGAIN_AFTER, max(searched, HOUR))
+
+    @property
+    def allow_it_now(self) -> bool:
+        """Whether an operation can be announced now, to begin at the instant."""
+        groups = range(len(self._of_windows))
+        return (
+            self._earliest == self._at
+            and all(self._common.opens(each, self._at) == self._at for each in groups)
+            and self._closed.next_start(self._at, self._work) == self._at
+            and self._closed.next_start(self._now, 0) == self._now
+        )
+
+    def why_not_announced(self) -> tuple[AnyBlocker, ...]:
+        """Return why an operation is not announced now, to begin at the instant."""
+        held = self.why_held()
+        if any(isinstance(each, InBlackout) for each in held):
+            return held
+        found = wide_blackouts.why_at(self._blackouts, self._now, self._now)
+        return held if found is None else (*held, found)
+
+    def why_held(self) -> tuple[AnyBlocker, ...]:
+        """Return why an operation cannot start at the instant.
+
+        Each closed window names its next opening. All can be open together later than
+        that.
+        """
+        start = self.first_start(self._at)
+        if start == self._at:
+            return ()
         if start is None:
-            return None
-        announced = max(at, start - notice)
-        found = clash(blackouts, announced, announced)
-        if found is None:
-            return announced
-        at = found.ends
-    return None
+            search = self._common.first(self._earliest)
+            if search.opens is None:
+                return (self._no_common_window(search),)
+            blackouts = (each for each in self._holds if each.blackout is not None)
+            return tuple(_blocker(hold, 0) for hold in blackouts)
+        opens = self._openings()
+        closed = ((hold, self._ends(hold, opens) or start) for hold in self._holds)
+        return tuple(_blocker(hold, ends) for hold, ends in closed if ends > self._at)
+
+    def _openings(self) -> dict[tuple[Window, ...], Micros | None]:
+        """Return the next openings of the windows."""
+        found = self._common
+        if self._earliest > self._at:
+            found = CommonOpenings(self._of_windows, self._at)
+        return {
+            windows: found.opens(number, self._at)
+            for number, windows in enumerate(self._of_windows)
+        }
+
+    def _ends(
+        self, hold: Hold, opens: Mapping[tuple[Window, ...], Micros | None]
+    ) -> Micros | None:
+        """Return when a hold allows an operation to start, whatever the others do."""
+        if hold.blackout is not None:
+            alone = Calendar((), self._at, [hold.blackout])
+            return alone.next_start(self._at, hold.work)
+        return opens[hold.windows] if hold.windows else hold.until
+
+    def _no_common_window(self, search: Search) -> NoCommonWindow:
+        apart = self._common.apart(search, self._earliest)
+        named = list(self._of_windows.values())
+        hours = (search.until - self._earliest) // HOUR
+        return NoCommonWindow(
+            scopes=tuple(sorted(named[number].name for number in apart)),
+            within=max(1, hours) * HOUR,
+        )
 
 
-def why_not_announced(
-    holds: Sequence[Hold], now: Micros, start: Micros
-) -> tuple[AnyBlocker, ...]:
-    """Return why an operation with these holds is not announced now, to begin at `start`."""
-    held = why_held(holds, start)
-    if any(isinstance(each, InBlackout) for each in held):
-        return held
-    blackouts = _blackouts_in(holds)
-    found = wide_blackouts.why_at(blackouts, now, now)
-    return held if found is None else (*held, found)
+def first_start(holds: Sequence[Hold], at: Micros) -> Micros | None:
+    """Return the first instant, from `at` on, that all holds allow; None: not found."""
+    return HeldTimes(holds, at).first_start(at)
 
 
 def why_held(holds: Sequence[Hold], at: Micros) -> tuple[AnyBlocker, ...]:
-    """Return why an operation with these holds cannot start at an instant.
-
-    Each closed window names its next opening. All can be open together later than that.
-    """
-    start = first_start(holds, at)
-    if start == at:
-        return ()
-    if start is None:
-        others = [hold for hold in holds if hold.blackout is None]
-        if first_start(others, at) is None:
-            return (NoCommonWindow(scopes=_conflict(others, at)),)
-        return tuple(_blocker(hold, 0) for hold in holds if hold.blackout is not None)
-    closed = [(hold, first_start([hold], at) or start) for hold in holds]
-    return tuple(_blocker(hold, ends) for hold, ends in closed if ends > at)
+    """Return why an operation with these holds cannot start at an instant."""
+    return HeldTimes(holds, at).why_held()
 
 
 def _blocker(hold: Hold, ends: Micros) -> AnyBlocker:
@@ -238,16 +307,6 @@ def _blocker(hold: Hold, ends: Micros) -> AnyBlocker:
     if hold.source is HoldSource.DEFERRAL:
         return Deferred(tenant=hold.tenant, scope=hold.name, vm=hold.vm, until=ends)
     return WindowClosed(scope=hold.name, opens=ends)
-
-
-def _conflict(holds: Sequence[Hold], at: Micros) -> tuple[str, ...]:
-    """Return scopes whose windows have no common opening, and would without any of them."""
-    left = {hold.windows: hold for hold in holds if hold.windows}
-    for windows in list(left):
-        rest = [hold for key, hold in left.items() if key != windows]
-        if first_start(rest, at) is None:
-            del left[windows]
-    return tuple(sorted(hold.name for hold in left.values()))
 
 
 def opening(blockers: Iterable[AnyBlocker]) -> Micros:

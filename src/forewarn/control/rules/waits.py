@@ -162,7 +162,7 @@ TURN_ROOM = "turn-room"
 
 
 NO_WINDOW = "no-window"
-"""Name by which hosts are found whose windows are never open together."""
+"""Name by which hosts are found whose windows are not open together."""
 
 
 def turn_for_window(scope: str) -> str:

@@ -385,7 +385,7 @@ def _is_held(work: Work, draft: admission.Draft) -> bool:
         return True
     kept = holds.holds_of(work.tx, draft.operation, draft.vms)
     start = round_up_to_second(draft.operation.not_before)
-    return bool(holds.why_not_announced(kept, work.now, start))
+    return not holds.HeldTimes(kept, start, now=work.now).allow_it_now
 
 
 def _check_domains_apart(draft: admission.Draft) -> None:
