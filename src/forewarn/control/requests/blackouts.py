@@ -44,6 +44,7 @@ def set_blackout(
     """Set a blackout, or change the one with this name; raises RefusedError.
 
     `time` is its time as in a line of a blackout, and `places` are the part of the fleet.
+    If the same actor has set the same, nothing happens.
     """
     _check_reason(work)
     blackout = _read(name, time)
@@ -57,6 +58,8 @@ def set_blackout(
         reason=work.who.reason,
         since=work.now,
     )
+    if found is not None and _is_same(found, new):
+        return found
     if found is None and len(wide_blackouts.all_of(work.tx)) >= BLACKOUTS_MAX:
         raise RefusedError(
             f"the service has at most {BLACKOUTS_MAX} blackouts",
@@ -72,6 +75,13 @@ def set_blackout(
     work.withdraw()
     _changed(work, name)
     return stored
+
+
+def _is_same(found: WideBlackout, new: WideBlackout) -> bool:
+    same_by = found.by.is_same_as(new.by)
+    return same_by and found == replace(
+        new, by=found.by, since=found.since, revision=found.revision
+    )
 
 
 def remove(work: Work, name: str) -> None:

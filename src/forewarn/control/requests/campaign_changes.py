@@ -48,7 +48,10 @@ _HINTS = {
 def change(
     work: Work, old: CampaignRecord, values: Mapping[str, str]
 ) -> CampaignRecord:
-    """Change some terms; raises BadRequestError for a value that is not valid."""
+    """Change some terms; raises BadRequestError for a value that is not valid.
+
+    If the campaign has these terms, nothing happens.
+    """
     given = {key: value for key, value in values.items() if value}
     if not given:
         raise BadRequestError(
@@ -60,6 +63,8 @@ def change(
     changes = tuple(
         (key, before[key], after[key]) for key in before if before[key] != after[key]
     )
+    if not changes:
+        return old
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_CHANGED, Facts(changes=changes))
     request = work.request(old.request)
     if request.in_flight:

@@ -10,9 +10,11 @@ A crash leaves nothing incomplete: each target is one part of one transaction.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from forewarn.control.execution import ending, replanning
 from forewarn.control.requests import approvals, rollouts
+from forewarn.control.rules import choices as counting
 from forewarn.control.rules import waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
@@ -50,7 +52,7 @@ of milliseconds, in which no approval is taken."""
 SHOW = "Run `forewarn deferrals` to see what is deferred, and until when."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """A VM or a scope, with the VMs that it consists of."""
 
@@ -59,6 +61,14 @@ class Target:
     vm: str
     """Empty: all VMs of the scope."""
     vms: tuple[Vm, ...]
+
+    @cached_property
+    def by_host(self) -> dict[str, list[Vm]]:
+        """Return the VMs of each host."""
+        found: dict[str, list[Vm]] = {}
+        for vm in self.vms:
+            found.setdefault(vm.host, []).append(vm)
+        return found
 
     @property
     def text(self) -> str:
@@ -111,12 +121,17 @@ def target_of(work: Work, name: str, kind: str = "") -> Target:
 def defer(work: Work, target: Target, until: Micros) -> list[str]:
     """Defer the maintenance of a target; return the keys of the choices.
 
-    Raises RefusedError if none of it can be deferred.
+    Raises RefusedError if none of it can be deferred. What waits until then already is
+    not deferred again.
     """
     _check_time(work, until)
+    found = _maintenance_of(work, target)
     refused: list[RefusedError] = []
     deferred: list[Operation] = []
-    for operation in _maintenance_of(work, target):
+    news = [each for each in found if not _is_deferred(work, target, each, until)]
+    if not news:
+        return _keys(target, found)
+    for operation in news:
         try:
             _check_can_wait(work, target, operation)
         except RefusedError as error:
@@ -138,12 +153,17 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
 def expedite(work: Work, target: Target) -> list[str]:
     """Let the maintenance of a VM come next, and approve it at once.
 
-    Return the keys of the choices; raises RefusedError.
+    Return the keys of the choices; raises RefusedError. What is expedited already is not
+    expedited again.
     """
     found = _maintenance_of(work, target)
+    made = _keys(target, found)
+    found = [each for each in found if not _is_expedited(work, target, each)]
+    if not found:
+        return made
     work.lock_scopes(scope for operation in found for scope in operation.scopes)
     _note(work, AuditKind.MAINTENANCE_EXPEDITED, target, 0, found)
-    made = _choose(work, target, found, 0)
+    _choose(work, target, found, 0)
     for operation in found:
         if operation.state is OperationState.PLANNED:
             _come_first(work, operation)
@@ -152,6 +172,42 @@ def expedite(work: Work, target: Target) -> list[str]:
             approvals.approve_scopes(work, operation.operation_id, approver)
     work.free_window(target.scope)
     return made
+
+
+def _keys(target: Target, operations: Iterable[Operation]) -> list[str]:
+    """Return the keys of the choices of a target about some operations."""
+    requests = dict.fromkeys(each.request for each in operations)
+    return [choice_key(request, target.scope, target.vm) for request in requests]
+
+
+def _is_deferred(
+    work: Work, target: Target, operation: Operation, until: Micros
+) -> bool:
+    """Return whether the target has deferred an operation until this time already."""
+    made = _latest(work, target, operation)
+    is_kept = operation.state not in WAITING_STATES or operation.not_before >= until
+    return made is not None and made.until == until and is_kept
+
+
+def _is_expedited(work: Work, target: Target, operation: Operation) -> bool:
+    """Return whether the target has expedited an operation already."""
+    made = _latest(work, target, operation)
+    return (
+        made is not None
+        and not made.until
+        and not any(
+            event.scope == target.scope and event.awaits_approval
+            for event in work.events_of(operation)
+        )
+    )
+
+
+def _latest(work: Work, target: Target, operation: Operation) -> Choice | None:
+    """Return the choice of the target about an operation, if no other has replaced it."""
+    here = target.by_host.get(operation.host, [])
+    made = counting.of_request(work.tx, operation.request, here)
+    own = [each for each in made if (each.scope, each.vm) == (target.scope, target.vm)]
+    return own[0] if made == own and own else None
 
 
 def _check_time(work: Work, until: Micros) -> None:
@@ -168,11 +224,10 @@ def _check_time(work: Work, until: Micros) -> None:
 
 def _maintenance_of(work: Work, target: Target) -> list[Operation]:
     """Return the maintenance that affects the target and has not started."""
-    hosts = dict.fromkeys(vm.host for vm in target.vms)
-    rollouts.complete(work, hosts)
+    rollouts.complete(work, target.by_host)
     found = [
         operation
-        for host in hosts
+        for host in target.by_host
         for operation in every(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, host)
         if operation.verb is Verb.MAINTAIN and operation.state in UNSTARTED_STATES
     ]

@@ -35,9 +35,15 @@ def windows_of(lines: Sequence[str]) -> tuple[Window, ...]:
 
 
 def set_windows(work: Work, name: str, windows: tuple[Window, ...]) -> Scope:
-    """Set the windows of a scope, and check the operations that wait for them."""
+    """Set the windows of a scope, and check the operations that wait for them.
+
+    If the scope has these windows, nothing happens.
+    """
+    scope = work.scope(name)
+    if windows == scope.maintenance_window:
+        return scope
     told = "; ".join(map(line_of, windows))
-    return _save(work, work.scope(name), windows, AuditKind.WINDOW_SET, told)
+    return _save(work, scope, windows, AuditKind.WINDOW_SET, told)
 
 
 def clear_windows(work: Work, name: str) -> Scope:
