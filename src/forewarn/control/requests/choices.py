@@ -121,8 +121,8 @@ def target_of(work: Work, name: str, kind: str = "") -> Target:
 def defer(work: Work, target: Target, until: Micros) -> list[str]:
     """Defer the maintenance of a target; return the keys of the choices.
 
-    Raises RefusedError if none of it can be deferred. What waits until then already is
-    not deferred again.
+    Raises RefusedError if none of it can be deferred. Maintenance that waits until then
+    already is not deferred again.
     """
     _check_time(work, until)
     found = _maintenance_of(work, target)
@@ -153,8 +153,8 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
 def expedite(work: Work, target: Target) -> list[str]:
     """Let the maintenance of a VM come next, and approve it at once.
 
-    Return the keys of the choices; raises RefusedError. What is expedited already is not
-    expedited again.
+    Return the keys of the choices; raises RefusedError. Maintenance that is expedited
+    already is not expedited again.
     """
     found = _maintenance_of(work, target)
     made = _keys(target, found)
