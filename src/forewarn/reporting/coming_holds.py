@@ -13,11 +13,10 @@ from forewarn.control.rules import brake, wide_blackouts
 from forewarn.fleet.blackouts import coming
 from forewarn.fleet.model import Scope
 from forewarn.fleet.windows import openings
-from forewarn.instants import Micros, cut_to_second, format_instant, instant_or_none
+from forewarn.instants import Micros, instant_or_none
 from forewarn.store.port import Reader
 from forewarn.store.records import BRAKE_KEY, Brake
-from forewarn.store.wide_blackouts import WideBlackout
-from forewarn.wording import operators
+from forewarn.wording import holds, operators
 
 Json: TypeAlias = dict[str, Any]
 
@@ -60,13 +59,10 @@ def _of_blackouts(reader: Reader, *, now: Micros) -> Iterator[Json]:
                 each.name,
                 begins=time.begins,
                 ends=time.ends,
-                message=f"blackout {each.name}{_where(each)} forbids routine work "
-                f"{_span(time.begins, time.ends)}",
+                message=holds.coming_blackout(
+                    each.name, each.places, time.begins, time.ends
+                ),
             )
-
-
-def _where(blackout: WideBlackout) -> str:
-    return f" at {', '.join(blackout.places)}" if blackout.places else ""
 
 
 def _of_windows(scope: Scope, *, now: Micros) -> Iterator[Json]:
@@ -77,14 +73,8 @@ def _of_windows(scope: Scope, *, now: Micros) -> Iterator[Json]:
             scope.name,
             begins=opening.opens,
             ends=opening.closes,
-            message=f"the maintenance window of scope {scope.name} is open "
-            f"{_span(opening.opens, opening.closes)}",
+            message=holds.coming_window(scope.name, opening.opens, opening.closes),
         )
-
-
-def _span(begins: Micros, ends: Micros) -> str:
-    first, last = map(format_instant, map(cut_to_second, (begins, ends)))
-    return f"from {first} until {last}"
 
 
 def _hold(kind: str, name: str, *, begins: Micros, ends: Micros, message: str) -> Json:

@@ -1,6 +1,8 @@
 """Sentences about what holds routine work of the whole fleet or of scopes: the brake,
 blackouts and maintenance windows."""
 
+from collections.abc import Sequence
+
 from forewarn.instants import Micros, cut_to_second, describe_duration, format_instant
 from forewarn.problems import listed
 from forewarn.protocol.blockers import (
@@ -78,6 +80,24 @@ def long_blackout(name: str, *, by: str, reason: str, hosts: int, until: Micros)
     return (
         f"blackout {name} holds {count(hosts, 'host')} {waits}, set by {by}: {reason}"
     )
+
+
+def coming_blackout(
+    name: str, places: Sequence[str], begins: Micros, ends: Micros
+) -> str:
+    """Return when a blackout of the service holds work at some places, or everywhere."""
+    where = f" at {', '.join(places)}" if places else ""
+    return f"blackout {name}{where} forbids routine work {_span(begins, ends)}"
+
+
+def coming_window(scope: str, opens: Micros, closes: Micros) -> str:
+    """Return when the maintenance window of a scope is open."""
+    return f"the maintenance window of scope {scope} is open {_span(opens, closes)}"
+
+
+def _span(begins: Micros, ends: Micros) -> str:
+    first, last = map(format_instant, map(cut_to_second, (begins, ends)))
+    return f"from {first} until {last}"
 
 
 def losses(found: Losses) -> str:
