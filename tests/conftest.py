@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -78,6 +78,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=False,
         help="run everything, with larger amounts, as `make real` does",
     )
+    parser.addoption(
+        "--must-run",
+        action="store_true",
+        default=False,
+        help="a test that cannot run here fails, instead of being skipped",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if (
+        report.skipped
+        and item.config.getoption("--must-run")
+        and not hasattr(report, "wasxfail")
+    ):
+        why = report.longrepr[-1] if isinstance(report.longrepr, tuple) else ""
+        report.outcome, report.longrepr = "failed", f"must run, but was skipped: {why}"
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

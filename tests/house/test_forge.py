@@ -78,6 +78,7 @@ def test_checks_run_on_every_python_of_the_package_and_the_agents_oldest() -> No
     assert re.findall(r'"Programming Language :: Python :: (3\.\d+)"', about) == PYTHONS
     [setup] = [step for step in jobs["agent"]["steps"] if "with" in step]
     assert setup["with"]["python-version"].split() == ["3.9", "3.11"]
+    assert jobs["guests"]["steps"][-1]["run"] == "make guests"
 
 
 def test_release_publishes_with_the_identity_of_its_workflow() -> None:

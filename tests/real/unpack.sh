@@ -42,7 +42,7 @@ closure() {
     apt-get -s install --no-install-recommends "$@" >"$debs/plan" || return 1
     printf '%s\n' "$@"
     awk '$1 == "Inst" { print $2 }' "$debs/plan" |
-        grep -E '^(lib|postgresql)' | grep -vE '^libjs-|-perl$|-dev$|-doc$' || :
+        grep -E '^(lib|postgresql|linux-image-)' | grep -vE '^libjs-|-perl$|-dev$|-doc$' || :
 }
 
 lines=$(missing)

@@ -39,10 +39,12 @@ class Forked:
         program: str = CLI,
         environ: Mapping[str, str] | None = None,
         err: Path | None = None,
+        space: str = "",
     ) -> None:
         """Run the module `program`, or a text of Python, with `words` in `cwd`.
 
-        Its output is added to `log`, and its errors to `err`, if that is given.
+        Its output is added to `log`, and its errors to `err`, if that is given. A
+        `space` is the network namespace that it runs in.
         """
         log.touch()
         environ = os.environ if environ is None else environ  # noqa: TID251
@@ -54,6 +56,7 @@ class Forked:
                 "out": str(log.resolve()),
                 "err": str((err or log).resolve()),
                 "environ": dict(environ),
+                "space": space,
             },
             # A process that is left over ends with the tests.
             daemon=True,
@@ -96,12 +99,17 @@ Program = Forked | subprocess.Popen[bytes]
 
 
 def started(
-    words: Sequence[str], *, cwd: Path, log: Path, under: Sequence[str] = ()
+    words: Sequence[str],
+    *,
+    cwd: Path,
+    log: Path,
+    under: Sequence[str] = (),
+    space: str = "",
 ) -> Program:
     """Run `forewarn` with `words`; a command `under` which it runs needs a new load."""
     if under:
         return loaded(words, cwd=cwd, log=log, under=under)
-    return Forked(words, cwd=cwd, log=log)
+    return Forked(words, cwd=cwd, log=log, space=space)
 
 
 def loaded(

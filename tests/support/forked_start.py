@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from examples.lab.hosts import enter
+
 from forewarn.service import api_process, api_start
 from tests.support import fresh_stores
 
@@ -40,12 +42,15 @@ def run(
     out: str,
     err: str,
     environ: Mapping[str, str],
+    space: str = "",
 ) -> None:
     """Run a program with `words`, as the shell would; does not return.
 
     The program is the name of a module with a function `main`, or a text of Python.
     """
     os.chdir(cwd)
+    if space:
+        enter(space)
     os.environ.clear()  # noqa: TID251 - a new program gets its own
     os.environ.update(environ)  # noqa: TID251
     _become(0, os.devnull, os.O_RDONLY)

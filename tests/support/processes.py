@@ -73,10 +73,12 @@ class Serving:
         folder: Path,
         fleet: str | None,
         under: Sequence[str] = (),
+        space: str = "",
         **settings: str,
     ) -> None:
         """Start it in `folder`, by the command `under`, if there is one.
 
+        A forked one can be in a network namespace, `space`.
         Settings are named `timing_speed`. Without a `fleet` its file is missing.
         """
         folder.mkdir(exist_ok=True)
@@ -96,8 +98,12 @@ class Serving:
         self._log = folder / "log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
         words = ["serve", "--fleet=fleet.toml", *flags]
-        begin = started if self.is_forked else loaded
-        self.process = begin(words, cwd=folder, log=self._log, under=under)
+        if self.is_forked:
+            self.process = started(
+                words, cwd=folder, log=self._log, under=under, space=space
+            )
+        else:
+            self.process = loaded(words, cwd=folder, log=self._log, under=under)
         self.urls: dict[str, str] = {}
 
     def log(self) -> str:
