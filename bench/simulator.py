@@ -17,10 +17,10 @@ from bench.peers import HERE, free_port
 from bench.report import Report, Table, rounded
 from bench.service import PATIENCE_SECONDS, direct_get, eventually, serving
 from forewarn.control.requests.verbs import DECISIONS
-from forewarn.control.transactions.publishing import Publication
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import Vm
 from forewarn.instants import DAY
+from forewarn.protocol.published import Publication
 from forewarn.store.memory import MemoryStore
 from forewarn.verbs.model import Given
 from tests.support.worlds import World

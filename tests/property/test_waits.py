@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.clock import VirtualClock
-from forewarn.control.transactions.publishing import Guest, Publication, ViewSnapshot
 from forewarn.instants import SECOND
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.hub import Hub
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from tests.fuzz.talk import Answered, FakeTransport, answers_of
 from tests.unit.metadata.support import (
     EVENT,

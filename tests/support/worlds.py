@@ -14,7 +14,6 @@ from typing import Any
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.named import need
-from forewarn.control.transactions.publishing import Publication
 from forewarn.drivers.port import Driver
 from forewarn.fleet.model import Vm
 from forewarn.instants import SECOND, Micros, parse_duration
@@ -25,6 +24,7 @@ from forewarn.metadata.routes import OwnRead
 from forewarn.metadata.waiting import Wait
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
+from forewarn.protocol.published import Publication
 from forewarn.reporting import event_details, explanations, reports
 from forewarn.sim import engine
 from forewarn.sim.engine import START, Engine

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from forewarn.control.requests import approvals, enabling
-from forewarn.control.transactions import relayed
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.publishing import events_for, guest_of, snapshot_of
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Vm, taken_by
 from forewarn.instants import Micros
+from forewarn.protocol import relayed
 from forewarn.protocol.actors import vm_actor
 from forewarn.protocol.views import View
 from forewarn.store import kinds

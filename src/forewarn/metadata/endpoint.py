@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet import instance
 from forewarn.instants import Micros
 from forewarn.metadata import answers, routes
@@ -25,6 +24,7 @@ from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.protocol.published import Publication
 from forewarn.wording import vms
 
 UNKNOWN_LOG_SECONDS = 60.0

@@ -8,11 +8,11 @@ now belongs to another VM.
 import hmac
 from typing import NamedTuple
 
-from forewarn.control.transactions.publishing import Guest
 from forewarn.fleet import fields
 from forewarn.metadata.cached_response import Edition
 from forewarn.metadata.http import Request
 from forewarn.metadata.ratelimit import Bucket
+from forewarn.protocol.published import Guest
 
 INSTANCE_HEADER = "x-instance-id"
 SIGNATURE_HEADER = "x-instance-id-signature"

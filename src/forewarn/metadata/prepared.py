@@ -6,11 +6,11 @@ document, so an idle fleet of standalone VMs costs almost no memory.
 
 import weakref
 
-from forewarn.control.transactions.publishing import ViewSnapshot
 from forewarn.instants import Micros
 from forewarn.metadata.http import Response, build
 from forewarn.protocol import documents
 from forewarn.protocol.events import Event
+from forewarn.protocol.published import ViewSnapshot
 from forewarn.protocol.versions import VERSIONS, ApiVersion
 
 

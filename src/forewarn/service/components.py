@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
+from forewarn.protocol.published import Publication
 from forewarn.service import limits, open_files
 from forewarn.service.api import Api
 from forewarn.service.campaign_plans import CampaignPlans

@@ -9,11 +9,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Mapping
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet.validators import split_listener
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.published import Publication
 from forewarn.service import limits
 from forewarn.service.runner import Runner
 

@@ -23,7 +23,6 @@ from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
 from forewarn.control.tokens import revoke_unauthenticated
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who
 from forewarn.drivers.port import Driver
 from forewarn.fleet.errors import FleetFileError
@@ -34,6 +33,7 @@ from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.published import Publication
 from forewarn.service import components, driver_kinds, limits, secret_files
 from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup

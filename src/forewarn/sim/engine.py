@@ -20,7 +20,6 @@ from forewarn.control.requests import fleet_changes
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.drivers.port import Driver
 from forewarn.fleet.file import FleetText, read_fleet
@@ -31,6 +30,7 @@ from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import operator
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.protocol.published import Publication
 from forewarn.reporting import event_details, reports
 from forewarn.service.readings import Watchers
 from forewarn.settings.amounts import Amount

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from forewarn.control.transactions.event_json import event_report
-from forewarn.control.transactions.publishing import Publication
 from forewarn.fleet.model import Vm, VmState
 from forewarn.instants import Micros, format_to_the_millisecond
 from forewarn.metadata.server import Address
 from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.published import Publication
 from forewarn.protocol.views import View, sees
 from forewarn.service.listening import url_of
 from forewarn.sim.deviations import Deviation

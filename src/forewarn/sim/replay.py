@@ -17,7 +17,6 @@ from pathlib import Path
 
 from forewarn import toml
 from forewarn.clock import Clock, SystemClock, VirtualClock
-from forewarn.control.transactions.publishing import Guest, Publication, ViewSnapshot
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.instance import InstanceFacts
@@ -28,6 +27,7 @@ from forewarn.metadata.server import Address, Server
 from forewarn.metadata.waiting import Waits
 from forewarn.protocol import versions
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.settings.files import read_file
 from forewarn.sim import fleets
 from forewarn.sim.deviations import Inspector

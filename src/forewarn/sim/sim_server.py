@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from forewarn.clock import VirtualClock
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import SECOND, Micros, round_up_to_second
@@ -21,6 +20,7 @@ from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.published import Publication
 from forewarn.service.readings import Watchers
 from forewarn.sim import redating, staged
 from forewarn.sim.deviations import Inspector

@@ -16,11 +16,11 @@ from typing import Any
 from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.clock import Clock, SystemClock
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError, RefusedError
+from forewarn.protocol.published import Publication
 from forewarn.service.admin import AdminServer
 from forewarn.sim import fleets, profiles, vms
 from forewarn.sim.faults.fault import Playbook

@@ -12,7 +12,6 @@ from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.drivers.port import (
     Call,
@@ -30,6 +29,7 @@ from forewarn.instants import Micros, parse_duration, parse_instant
 from forewarn.protocol.actors import operator
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
+from forewarn.protocol.published import Publication
 from forewarn.reporting import campaign_plans
 from forewarn.service.simulation.fleet_copy import copy_fleet
 from forewarn.service.simulation.play import SimulationRequest, simulated

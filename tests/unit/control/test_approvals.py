@@ -13,7 +13,6 @@ from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import CLOCK, Who, Work
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
@@ -21,6 +20,7 @@ from forewarn.instants import HOUR
 from forewarn.protocol.actors import VMS, operator
 from forewarn.protocol.host_steps import NO_STEPS
 from forewarn.protocol.operations import Action, Operation, OperationState
+from forewarn.protocol.published import Publication
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, Store, every

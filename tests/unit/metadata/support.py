@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from forewarn.clock import VirtualClock
-from forewarn.control.transactions.publishing import Guest, Publication, ViewSnapshot
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
 from forewarn.instants import parse_instant
@@ -26,6 +25,7 @@ from forewarn.protocol.events import (
     Resource,
 )
 from forewarn.protocol.own_events import OwnEvents
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 
 Story: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 Play: TypeAlias = Callable[[Story], None]

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import MINUTE, SECOND
 from forewarn.metadata import limits
 from forewarn.metadata.cached_response import VALID_SECONDS
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.metadata.ratelimit import Bucket, RateLimit
+from forewarn.protocol.published import Publication
 from tests.unit.metadata.support import (
     EVENT,
     GET,

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.endpoint import (
     Approve,
@@ -16,6 +15,7 @@ from forewarn.metadata.endpoint import (
 from forewarn.metadata.http import Request, Response
 from forewarn.metadata.routes import Read
 from forewarn.protocol.events import EventStatus
+from forewarn.protocol.published import Publication
 from forewarn.protocol.versions import VERSIONS
 from tests.unit.metadata.support import (
     ALONE,

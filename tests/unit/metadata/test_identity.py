@@ -7,7 +7,6 @@ from hashlib import sha256
 
 import pytest
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.metadata import answers, identity
 from forewarn.metadata.endpoint import Enable
 from forewarn.metadata.http import Request
@@ -17,6 +16,7 @@ from forewarn.metadata.identity import (
     Source,
     normal_address,
 )
+from forewarn.protocol.published import Publication
 from tests.unit.metadata.support import (
     EVENT,
     GUESTS,

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.publishing import Publication
 from forewarn.instants import SECOND
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.waiting import Waits
+from forewarn.protocol.published import Publication
 from tests.support.loops import until
 from tests.unit.metadata.support import (
     EMPTY,

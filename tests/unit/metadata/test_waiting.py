@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from forewarn.control.transactions.publishing import Guest, Publication
 from forewarn.instants import SECOND
 from forewarn.metadata import answers
 from forewarn.metadata.endpoint import Enable, Endpoint
@@ -12,6 +11,7 @@ from forewarn.metadata.http import Request
 from forewarn.metadata.identity import Source
 from forewarn.metadata.reader import Received
 from forewarn.metadata.waiting import Wait, Waiter, Waits
+from forewarn.protocol.published import Guest, Publication
 from tests.unit.metadata.support import (
     ALONE,
     EVENT,

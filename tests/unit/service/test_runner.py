@@ -15,7 +15,6 @@ from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes, rollouts, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.drivers.simulated import SimulatedDriver
@@ -25,6 +24,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.operations import Action, Operation, OperationState
+from forewarn.protocol.published import Publication
 from forewarn.service import limits
 from forewarn.service.components import Outbound
 from forewarn.service.gateways import ThreadedOperatorGateway

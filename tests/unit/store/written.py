@@ -9,7 +9,6 @@ from forewarn.control.requests import failures, fleet_changes, verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet
@@ -17,6 +16,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import HOUR, MINUTE, SECOND
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action
+from forewarn.protocol.published import Publication
 from forewarn.store import kinds
 from forewarn.store.sqlite import SqliteStore
 from tests.unit.admin.gateway import START

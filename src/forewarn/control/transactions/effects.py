@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from forewarn.control.transactions.inquiries import Question
-from forewarn.control.transactions.publishing import Publication
 from forewarn.drivers.port import Call
+from forewarn.protocol.published import Publication
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,61 +1,19 @@
-"""Publication: the views and VMs that the metadata endpoint serves, as values.
+"""Publication: the views and VMs that the metadata endpoint serves, read from the store.
 
 The endpoint holds prepared responses and never reads the store. After each commit,
-control sends it the changes. The messages are values, so that the endpoint could be a
-separate process. Readers converge by (view, epoch, incarnation): a repeated or late
-message never makes a document older.
+control sends it the changes. The messages are values (`protocol.published`), so that the
+endpoint can be a separate process, as in a relay.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from forewarn.fleet.model import Vm, VmState
-from forewarn.instants import Micros
 from forewarn.protocol import documents, views
 from forewarn.protocol.events import Event
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Reader, every
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewSnapshot:
-    """A committed view."""
-
-    view_id: str
-    enabling: str
-    enabled: bool
-    epoch: int
-    incarnation: int
-    ready_at: Micros
-    """Model time before which no document of this epoch may be returned (7.1)."""
-    events: tuple[Event, ...]
-    """Events of the view's document, in order; empty while the view is disabled."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guest:
-    """A VM for the endpoint: its identity and its view."""
-
-    vm: str
-    view_id: str
-    vm_id: str
-    addresses: tuple[str, ...]
-    listen: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """Changes for the endpoint from one transaction or from the start."""
-
-    views: tuple[ViewSnapshot, ...] = ()
-    views_gone: tuple[str, ...] = ()
-    guests: tuple[Guest, ...] = ()
-    guests_gone: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Return whether the publication has any change."""
-        return bool(self.views or self.views_gone or self.guests or self.guests_gone)
 
 
 def events_for(reader: Reader, view: views.View) -> tuple[Event, ...]:

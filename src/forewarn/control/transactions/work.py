@@ -23,14 +23,7 @@ from forewarn.control.transactions.inquiries import Question
 from forewarn.control.transactions.messages import Messages
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.parts import Parts
-from forewarn.control.transactions.publishing import (
-    Guest,
-    Publication,
-    ViewSnapshot,
-    events_for,
-    guest_of,
-    snapshot_of,
-)
+from forewarn.control.transactions.publishing import events_for, guest_of, snapshot_of
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of
 from forewarn.ids import RandomIds
@@ -43,6 +36,7 @@ from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import EventInput, OperationInput, RequestInput
 from forewarn.protocol.notes import AnyNote
 from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.protocol.visits import Visit
 from forewarn.store import kinds
 from forewarn.store.port import Record, Transaction, every

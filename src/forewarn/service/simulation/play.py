@@ -19,13 +19,13 @@ from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import approvals, campaigns
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.publishing import Publication
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.blackouts import coming
 from forewarn.ids import RandomIds
 from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.protocol.published import Publication
 from forewarn.reporting import campaign_plans
 from forewarn.reporting.campaign_simulations import (
     Played,

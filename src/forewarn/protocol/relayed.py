@@ -5,11 +5,12 @@ document shows, so it learns nothing that its VMs do not see. Both directions ar
 the service writes, and the relay reads, which raises ValueError for anything else.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
-from forewarn.control.transactions.publishing import Guest, ViewSnapshot
 from forewarn.protocol.events import (
     LIVE_STATUSES,
     Event,
@@ -18,6 +19,7 @@ from forewarn.protocol.events import (
     EventType,
     Resource,
 )
+from forewarn.protocol.published import Guest, ViewSnapshot
 
 T = TypeVar("T")
 

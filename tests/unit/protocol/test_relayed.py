@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control.transactions import relayed
-from forewarn.control.transactions.publishing import Guest, ViewSnapshot
-from forewarn.protocol import documents
+from forewarn.protocol import documents, relayed
 from forewarn.protocol.events import (
     Event,
     EventSource,
@@ -16,6 +14,7 @@ from forewarn.protocol.events import (
     EventType,
     Resource,
 )
+from forewarn.protocol.published import Guest, ViewSnapshot
 from forewarn.protocol.versions import VERSIONS
 
 EVENT = Event(
