@@ -142,6 +142,12 @@ def build_service(dist: Path, work: Path) -> Path:
     unit = (ROOT / "deploy" / "systemd" / "forewarn.service").read_text("utf-8")
     _put_unit(stage, unit.replace("/opt/forewarn/bin/", "/usr/bin/"))
     stage.put_conffile("/etc/forewarn/forewarn.toml", stage.own("forewarn.toml"))
+    unit = (ROOT / "deploy" / "systemd" / "forewarn-relay.service").read_text("utf-8")
+    stage.put(
+        "/lib/systemd/system/forewarn-relay.service",
+        unit.replace("/opt/forewarn/bin/", "/usr/bin/"),
+    )
+    stage.put_conffile("/etc/forewarn/relay.toml", stage.own("relay.toml"))
     _put_pages(stage, SERVICE_PAGES)
     _put_completions(stage, completion.PROGRAM)
     stage.put_documents(

@@ -23,7 +23,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "JSON Lines. Each line has a `position`. The first line has "
         "`whole`, the `host`, and all its VMs (`guests`) and `views`; later lines have "
-        "what changed, and the names of what is gone (`guests_gone`, `views_gone`). "
+        "what changed `since` a number, and the names of what is gone (`guests_gone`, "
+        "`views_gone`). "
         "A line with nothing but a position comes every few seconds. With `after`, a "
         "position of an earlier stream, the first line has only the changes since, if "
         "the service still knows them. The stream ends when the token is revoked.",

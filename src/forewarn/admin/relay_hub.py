@@ -112,11 +112,16 @@ class Host:
         return True
 
     def message(self, after: int | None, position: str) -> str:
-        """Return the objects that changed after a number; None: all of them."""
+        """Return the objects that changed after a number; None: all of them.
+
+        `since` is that number. A relay that knows less has missed a line.
+        """
         number = -1 if after is None else after
         parts = [f'"position":{json.dumps(position)}']
         if after is None:
             parts.append(f'"whole":true,"host":{json.dumps(self.name)}')
+        else:
+            parts.append(f'"since":{after}')
         for kind in ("views", "guests"):
             texts = [
                 text
@@ -191,7 +196,9 @@ class RelayHub:
                         async with asyncio.timeout(limits.KEEP_ALIVE_SECONDS):
                             await changed.wait()
                     except TimeoutError:
-                        yield json.dumps({"position": self.position}) + "\n"
+                        # Nothing that concerns this host has changed up to now.
+                        number, told = self._number, number
+                        yield alive(told, self.position)
                 if self._is_over():
                     return
         finally:
@@ -333,6 +340,11 @@ class RelayHub:
                     del self._hosts_of[view]
         for view in new:
             self._hosts_of.setdefault(view, set()).add(host)
+
+
+def alive(since: int, position: str) -> str:
+    """Return the line that says that nothing has changed since a number."""
+    return json.dumps({"position": position, "since": since}) + "\n"
 
 
 def _tell(state: Host) -> None:

@@ -55,7 +55,6 @@ from forewarn.protocol.operations import (
     Operation,
     OperationState,
 )
-from forewarn.protocol.published import Publication
 from forewarn.store import kinds, sequence
 from forewarn.store.port import ConflictError, Reader, Store, Transaction
 
@@ -87,7 +86,7 @@ _UNDER_WAY = frozenset({CallState.ISSUED, CallState.PROBING})
 class Listener(Protocol):
     """Receives committed changes. It must not call the plane."""
 
-    def publish(self, publication: Publication) -> None:
+    def publish(self, publication: publishing.Publication) -> None:
         """Serve these changes from now on."""
         ...
 

@@ -11,7 +11,9 @@ from forewarn.control.requests import approvals, enabling
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.publishing import events_for, guest_of, snapshot_of
 from forewarn.control.transactions.work import Who, Work
-from forewarn.fleet.model import Vm, taken_by
+from forewarn.fleet import instance_json
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.fleet.model import Host, Scope, Vm, taken_by
 from forewarn.instants import Micros
 from forewarn.protocol import relayed
 from forewarn.protocol.actors import vm_actor
@@ -71,7 +73,7 @@ def served(reader: Reader, host: str, views: Views) -> Served:
     vms = {name: vm for name, vm in vms.items() if is_served(vm, host)}
     texts = {vm.view: views.text(vm.view) for vm in vms.values()}
     return Served(
-        guests={name: relayed.guest_text(guest_of(vm)) for name, vm in vms.items()},
+        guests={name: _guest_text(reader, vm) for name, vm in vms.items()},
         views={view: text for view, text in texts.items() if text is not None},
         view_of={name: vm.view for name, vm in vms.items()},
         tokens={
@@ -79,6 +81,13 @@ def served(reader: Reader, host: str, views: Views) -> Served:
             for token in every(reader, kinds.TOKENS_OF_RELAY, host)
         },
     )
+
+
+def _guest_text(reader: Reader, vm: Vm) -> str:
+    facts = InstanceFacts(
+        vm=vm, scope=need(reader, Scope, vm.scope), host=need(reader, Host, vm.host)
+    )
+    return relayed.guest_text(guest_of(vm), instance_json.members_of(facts))
 
 
 def approve(

@@ -172,6 +172,16 @@ class Endpoint:
         """Respond to VMs from now on, because everything is published."""
         self._is_open = True
 
+    def close(self) -> None:
+        """Respond with 503 from now on: the documents may be too old."""
+        self._is_open = False
+        self._edition.end()
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether VMs get their documents."""
+        return self._is_open
+
     def count_documents(self) -> tuple[int, int]:
         """Return the number of enabled views, and of all views."""
         return self._served, len(self._views)

@@ -10,7 +10,7 @@ from forewarn.instants import Micros
 from forewarn.metadata.http import Response, build
 from forewarn.protocol import documents
 from forewarn.protocol.events import Event
-from forewarn.protocol.published import ViewSnapshot
+from forewarn.protocol.published import ViewSnapshot, rank
 from forewarn.protocol.versions import VERSIONS, ApiVersion
 
 
@@ -83,21 +83,14 @@ class ServedView:
         """The requested versions, as bits."""
 
     def is_older_than(self, snapshot: ViewSnapshot) -> bool:
-        """Tell whether `snapshot` is newer.
-
-        Messages may arrive twice or late. A higher epoch is always newer. Within an
-        epoch, the incarnation only rises, and disabling is the last change.
-        """
-        if snapshot.epoch != self.epoch:
-            return snapshot.epoch > self.epoch
-        if not self.enabled:
-            return False
-        assert self.document is not None, "an enabled view has a document"
-        if not snapshot.enabled:
-            return True
-        # The delay of the first response may end early, and is never extended.
-        mine = self.document.incarnation, -self.ready_at
-        return (snapshot.incarnation, -snapshot.ready_at) > mine
+        """Tell whether `snapshot` is newer: messages may arrive twice or late."""
+        mine = rank(
+            epoch=self.epoch,
+            is_enabled=self.enabled,
+            incarnation=0 if self.document is None else self.document.incarnation,
+            ready_at=self.ready_at,
+        )
+        return snapshot.rank > mine
 
     def take(self, snapshot: ViewSnapshot, *, preparer: Preparer) -> None:
         """Serve `snapshot` from now on, rendered in the versions in use."""

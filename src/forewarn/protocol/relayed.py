@@ -38,14 +38,15 @@ def view_text(view: ViewSnapshot) -> str:
     )
 
 
-def guest_text(guest: Guest) -> str:
-    """Return a VM as JSON."""
+def guest_text(guest: Guest, instance: Mapping[str, Any]) -> str:
+    """Return a VM as JSON, with the members of its instance document."""
     return _text(
         {
             "vm": guest.vm,
             "view": guest.view_id,
             "vm_id": guest.vm_id,
             "addresses": list(guest.addresses),
+            "instance": instance,
         }
     )
 

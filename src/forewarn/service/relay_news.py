@@ -5,11 +5,12 @@ hosts and views that changed.
 """
 
 import asyncio
+import operator
 import threading
 from collections.abc import AsyncIterator, Sequence
 
 from forewarn.admin.relay_hub import News
-from forewarn.fleet.model import Vm, taken_by
+from forewarn.fleet.model import Host, Scope, Vm, taken_by
 from forewarn.protocol.views import View
 from forewarn.service import limits
 from forewarn.service.observed import Change, Listener
@@ -34,15 +35,24 @@ class RelayNews(Listener):
         """Remember the hosts and views of the changes, within a bound."""
         hosts: set[str] = set()
         views: set[str] = set()
+        is_everything = False
         for before, after in changes:
             record = after if before is None else before
             if isinstance(record, View):
                 views.add(record.view_id)
-            elif isinstance(record, Vm | Token) and _seen(before) != _seen(after):
+            elif isinstance(record, Scope):
+                # Its name and kind are in the instance documents of its VMs anywhere.
+                is_everything |= None not in (before, after) and (
+                    _seen(before) != _seen(after)
+                )
+            elif isinstance(record, Vm | Host | Token) and _seen(before) != _seen(
+                after
+            ):
                 hosts |= _hosts_of(before) | _hosts_of(after)
-        if not hosts and not views:
+        if not hosts and not views and not is_everything:
             return
         with self._lock:
+            self._is_everything |= is_everything
             self._hosts |= hosts
             self._views |= views
             if len(self._hosts) + len(self._views) > limits.RELAY_NEWS_KEPT:
@@ -87,14 +97,27 @@ class RelayNews(Listener):
         )
 
 
+_OF_VM = operator.attrgetter(
+    *("view", "vm_id", "addresses", "wire_name", "fault_domain", "update_domain"),
+    *("size", "spot", "tags", "resource_group", "subscription", "location"),
+)
+"""The fields of a VM that a relay gets, besides its hosts."""
+
+
 def _seen(record: Record | None) -> object:
     """Return what a relay gets of a record, to compare it."""
     if isinstance(record, Vm):
-        return taken_by(record), record.view, record.vm_id, record.addresses
+        return taken_by(record), _OF_VM(record)
+    if isinstance(record, Host):
+        return record.zone
+    if isinstance(record, Scope):
+        return record.kind, record.scale_set
     return (record.expires_at,) if isinstance(record, Token) else None
 
 
 def _hosts_of(record: Record | None) -> frozenset[str]:
+    if isinstance(record, Host):
+        return frozenset({record.name})
     if isinstance(record, Token):
         return frozenset({record.host} - {""})
     return taken_by(record) if isinstance(record, Vm) else frozenset()

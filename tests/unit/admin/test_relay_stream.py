@@ -141,7 +141,7 @@ def test_an_expired_token_ends_its_stream(
     async def story() -> None:
         stream = Stream(hub, "h1", api.create("h1", expires_in="1h")["id"])
         await stream.next()
-        assert set(await stream.next()) == {"position"}
+        assert set(await stream.next()) == {"position", "since"}
         api.gateway.advance("1h")
         assert await stream.next() is None
 
@@ -177,7 +177,7 @@ def test_an_approval_names_a_position_that_the_stream_reaches(
         await stream.next()
         position = await hub.catch_up("h1", {"web_0"})
         line = await stream.next()
-        assert line == {"position": position}
+        assert line == {"position": position, "since": 1}
         api.gateway.enable("web_0")
         position = await hub.catch_up("h1", {"web_0", "no-such-vm"})
         line = await stream.next()

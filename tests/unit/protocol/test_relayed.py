@@ -66,12 +66,12 @@ def test_a_relay_learns_nothing_that_its_vms_do_not_see() -> None:
 
 
 def test_a_relay_has_no_listener_of_a_single_vm() -> None:
-    guest = relayed.guest_of(json.loads(relayed.guest_text(GUEST)))
+    guest = relayed.guest_of(json.loads(relayed.guest_text(GUEST, {})))
     assert guest == replace(GUEST, listen="")
 
 
 _VIEW: Any = json.loads(relayed.view_text(VIEW))
-_GUEST: Any = json.loads(relayed.guest_text(GUEST))
+_GUEST: Any = json.loads(relayed.guest_text(GUEST, {}))
 
 
 @pytest.mark.parametrize(

@@ -37,10 +37,10 @@ def test_a_vm_that_moves_concerns_both_hosts() -> None:
 
 def test_a_change_that_no_relay_sees_is_no_news() -> None:
     vm, news = vm_of("web_0"), RelayNews()
-    news.committed([Change(vm, replace(vm, tags=(("a", "b"),)))])
+    news.committed([Change(vm, replace(vm, started=("op-1",)))])
     news.committed([Change(vm, replace(vm, addresses=("192.0.2.9",)))])
     assert asyncio.run(first(news)) == News(hosts=frozenset({"h1"}))
-    news.committed([Change(vm, replace(vm, tags=(("a", "b"),)))])
+    news.committed([Change(vm, replace(vm, down_for="flash", revision=9))])
     news.committed([])
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(first(news), 0.01))

@@ -47,6 +47,29 @@ SERVICE = (
         ),
     ),
     Command(
+        path=("relay",),
+        summary="run the relay of a host",
+        text="Run the relay of this host. It answers the VMs of the host at the metadata "
+        "address, from documents that it gets from the service in advance, and sends the "
+        "service what VMs ask. While the service is away, it goes on answering, and VMs "
+        "that approve get 503. Each host has its own token, which shows it only its VMs: "
+        "create it with `forewarn token create --relay HOST`. Every setting of "
+        "relay.toml is also a flag and a variable.",
+        run="forewarn.cli.relay:relay",
+        options=(
+            Option(
+                name="--config",
+                metavar="FILE",
+                help="Settings file. Default: relay.toml, if it exists.",
+            ),
+        ),
+        more="forewarn.cli.relay:options",
+        examples=(
+            "forewarn relay --config /etc/forewarn/relay.toml",
+            "forewarn relay --url https://control.example:8200 --listen 0.0.0.0:80",
+        ),
+    ),
+    Command(
         path=("config", "show"),
         summary="print the settings in force",
         text="Print every setting in force and the source of its value, as `serve` "

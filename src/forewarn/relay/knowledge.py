@@ -1,0 +1,236 @@
+"""The knowledge of a relay: frozen values, and one table for the lines that come.
+
+The service sends all VMs and views of the host (a *whole*), then each change, then lines
+that only say that nothing has changed. Lines can be lost, repeated, late or from another
+service. `VERDICTS` has what each of them does. No line makes a view older: its document
+is replaced only by a newer one (`protocol.published.rank`). Pure.
+"""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in the stream of one process of the service."""
+
+    term: int
+    """The term of the service: a service that was started later has a higher one."""
+    number: int
+    """The number of the latest change that is known."""
+    start: str
+    """The process. Numbers of different processes cannot be compared."""
+
+    @property
+    def text(self) -> str:
+        """Return the position as the service writes it."""
+        return f"{self.term}.{self.number}.{self.start}"
+
+    def reaches(self, other: "Position") -> bool:
+        """Return whether what is known here includes what is known at `other`.
+
+        A relay whose position is from another process has read everything since.
+        """
+        return self.start != other.start or self.number >= other.number
+
+
+def position_of(text: str) -> Position:
+    """Return the position of a text; raises ValueError."""
+    term, _, rest = text.partition(".")
+    number, _, start = rest.partition(".")
+    if not (term.isdecimal() and number.isdecimal() and start):
+        raise ValueError("position is not TERM.NUMBER.START")
+    return Position(term=int(term), number=int(number), start=start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A VM of the host."""
+
+    guest: Guest
+    instance: InstanceFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A line of the stream."""
+
+    position: Position
+    is_whole: bool = False
+    host: str = ""
+    """The host, in a whole."""
+    since: int = 0
+    """In other lines, the number from which the changes go on."""
+    views: tuple[ViewSnapshot, ...] = ()
+    views_gone: tuple[str, ...] = ()
+    guests: tuple[Known, ...] = ()
+    guests_gone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """All VMs and views of the host, as the relay serves them."""
+
+    position: Position | None = None
+    """None: nothing is known."""
+    host: str = ""
+    views: Mapping[str, ViewSnapshot] = field(default_factory=dict[str, ViewSnapshot])
+    guests: Mapping[str, Known] = field(default_factory=dict[str, Known])
+
+
+class Place(enum.Enum):
+    """Where a line is, compared with the position of the relay."""
+
+    FIRST = "the relay knows nothing"
+    NEXT = "the line goes on from what the relay knows"
+    GAP = "lines between are missing"
+    OLD = "the relay knows all of it already"
+    OTHER = "the line is from another process"
+    BEHIND = "the line is from an earlier term"
+
+
+class Verdict(enum.Enum):
+    """The effect of a line."""
+
+    REPLACE = "replace everything"
+    MERGE = "apply the changes"
+    IGNORE = "change nothing"
+    LEAVE = "leave this stream, and connect again"
+
+
+VERDICTS: Mapping[tuple[bool, Place], Verdict] = {
+    (True, Place.FIRST): Verdict.REPLACE,
+    (True, Place.NEXT): Verdict.REPLACE,
+    (True, Place.OLD): Verdict.IGNORE,
+    (True, Place.OTHER): Verdict.REPLACE,
+    (True, Place.BEHIND): Verdict.LEAVE,
+    (False, Place.FIRST): Verdict.LEAVE,
+    (False, Place.NEXT): Verdict.MERGE,
+    (False, Place.GAP): Verdict.LEAVE,
+    (False, Place.OLD): Verdict.IGNORE,
+    (False, Place.OTHER): Verdict.LEAVE,
+    (False, Place.BEHIND): Verdict.LEAVE,
+}
+"""The effect of a line, by whether it is a whole and by its place. A whole has no gap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The result of a line."""
+
+    verdict: Verdict
+    place: Place
+    knowledge: Knowledge
+    change: Publication
+    """The changes for the endpoint."""
+
+
+def place_of(known: Position | None, line: Line) -> Place:
+    """Return where a line is, compared with what is known."""
+    if known is None:
+        return Place.FIRST
+    if line.position.term < known.term:
+        return Place.BEHIND
+    if line.position.start != known.start:
+        return Place.OTHER
+    if line.position.number < known.number:
+        return Place.OLD
+    if not line.is_whole and line.since > known.number:
+        return Place.GAP
+    return Place.NEXT
+
+
+def take(knowledge: Knowledge, line: Line) -> Step:
+    """Return what a line changes."""
+    place = place_of(knowledge.position, line)
+    verdict = VERDICTS[line.is_whole, place]
+    if verdict is Verdict.REPLACE:
+        after, change = _replaced(knowledge, line)
+    elif verdict is Verdict.MERGE:
+        after, change = _merged(knowledge, line)
+    else:
+        after, change = knowledge, Publication()
+    return Step(verdict=verdict, place=place, knowledge=after, change=change)
+
+
+def everything(knowledge: Knowledge) -> Publication:
+    """Return all that is known, for an endpoint that has nothing yet."""
+    return Publication(
+        views=tuple(knowledge.views.values()),
+        guests=tuple(known.guest for known in knowledge.guests.values()),
+    )
+
+
+def last_seen(
+    knowledge: Knowledge, seen: Mapping[str, int], *, now: int
+) -> dict[str, int]:
+    """Return how long ago views were requested, by one VM of each view."""
+    one = {known.guest.view_id: vm for vm, known in knowledge.guests.items()}
+    return {one[view]: max(0, now - at) for view, at in seen.items() if view in one}
+
+
+def is_stale(*, silent_for: float, stale_max: float | None) -> bool:
+    """Return whether the service was silent for longer than the relay may answer alone.
+
+    Both are in seconds. Without a limit, the relay answers for as long as it runs.
+    """
+    return stale_max is not None and silent_for > stale_max
+
+
+def _replaced(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
+    known = old if old.host == line.host else Knowledge()
+    views = {view.view_id: _newest(known, view) for view in line.views}
+    guests = {known.guest.vm: known for known in line.guests}
+    after = Knowledge(
+        position=line.position, host=line.host, views=views, guests=guests
+    )
+    return after, Publication(
+        views=_changed(old.views, views),
+        views_gone=tuple(name for name in old.views if name not in views),
+        guests=tuple(
+            each.guest for name, each in guests.items() if old.guests.get(name) != each
+        ),
+        guests_gone=tuple(name for name in old.guests if name not in guests),
+    )
+
+
+def _merged(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
+    found = {view.view_id: _newest(old, view) for view in line.views}
+    came = {known.guest.vm: known for known in line.guests}
+    views_gone = tuple(
+        name for name in line.views_gone if name in old.views and name not in found
+    )
+    guests_gone = tuple(
+        name for name in line.guests_gone if name in old.guests and name not in came
+    )
+    views: Mapping[str, ViewSnapshot] = {**old.views, **found}
+    guests: Mapping[str, Known] = {**old.guests, **came}
+    after = replace(
+        old,
+        position=line.position,
+        views={name: view for name, view in views.items() if name not in views_gone},
+        guests={name: each for name, each in guests.items() if name not in guests_gone},
+    )
+    return after, Publication(
+        views=_changed(old.views, found),
+        views_gone=views_gone,
+        guests=tuple(
+            each.guest for name, each in came.items() if old.guests.get(name) != each
+        ),
+        guests_gone=guests_gone,
+    )
+
+
+def _newest(old: Knowledge, view: ViewSnapshot) -> ViewSnapshot:
+    held = old.views.get(view.view_id)
+    return view if held is None or view.rank > held.rank else held
+
+
+def _changed(
+    old: Mapping[str, ViewSnapshot], new: Mapping[str, ViewSnapshot]
+) -> tuple[ViewSnapshot, ...]:
+    return tuple(view for name, view in new.items() if old.get(name) is not view)

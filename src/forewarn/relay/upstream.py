@@ -1,0 +1,139 @@
+"""The stream of the service: connected, read, and connected again after a random pause."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from urllib.parse import quote
+
+from forewarn.agent.wire.urls import Url
+from forewarn.protocol.errors import ForewarnError
+from forewarn.relay import limits, messages
+from forewarn.relay.knowledge import Line, Place, Step, Verdict
+from forewarn.relay.wire import Connection, UnreachableError
+
+logger = logging.getLogger("forewarn.relay")
+
+_UNAUTHORIZED = 401
+_FORBIDDEN = 403
+_OK = 200
+
+
+def pause(failures: int, draw: float) -> float:
+    """Return the seconds before the next attempt; `draw` is random, from 0 to 1.
+
+    The pause is spread from 0 to a maximum that doubles, so that the relays of all hosts
+    do not come at the same time.
+    """
+    # More than the limit after four failures.
+    most = limits.FIRST_PAUSE_SECONDS * 2 ** min(failures, 4)
+    return draw * min(most, limits.PAUSE_SECONDS_MAX)
+
+
+class Upstream:
+    """Keeps one stream of one of several services open."""
+
+    def __init__(
+        self,
+        urls: Sequence[Url],
+        *,
+        token: Callable[[], str],
+        tls: ssl.SSLContext | None,
+        take: Callable[[Line], Awaitable[Step]],
+        position: Callable[[], str],
+        draw: Callable[[], float],
+    ) -> None:
+        """Give each line to `take`, and continue after `position`.
+
+        `token` returns the present token, which it reads from its file. `draw` returns
+        random numbers from 0 to 1.
+        """
+        self._urls = urls
+        self._token = token
+        self._tls = tls
+        self._take = take
+        self._position = position
+        self._draw = draw
+        self._at = 0
+        self._failures = 0
+        self._told = ""
+        self.is_connected = False
+
+    @property
+    def url(self) -> Url:
+        """Return the service of the stream, or the one to try next."""
+        return self._urls[self._at % len(self._urls)]
+
+    async def run(self) -> None:
+        """Keep the stream open, until the task is cancelled."""
+        while True:
+            try:
+                await self._follow()
+                reason = "it ended the stream"
+            except (ForewarnError, ValueError) as error:
+                reason = getattr(error, "message", "") or f"invalid line: {error}"
+            self._note_lost(reason)
+            await asyncio.sleep(pause(self._failures, self._draw()))
+            self._failures += 1
+
+    async def _follow(self) -> None:
+        """Connect, and take lines until the stream ends; raises UnreachableError."""
+        connection = Connection(self.url, tls=self._tls)
+        after = self._position()
+        try:
+            await connection.open()
+            async with asyncio.timeout(limits.SILENCE_SECONDS):
+                status = await connection.ask(
+                    "GET",
+                    f"/v1/relay/stream?after={quote(after, safe='')}",
+                    token=self._token(),
+                )
+            if status != _OK:
+                raise refused(self.url, status)
+            async for text in connection.lines():
+                step = await self._take(messages.line_of(text))
+                if step.verdict is Verdict.LEAVE:
+                    raise _left(self.url, step)
+                self._note_connected()
+        except TimeoutError as error:
+            raise UnreachableError(f"{self.url.base}: no answer") from error
+        finally:
+            connection.close()
+
+    def _note_connected(self) -> None:
+        self._failures = 0
+        if not self.is_connected:
+            self.is_connected = True
+            self._told = ""
+            logger.info("following the service at %s", self.url.base)
+
+    def _note_lost(self, reason: str) -> None:
+        was_connected, self.is_connected = self.is_connected, False
+        if was_connected or reason != self._told:
+            self._told = reason
+            logger.warning(
+                "no stream of the service, VMs get the documents that are known: %s",
+                reason,
+            )
+        if not was_connected:
+            self._at += 1
+
+
+def refused(url: Url, status: int) -> UnreachableError:
+    """Return the error of a status; it says nothing of the token."""
+    hint = ""
+    if status in {_UNAUTHORIZED, _FORBIDDEN}:
+        hint = "Write a new token to token_file: `forewarn token create --relay HOST`."
+    message = f"{url.base} answered with status {status}"
+    return UnreachableError(
+        f"{message}. {hint}" if hint else message, hint=hint, status=status
+    )
+
+
+def _left(url: Url, step: Step) -> UnreachableError:
+    if step.place is Place.BEHIND:
+        return UnreachableError(
+            f"{url.base} is behind what this relay has served already. If its store was "
+            "restored from a backup, stop this relay, delete its state file, and start it"
+        )
+    return UnreachableError(f"{url.base}: {step.place.value}")

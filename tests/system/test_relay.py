@@ -1,0 +1,201 @@
+"""Relays as real processes: what VMs get while parts are killed, and who sees what."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import Serving, eventually
+from tests.support.relays import Relaying, token
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+WEB_0, DB_0, WEB_1 = "127.0.0.1", "127.0.0.3", "127.0.0.2"
+"""The addresses of the VMs: two on the first host, and one on the second."""
+
+MIB_MAX = 45
+"""Maximum memory of a relay."""
+
+FLEET = f"""
+[[scope]]
+name = "web"
+kind = "availability-set"
+[[host]]
+name = "h1"
+zone = "z1"
+[[host]]
+name = "h2"
+[[vm]]
+name = "web_0"
+host = "h1"
+scope = "web"
+address = "{WEB_0}"
+size = "general-4"
+[[vm]]
+name = "db_0"
+host = "h1"
+address = "{DB_0}"
+[[vm]]
+name = "web_1"
+host = "h2"
+scope = "web"
+fault_domain = 1
+address = "{WEB_1}"
+"""
+
+
+def reboot(service: Serving, vm: str) -> str:
+    """Announce the reboot of a VM; return the ID of its event."""
+    order = service.admin("/v1/reboot", {"vms": [vm]})
+    return order["operations"][0]["events"][0]["EventId"]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Serving]:
+    serving = Serving(tmp_path / "service", FLEET).wait_ready()
+    yield serving
+    serving.process.kill()
+    serving.process.wait()
+
+
+@pytest.fixture
+def relays(service: Serving, tmp_path: Path) -> Iterator[dict[str, Relaying]]:
+    """Yield the relays of both hosts."""
+    found = {
+        host: Relaying(
+            tmp_path / host, service.urls["operators"], token(service, host)["token"]
+        ).wait_connected()
+        for host in ("h1", "h2")
+    }
+    yield found
+    for relay in found.values():
+        relay.kill()
+
+
+def test_a_relay_answers_its_vms_and_no_others(relays: dict[str, Relaying]) -> None:
+    first, second = relays["h1"], relays["h2"]
+    assert first.ask(WEB_0) == (200, {"DocumentIncarnation": 1, "Events": []})
+    assert first.ask(WEB_1)[0] == 404
+    assert second.ask(WEB_1)[0] == 200
+    status, compute = first.ask(
+        WEB_0, "/metadata/instance/compute?api-version=2021-02-01"
+    )
+    assert status == 200
+    assert (compute["name"], compute["zone"]) == ("web_0", "z1")
+    assert compute["vmSize"] == "general-4"
+
+
+def test_a_vm_reads_its_own_approval_and_both_relays_have_one_truth(
+    service: Serving, relays: dict[str, Relaying]
+) -> None:
+    first, second = relays["h1"], relays["h2"]
+    assert first.ask(WEB_0)[0] == second.ask(WEB_1)[0] == 200
+    event = reboot(service, "web_0")
+    for relay, address in ((first, WEB_0), (second, WEB_1)):
+        (shown,) = relay.until(address, lambda found: found["Events"])["Events"]
+        assert shown["EventId"] == event
+    # A VM of another host cannot approve, and a wrong event is refused.
+    assert first.approve(DB_0, event) == 400
+    assert first.approve(WEB_0, event) == 200
+    # The answer came after the document: no wait is needed.
+    assert first.ask(WEB_0)[1]["Events"][0]["EventStatus"] == "Started"
+    second.until(WEB_1, lambda found: found["Events"][0]["EventStatus"] == "Started")
+
+
+def test_relays_answer_while_the_service_is_away(
+    service: Serving, relays: dict[str, Relaying], tmp_path: Path
+) -> None:
+    relay = relays["h1"]
+    assert relay.ask(WEB_0)[0] == 200
+    event = reboot(service, "web_0")
+    before = relay.until(WEB_0, lambda found: found["Events"])
+    text = (tmp_path / "h1" / "relay-token").read_text()
+    url = service.urls["operators"]
+    service.kill()
+    eventually(relay.log, lambda log: "no stream of the service" in log)
+    assert relay.ask(WEB_0) == (200, before)
+    assert relay.approve(WEB_0, event) == 503
+    # Also a relay that was killed answers at once, from its file.
+    relay.kill()
+    again = Relaying(tmp_path / "h1", url, text)
+    assert again.ask(WEB_0) == (200, before)
+    assert again.ask(DB_0)[0] == 503  # It was never enabled.
+    back = Serving(
+        tmp_path / "service", FLEET, admin_listen=url.removeprefix("http://")
+    ).wait_ready()
+    try:
+        again.wait_connected()
+        assert (
+            again.ask(WEB_0)[1]["DocumentIncarnation"]
+            >= (before["DocumentIncarnation"])
+        )
+        assert again.approve(WEB_0, event) == 200
+        assert again.ask(DB_0)[0] == 200
+    finally:
+        again.kill()
+        back.kill()
+
+
+def test_a_revoked_relay_loses_its_stream_and_approves_nothing(
+    service: Serving, relays: dict[str, Relaying]
+) -> None:
+    relay = relays["h1"]
+    assert relay.ask(WEB_0)[0] == 200
+    event = reboot(service, "web_0")
+    relay.until(WEB_0, lambda found: found["Events"])
+    (first,) = (
+        each for each in service.admin("/v1/tokens")["tokens"] if each["relay"] == "h1"
+    )
+    service.admin("/v1/tokens/revoke", {"id": first["id"]})
+    eventually(relay.log, lambda log: "status 401" in log)
+    assert relay.approve(WEB_0, event) == 503
+    assert relay.ask(WEB_0)[0] == 200
+    # The next token is read from the file, without a restart.
+    secret = token(service, "h1")["token"]
+    folder = Path(f"/proc/{relay.process.pid}/cwd").resolve()
+    (folder / "relay-token").write_text(secret, encoding="ascii")
+    eventually(lambda: relay.approve(WEB_0, event), lambda status: status == 200)
+    assert secret not in relay.log()
+
+
+def test_a_silent_service_ends_the_answers_after_a_limit(
+    service: Serving, tmp_path: Path
+) -> None:
+    secret = token(service, "h1")["token"]
+    url = service.urls["operators"]
+    relay = Relaying(tmp_path / "h1", url, secret, stale_max="6s").wait_connected()
+    try:
+        assert relay.ask(WEB_0)[0] == 200
+        service.kill()
+        assert relay.ask(WEB_0)[0] == 200
+        eventually(lambda: relay.ask(WEB_0)[0], lambda status: status == 503)
+        # Nor does a restart make the documents young.
+        assert relay.terminate() == 0
+        relay = Relaying(tmp_path / "h1", url, secret, stale_max="6s")
+        assert relay.ask(WEB_0)[0] == 503
+        listen = url.removeprefix("http://")
+        back = Serving(tmp_path / "service", FLEET, admin_listen=listen).wait_ready()
+        eventually(lambda: relay.ask(WEB_0)[0], lambda status: status == 200)
+        back.kill()
+    finally:
+        relay.kill()
+
+
+def test_a_relay_ends_in_order(relays: dict[str, Relaying]) -> None:
+    relay = relays["h1"]
+    assert relay.ask(WEB_0)[0] == 200
+    assert relay.terminate() == 0
+    assert "stopping" in relay.log()
+    assert "Traceback" not in relay.log()
+
+
+def test_a_relay_is_small(service: Serving, tmp_path: Path) -> None:
+    secret = token(service, "h1")["token"]
+    relay = Relaying(
+        tmp_path / "h1", service.urls["operators"], secret, is_forked=False
+    ).wait_connected()
+    try:
+        assert relay.ask(WEB_0)[0] == 200
+        assert relay.memory <= MIB_MAX
+    finally:
+        relay.kill()

@@ -1,0 +1,214 @@
+"""What a relay knows: each kind of line at each place, and one VM of two relays."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.fleet.instance import InstanceFacts
+from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+from forewarn.protocol.published import Guest, Publication, ViewSnapshot
+from forewarn.relay import knowledge, messages
+from forewarn.relay.knowledge import (
+    VERDICTS,
+    Knowledge,
+    Known,
+    Line,
+    Place,
+    Position,
+    Verdict,
+    place_of,
+    position_of,
+    take,
+)
+
+AT = Position(term=3, number=7, start="abc")
+
+
+def view(name: str, incarnation: int = 1, *, epoch: int = 1) -> ViewSnapshot:
+    return ViewSnapshot(
+        view_id=name,
+        enabling="",
+        enabled=True,
+        epoch=epoch,
+        incarnation=incarnation,
+        ready_at=0,
+        events=(),
+    )
+
+
+def known(vm: str, of: str = "web", address: str = "192.0.2.1") -> Known:
+    guest = Guest(vm=vm, view_id=of, vm_id=f"id-{vm}", addresses=(address,), listen="")
+    facts = InstanceFacts(
+        vm=Vm(
+            name="",
+            wire_name=vm,
+            host="",
+            scope="",
+            tenant="",
+            view="",
+            vm_id=f"id-{vm}",
+            addresses=(address,),
+        ),
+        scope=Scope(name="", tenant="", kind=ScopeKind.STANDALONE),
+        host=Host(name=""),
+    )
+    return Known(guest=guest, instance=facts)
+
+
+HELD = Knowledge(
+    position=AT,
+    host="h1",
+    views={"web": view("web", 5), "db": view("db", 2)},
+    guests={"web_0": known("web_0"), "db_0": known("db_0", "db", "192.0.2.2")},
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        (Line(position=AT, since=7), Place.NEXT),
+        (Line(position=replace(AT, number=9), since=7), Place.NEXT),
+        # What it repeats is harmless.
+        (Line(position=replace(AT, number=9), since=3), Place.NEXT),
+        (Line(position=replace(AT, number=9), since=8), Place.GAP),
+        (Line(position=replace(AT, number=9), is_whole=True), Place.NEXT),
+        (Line(position=replace(AT, number=6), since=5), Place.OLD),
+        (Line(position=replace(AT, number=1, start="xyz")), Place.OTHER),
+        (Line(position=replace(AT, number=1, start="xyz", term=4)), Place.OTHER),
+        (Line(position=replace(AT, number=9, term=2)), Place.BEHIND),
+        # The leader has changed, and the same process goes on.
+        (Line(position=replace(AT, number=8, term=4), since=7), Place.NEXT),
+    ],
+)
+def test_a_line_has_one_place(line: Line, place: Place) -> None:
+    assert place_of(AT, line) is place
+    assert place_of(None, line) is Place.FIRST
+
+
+def test_every_line_has_a_verdict() -> None:
+    wanted = {(whole, place) for whole in (True, False) for place in Place}
+    # A whole continues nothing, so nothing is missing before it.
+    assert VERDICTS.keys() == wanted - {(True, Place.GAP)}
+    for (_, place), verdict in VERDICTS.items():
+        if place is Place.BEHIND:
+            assert verdict is Verdict.LEAVE
+
+
+def test_a_change_replaces_only_what_it_names() -> None:
+    line = Line(
+        position=replace(AT, number=8),
+        since=7,
+        views=(view("web", 6),),
+        guests=(known("web_1", address="192.0.2.3"),),
+        views_gone=("db", "unknown"),
+        guests_gone=("db_0", "unknown"),
+    )
+    step = take(HELD, line)
+    assert step.verdict is Verdict.MERGE
+    assert set(step.knowledge.guests) == {"web_0", "web_1"}
+    assert step.knowledge.views == {"web": view("web", 6)}
+    assert step.knowledge.position == line.position
+    assert step.change == Publication(
+        views=(view("web", 6),),
+        views_gone=("db",),
+        guests=(known("web_1", address="192.0.2.3").guest,),
+        guests_gone=("db_0",),
+    )
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_no_line_makes_a_document_older(is_whole: bool) -> None:
+    late = Line(
+        position=replace(AT, number=8),
+        since=7,
+        is_whole=is_whole,
+        host="h1" if is_whole else "",
+        views=(view("web", 4), view("db", 2)),
+        guests=tuple(HELD.guests.values()),
+    )
+    step = take(HELD, late)
+    assert step.knowledge.views == HELD.views
+    assert step.change == Publication()
+
+
+def test_a_whole_of_another_host_replaces_everything() -> None:
+    # A token for another host was installed: nothing of the first one is left.
+    line = Line(
+        position=replace(AT, number=1, start="xyz"),
+        is_whole=True,
+        host="h2",
+        views=(view("web", 4),),
+        guests=(known("web_9", address="192.0.2.9"),),
+    )
+    step = take(HELD, line)
+    assert step.verdict is Verdict.REPLACE
+    assert step.knowledge.views == {"web": view("web", 4)}
+    assert set(step.change.guests_gone) == {"web_0", "db_0"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        Line(position=replace(AT, number=6), since=5, views=(view("web", 9),)),
+        Line(position=replace(AT, number=9), since=8, views=(view("web", 9),)),
+        Line(position=replace(AT, term=2), is_whole=True, host="h1"),
+        Line(position=replace(AT, start="xyz")),
+    ],
+)
+def test_a_line_at_a_wrong_place_changes_nothing(line: Line) -> None:
+    step = take(HELD, line)
+    assert step.verdict in {Verdict.IGNORE, Verdict.LEAVE}
+    assert step.knowledge is HELD
+    assert not step.change
+
+
+def test_the_file_of_a_relay_is_a_whole() -> None:
+    back = take(Knowledge(), messages.line_of(messages.text_of(HELD)))
+    assert back.knowledge == HELD
+    assert knowledge.everything(HELD) == back.change
+
+
+def test_last_seen_times_are_ages_of_one_vm_of_each_view() -> None:
+    ages = knowledge.last_seen(HELD, {"web": 70, "db": 130, "gone": 1}, now=100)
+    assert ages == {"web_0": 30, "db_0": 0}
+
+
+def test_a_relay_is_stale_only_with_a_limit() -> None:
+    assert not knowledge.is_stale(silent_for=1e9, stale_max=None)
+    assert not knowledge.is_stale(silent_for=60.0, stale_max=60.0)
+    assert knowledge.is_stale(silent_for=60.1, stale_max=60.0)
+
+
+def test_positions_of_one_process_have_an_order() -> None:
+    assert position_of(AT.text) == AT
+    assert AT.reaches(replace(AT, number=7))
+    assert not AT.reaches(replace(AT, number=8))
+    assert AT.reaches(replace(AT, number=8, start="xyz"))
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.2", "1.2.", "x.2.a", "1.x.a", "-1.2.a"])
+def test_a_wrong_position_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"TERM\.NUMBER\.START"):
+        position_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"\xff",
+        b"[" * 100_000,
+        b'{"position":7}',
+        b'{"position":"1.2.a","whole":true}',
+        b'{"position":"1.2.a","since":true}',
+        b'{"position":"1.2.a","views":{}}',
+        b'{"position":"1.2.a","views":[null]}',
+        b'{"position":"1.2.a","guests":[{"vm":"a"}]}',
+        b'{"position":"1.2.a","guests_gone":[1]}',
+    ],
+)
+def test_a_wrong_line_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        messages.line_of(text)

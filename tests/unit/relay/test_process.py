@@ -1,0 +1,326 @@
+"""A relay in this process, and a service whose lines and answers the test chooses."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.protocol.errors import ForewarnError
+from forewarn.relay import limits, messages, upstream
+from forewarn.relay.memory import Memory
+from forewarn.relay.process import Relay
+from forewarn.relay.settings import Settings, load_settings
+from tests.unit.relay.service import PATIENCE_SECONDS, Service
+from tests.unit.relay.test_knowledge import AT, HELD, known, view
+
+WEB_0 = "127.0.0.1"
+"""The address of the VM, which is also that of the test."""
+
+HERE = replace(HELD, guests={**HELD.guests, "web_0": known("web_0", address=WEB_0)})
+WHOLE = messages.text_of(HERE)
+SECRET = "s3cret-of-h1"
+
+
+def settings_of(tmp_path: Path, *urls: str, **more: str) -> Settings:
+    (tmp_path / "token").write_text(f"{SECRET}\n", encoding="ascii")
+    flags = {
+        "url": ",".join(urls),
+        "token_file": str(tmp_path / "token"),
+        "listen": "127.0.0.1:0",
+        **more,
+    }
+    return load_settings(file="", environ={}, flags=flags)
+
+
+@asynccontextmanager
+async def relaying(
+    settings: Settings, memory: Path | None = None
+) -> AsyncGenerator[Any]:
+    relay: Any = Relay(
+        settings, memory=None if memory is None else Memory(memory), draw=lambda: 0.0
+    )
+    _, relay.port = await relay.start()
+    try:
+        yield relay
+    finally:
+        await relay.stop()
+
+
+async def ask(relay: Any, body: Any = None) -> tuple[int, Any]:
+    """Return the status and the document of web_0."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
+    data = b"" if body is None else json.dumps(body).encode()
+    method = "GET" if body is None else "POST"
+    writer.write(
+        f"{method} /metadata/scheduledevents?api-version=2020-07-01 HTTP/1.1\r\n"
+        f"Host: x\r\nMetadata: true\r\nContent-Length: {len(data)}\r\n"
+        "Connection: close\r\n\r\n".encode()
+        + data
+    )
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        answer = await reader.read()
+    writer.close()
+    head, _, text = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), json.loads(text) if text else None
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not is_so():  # noqa: ASYNC110 -- nothing tells when
+            await asyncio.sleep(0)
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def change(incarnation: int, number: int = 8) -> str:
+    """Return a line with a new document of web."""
+    line = json.loads(
+        messages.text_of(
+            replace(
+                HERE,
+                position=replace(AT, number=number),
+                views={"web": view("web", incarnation)},
+                guests={},
+            )
+        )
+    )
+    del line["whole"], line["host"]
+    return json.dumps({**line, "since": 7}) + "\n"
+
+
+APPROVAL = {"StartRequests": [{"EventId": "602D9444-D2CD-49C7-8624-8643E7171297"}]}
+
+
+def test_a_vm_gets_503_until_the_service_has_sent_its_document(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            assert (await ask(relay))[0] == 503
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.endpoint.is_open)
+            assert (await ask(relay))[1]["DocumentIncarnation"] == 5
+            service.tell(change(6))
+            await until(lambda: relay.knowledge.position.number == 8)
+            assert (await ask(relay))[1]["DocumentIncarnation"] == 6
+            assert set(service.tokens) == {SECRET}
+
+    run(story())
+
+
+def test_a_change_is_in_the_file_before_it_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "relay.json"
+
+    async def story() -> None:
+        async with Service() as service:
+            settings = settings_of(tmp_path, service.url)
+            async with relaying(settings, file) as relay:
+                published: list[Any] = []
+                publish = relay.endpoint.publish
+
+                def checked(change: Any) -> None:
+                    published.append(Memory(file).read()[0].views["web"])
+                    publish(change)
+
+                monkeypatch.setattr(relay.endpoint, "publish", checked)
+                await service.stream()
+                service.tell(WHOLE)
+                service.tell(change(6))
+                await until(lambda: len(published) == 2)
+                assert [each.incarnation for each in published] == [5, 6]
+        # The service is gone: a new relay answers from the file.
+        async with relaying(settings, file) as relay:
+            assert (await ask(relay))[1]["DocumentIncarnation"] == 6
+
+    run(story())
+
+
+def test_a_relay_takes_the_next_service_and_continues_its_position(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with Service(status=503) as first, Service() as second:
+            settings = settings_of(tmp_path, first.url, second.url)
+            async with relaying(settings) as relay:
+                await second.stream()
+                second.tell(WHOLE)
+                await until(lambda: relay.upstream.is_connected)
+                second.drop()
+                await second.stream()
+                assert second.asked[-1][1] == "/v1/relay/stream?after=3.7.abc"
+                assert (await ask(relay))[0] == 200
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("{}\n", "invalid line"),
+        ("]\n", "invalid line"),
+        (change(9, number=9).replace('"since": 7', '"since": 8'), "lines between"),
+        (WHOLE.replace("3.7.abc", "2.9.xyz"), "is behind"),
+    ],
+)
+def test_a_line_that_does_not_fit_ends_the_stream(
+    tmp_path: Path, line: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.upstream.is_connected)
+            streams = len(service.asked)
+            service.tell(line)
+            await until(lambda: len(service.asked) > streams)
+            assert (await ask(relay))[1]["DocumentIncarnation"] == 5
+
+    run(story())
+    assert told in caplog.text
+    assert SECRET not in caplog.text
+
+
+def test_approvals_that_come_together_are_one_request(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.endpoint.is_open)
+
+            def answer(_path: str, body: Any) -> Any:
+                service.tell(change(6))
+                refusals = [None, "no such event"][: len(body["approvals"])]
+                return {"refusals": refusals, "position": "3.8.abc"}
+
+            service.answer = answer
+            desk = relay.desk
+            results = await asyncio.gather(
+                desk.approve("web_0", ["E1"]), desk.approve("web_0", ["E2"])
+            )
+            assert results == [None, "no such event"]
+            # The result came with the document that shows it.
+            assert relay.knowledge.position.number == 8
+            posts = [each for each in service.asked if each[0] == "POST"]
+            assert len(posts) == 1
+            assert (await ask(relay, APPROVAL))[0] == 200
+
+    run(story())
+
+
+def test_an_approval_without_a_durable_word_is_503(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.endpoint.is_open)
+            for wrong in ({}, {"refusals": []}, {"refusals": [None, None]}, []):
+                service.answer = lambda _path, _body, wrong=wrong: wrong
+                assert (await ask(relay, APPROVAL))[0] == 503
+            service.status = 500
+            assert (await ask(relay, APPROVAL))[0] == 503
+
+    run(story())
+
+
+def test_a_lost_connection_is_replaced_and_the_request_is_repeated(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.endpoint.is_open)
+            service.answer = lambda _path, _body: {
+                "refusals": [None],
+                "position": "3.7.abc",
+            }
+            assert (await ask(relay, APPROVAL))[0] == 200
+            service.drop()
+            assert (await ask(relay, APPROVAL))[0] == 200
+
+    run(story())
+
+
+def test_the_first_request_of_a_view_waits_for_its_document(tmp_path: Path) -> None:
+    disabled = replace(HERE, views={"web": replace(view("web", 0), enabled=False)})
+
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(messages.text_of(disabled))
+            await until(lambda: relay.endpoint.is_open)
+
+            def answer(_path: str, _body: Any) -> Any:
+                service.tell(change(1).replace('"epoch": 1', '"epoch": 2'))
+                return {"enabled": True, "position": "3.8.abc"}
+
+            service.answer = lambda _path, _body: {"enabled": False}
+            assert (await ask(relay))[0] == 503
+            service.answer = answer
+            assert (await ask(relay))[1]["DocumentIncarnation"] == 1
+
+    run(story())
+
+
+def test_last_requests_are_reported_when_the_relay_stops(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Service() as service:
+            async with relaying(settings_of(tmp_path, service.url)) as relay:
+                await service.stream()
+                service.tell(WHOLE)
+                await until(lambda: relay.upstream.is_connected)
+                assert (await ask(relay))[0] == 200
+            method, path, body = service.asked[-1]
+            assert (method, path) == ("POST", "/v1/relay/seen")
+            assert body["seconds_ago"].keys() == {"web_0"}
+
+    run(story())
+
+
+def test_a_relay_without_a_token_does_not_start(tmp_path: Path) -> None:
+    settings = settings_of(tmp_path, "http://127.0.0.1:9")
+    file = tmp_path / "token"
+
+    async def story() -> None:
+        Relay(settings)
+
+    for text in ("", "two words", "x\ny", "ü"):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(ForewarnError, match="no token on one line") as refused:
+            run(story())
+        assert not text or text not in refused.value.message
+    file.unlink()
+    with pytest.raises(ForewarnError, match="cannot be read"):
+        run(story())
+
+
+def test_pauses_are_spread_and_bounded() -> None:
+    assert upstream.pause(0, 1.0) == limits.FIRST_PAUSE_SECONDS
+    assert upstream.pause(0, 0.5) == limits.FIRST_PAUSE_SECONDS / 2
+    assert [upstream.pause(n, 1.0) for n in (1, 2, 3, 99)] == [2.0, 4.0, 5.0, 5.0]
