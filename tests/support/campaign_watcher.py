@@ -145,6 +145,7 @@ class CampaignWatcher:
             assert owner in owners, f"K4: {name} failed, and takes VMs"
         if before.halt is not None or before.has_ended or after.has_ended:
             return
+        assert not after.is_approved, f"2.6: approved before its failure: {after}"
         last = self.courses[after.campaign_id].outcomes[-after.tolerance.of_last :]
         in_a_row = len(last) - len(last.rstrip("f"))
         is_canary = before.stage < len(before.stages)

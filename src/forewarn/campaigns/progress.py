@@ -7,6 +7,7 @@ after each resumption, so that a fault of the work meets few hosts.
 
 from dataclasses import replace
 
+from forewarn.campaigns.lifecycle import CampaignInput, step
 from forewarn.campaigns.record import (
     CAMPAIGN_OUTCOMES_MAX,
     CampaignRecord,
@@ -133,6 +134,22 @@ def next_stage(campaign: CampaignRecord, *, fleet_hosts: int) -> CampaignRecord:
         despite=(),
         ramp=1,
         ramp_done=0,
+    )
+
+
+def halted(campaign: CampaignRecord, why: Halt) -> CampaignRecord:
+    """Return the campaign after an input of its table halted it.
+
+    The approval of a stage that has not begun is withdrawn: it was given for a result that
+    was good then. The next stage asks for another one.
+    """
+    return replace(
+        campaign,
+        state=step(campaign.state, CampaignInput.HALT),
+        halt=why,
+        due_at=0,
+        is_approved=False,
+        is_asked=campaign.is_asked and not campaign.is_approved,
     )
 
 

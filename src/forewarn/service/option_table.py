@@ -236,8 +236,8 @@ _TABLE: Mapping[str, Option] = {
     ),
     "campaigns.second_person": Option(
         form=Forms.SWITCH,
-        text="Whether an operator cannot approve a stage of a campaign that this operator "
-        "started. Without quotes: `second_person = true`.",
+        text="Whether an operator cannot approve stages, override checks or loosen terms of "
+        "a campaign that this operator started. Without quotes: `second_person = true`.",
     ),
     "campaigns.in_flight": Option(
         form=Forms.COUNT,

@@ -106,6 +106,11 @@ CAMPAIGN_ENTRIES = (
                 sentences=("campaign … has no check …",),
             ),
             Refusal(
+                when="a check is given, the requester started the campaign, and "
+                "campaigns.second_person is on",
+                sentences=("… started the campaign and cannot …",),
+            ),
+            Refusal(
                 when="only others have paused it",
                 sentences=("campaign … is paused by …, not by …",),
             ),
@@ -134,8 +139,9 @@ CAMPAIGN_ENTRIES = (
         group="campaign",
         role=Role.APPROVE,
         summary="let the next stage of a campaign begin",
-        text="Approve the next stage of a campaign. It begins when all hosts of the "
-        "current stage are done and have soaked.",
+        text="Approve the next stage of a campaign, when all hosts of the current stage are "
+        "done or skipped. It begins when the current stage has soaked. A halt in this time "
+        "withdraws the approval.",
         targets=_CAMPAIGN,
         arguments=(
             Argument(
@@ -162,6 +168,10 @@ CAMPAIGN_ENTRIES = (
                     "stage … of campaign … needs no approval",
                     "stage … of campaign … is already approved",
                 ),
+            ),
+            Refusal(
+                when="hosts of the current stage are left, so that it has no result yet",
+                sentences=("stage … of campaign … cannot be approved yet: …",),
             ),
             Refusal(
                 when="the requester started the campaign, and campaigns.second_person "
@@ -414,6 +424,11 @@ CAMPAIGN_ENTRIES = (
                     "campaign … has no blackout …",
                     "a campaign has at most … blackouts",
                 ),
+            ),
+            Refusal(
+                when="the change allows more, the requester started the campaign, and "
+                "campaigns.second_person is on",
+                sentences=("… started the campaign and cannot …",),
             ),
             Refusal(
                 when="a blackout is given, and the campaign is an emergency",

@@ -309,7 +309,8 @@ def entry(kind: AuditKind, facts: Facts) -> str:
             ignored = f", in an emergency despite {facts.text}" if facts.text else ""
             return f"{facts.count:,} hosts{ignored}"
         case AuditKind.CAMPAIGN_HALTED if facts.halt is not None:
-            return halt(facts.halt)
+            withdrawn = f"; the approval of stage {facts.stage} is withdrawn"
+            return halt(facts.halt) + (withdrawn if facts.stage else "")
         case AuditKind.CAMPAIGN_STAGE_BEGUN:
             return f"stage {facts.stage}, {facts.count:,} hosts"
         case AuditKind.CAMPAIGN_HOSTS_ADDED:

@@ -188,8 +188,7 @@ class Decisions:
             why = progress.why_halt(failed, name, by=ACTORS[0], now=now)
             if why is None or failed.halt is not None or failed.has_ended:
                 return failed
-            state = step(failed.state, CampaignInput.HALT)
-            return replace(failed, state=state, halt=why, due_at=0)
+            return progress.halted(failed, why)
 
         return self.change(course, hour, ("failed", host), decide)
 

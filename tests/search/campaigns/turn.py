@@ -251,7 +251,10 @@ class Turn:
         """Halt the campaign."""
         need(so=not self.course.halt and not self.course.has_ended)
         halted = self.decisions.step(self.course, CampaignInput.HALT)
-        self.course = halted._replace(halt=cause.value, due=-1)
+        is_asked = halted.is_asked and not halted.is_approved
+        self.course = halted._replace(
+            halt=cause.value, due=-1, is_approved=False, is_asked=is_asked
+        )
         self.take_turn()
 
     def lost(self, host: int) -> None:

@@ -86,8 +86,11 @@ def take_step(
 
 def halt(work: Work, campaign: CampaignRecord, why: Halt) -> CampaignRecord:
     """Return the campaign, halted; its announcements are withdrawn in later steps."""
-    note(work, campaign, AuditKind.CAMPAIGN_HALTED, Facts(halt=why))
-    return replace(take_step(work, campaign, CampaignInput.HALT), halt=why, due_at=0)
+    withdrawn = campaign.stage + 1 if campaign.is_approved else 0
+    facts = Facts(halt=why, stage=withdrawn)
+    note(work, campaign, AuditKind.CAMPAIGN_HALTED, facts)
+    work.take_turn(campaign.request)
+    return progress.halted(campaign, why)
 
 
 def host_ended(

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from forewarn.campaigns.loosening import loosened
 from forewarn.campaigns.options import BUDGET, TOLERANCE
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import campaign_ends
-from forewarn.control.rules import campaign_gate
+from forewarn.control.rules import campaign_gate, second_person
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.blackout_fields import (
     BLACKOUTS_MAX,
@@ -50,7 +51,8 @@ def change(
 ) -> CampaignRecord:
     """Change some terms; raises BadRequestError for a value that is not valid.
 
-    If the campaign has these terms, nothing happens.
+    If the campaign has these terms, nothing happens. The starter of the campaign is refused a change that allows it more, if the policy
+    demands a second person.
     """
     given = {key: value for key, value in values.items() if value}
     if not given:
@@ -59,6 +61,13 @@ def change(
             hint="Such as --in-flight 8, --unavailable 3%, --failures 2 or --in-a-row 1.",
         )
     new = replace(_changed(old, given), blackouts=_blackouts(old, given))
+    if more := loosened(old, new):
+        second_person.check(
+            work.policy,
+            starter=old.actor,
+            actor=work.who.actor,
+            act=f"loosen {', '.join(more)} of campaign {old.name}",
+        )
     before, after = _terms(old), _terms(new)
     changes = tuple(
         (key, before[key], after[key]) for key in before if before[key] != after[key]

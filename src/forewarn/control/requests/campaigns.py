@@ -9,7 +9,7 @@ after a verb therefore loses nothing: the next start takes a turn of every open 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.campaigns import progress
+from forewarn.campaigns import gate, progress
 from forewarn.campaigns.lifecycle import CampaignInput, CampaignState, step
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause, Pause
@@ -49,6 +49,7 @@ from forewarn.protocol.visits import STUCK_VISITS, SkipReason, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import FLEET_HOSTS, AuditKind, Facts
+from forewarn.texts import count
 
 
 def find(reader: Reader, name: str) -> CampaignRecord:
@@ -311,8 +312,9 @@ def end_aborted(work: Work, old: CampaignRecord, *, note: AnyNote) -> list[Opera
 def approve(work: Work, name: str, stage: int) -> CampaignRecord:
     """Approve the next stage of the campaign; `stage` is its number.
 
-    It begins when the current stage has soaked. The starter of the campaign is refused
-    if the policy demands a second person.
+    It begins when the current stage has soaked. The current stage must have its result:
+    a halt during the soak withdraws the approval. The starter of the campaign is refused if
+    the policy demands a second person.
     """
     old = find_open(work, name)
     second_person.check(
@@ -335,6 +337,13 @@ def approve(work: Work, name: str, stage: int) -> CampaignRecord:
             f"stage {stage} of campaign {old.name} is already approved"
             if old.is_approved
             else f"stage {stage} of campaign {old.name} needs no approval"
+        )
+    if not gate.is_stage_over(old):
+        raise RefusedError(
+            f"stage {stage} of campaign {old.name} cannot be approved yet: "
+            f"{count(old.stage_left, 'host')} of stage {old.stage} left",
+            hint=f"Approve it when these hosts are done or skipped. Run `forewarn campaign "
+            f"show {old.name}` to follow them.",
         )
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_STAGE_APPROVED, Facts(stage=stage))
     work.take_turn(old.request)

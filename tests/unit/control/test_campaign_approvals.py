@@ -1,0 +1,66 @@
+"""The approval of the next stage: after the result of the current one, and until a halt."""
+
+import pytest
+
+from forewarn.control.requests import campaigns
+from forewarn.protocol.errors import RefusedError
+from forewarn.store import kinds
+from forewarn.store.port import every
+from forewarn.store.records import AuditKind
+from forewarn.wording import operators
+from tests.support.campaigns import campaign, in_work, start, steer, waits_for
+from tests.support.rollouts import name_of
+from tests.unit.control.test_campaigns import of
+
+APPROVED = '[[campaign.stage]]\nhosts = 2\nsoak = "2h"\napproval = true\n'
+
+
+def test_an_approval_before_the_result_of_the_stage_is_refused() -> None:
+    it = of(3)
+    start(it, APPROVED)
+    with pytest.raises(RefusedError, match=r"2 hosts of stage 1 left") as refused:
+        steer(it, lambda work: campaigns.approve(work, "bios", 2))
+    assert "`forewarn campaign show bios`" in refused.value.hint
+    it.advance("30m")
+    assert campaign(it).done == 1
+    with pytest.raises(RefusedError, match=r"cannot be approved yet: 1 host of stage 1"):
+        steer(it, lambda work: campaigns.approve(work, "bios", 2))
+    # A host that is left out has its result too.
+    steer(it, lambda work: campaigns.halt(work, "bios"))
+    steer(it, lambda work: campaigns.skip(work, "bios", [name_of(1)]))
+    steer(it, lambda work: campaigns.approve(work, "bios", 2))
+    assert campaign(it).is_approved
+
+
+def test_a_halt_withdraws_the_approval_of_a_stage_that_has_not_begun() -> None:
+    it = of(3)
+    start(it, APPROVED)
+    it.advance("1h30m")
+    assert campaign(it).done == 2
+    steer(it, lambda work: campaigns.approve(work, "bios", 2))
+    steer(it, lambda work: campaigns.halt(work, "bios"), reason="VMs crash")
+    assert not campaign(it).is_approved
+    [halted] = (
+        operators.detail_of(each)
+        for each in it.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
+        if each.kind is AuditKind.CAMPAIGN_HALTED
+    )
+    assert halted.endswith("VMs crash; the approval of stage 2 is withdrawn")
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+    it.advance("1d")
+    assert in_work(it) == []
+    assert "stage 2 of campaign bios needs an approval" in waits_for(it)
+    steer(it, lambda work: campaigns.approve(work, "bios", 2))
+    assert in_work(it) == [name_of(2)]
+
+
+def test_a_pause_keeps_an_approval() -> None:
+    it = of(3)
+    start(it, APPROVED)
+    it.advance("1h30m")
+    steer(it, lambda work: campaigns.approve(work, "bios", 2))
+    steer(it, lambda work: campaigns.pause(work, "bios"))
+    it.advance("3h")
+    assert in_work(it) == []
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+    assert in_work(it) == [name_of(2)]
