@@ -4,13 +4,14 @@ A blackout is planned, like a window: one that holds work until the evening is n
 problem. For operators.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from forewarn.control.rules import wide_blackouts
+from forewarn.control.rules import campaign_gate, wide_blackouts
 from forewarn.fleet.blackouts import clash
 from forewarn.instants import DAY, Micros
 from forewarn.protocol.blockers import InBlackout
+from forewarn.protocol.operations import Request
 from forewarn.reporting import held
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store.port import Reader
@@ -26,12 +27,13 @@ def problems(reader: Reader, *, now: Micros) -> Iterator[Problem]:
     blackouts = wide_blackouts.all_of(reader)
     if not blackouts:
         return
-    hosts, until = _held(reader, now)
+    hosts, until, campaigns = _held(reader, now)
     for each in blackouts:
         ends = until.get(each.name)
         if ends is None or (ends and ends < now + LONG):
             continue
         current = clash([each.time], now, now)
+        names = sorted(campaigns[each.name])
         yield Problem(
             kind=ProblemKind.BLACKOUT,
             name=each.name,
@@ -41,18 +43,24 @@ def problems(reader: Reader, *, now: Micros) -> Iterator[Problem]:
                 reason=each.reason,
                 hosts=hosts[each.name],
                 until=ends,
+                campaigns=names,
             ),
+            campaign=names[0] if len(names) == 1 else "",
             since=0 if current is None else current.begins,
             actions=("blackout remove",),
         )
 
 
-def _held(reader: Reader, now: Micros) -> tuple[Counter[str], dict[str, Micros]]:
-    """Return the hosts that each blackout holds, and when the last of them can go on.
+def _held(
+    reader: Reader, now: Micros
+) -> tuple[Counter[str], dict[str, Micros], dict[str, set[str]]]:
+    """Return the hosts that each blackout holds, when the last of them can go on, and the
+    campaigns of these hosts.
 
     0 is never.
     """
     hosts, until = Counter[str](), dict[str, Micros]()
+    campaigns = defaultdict[str, set[str]](set)
     found = held.by_blackouts(reader, now=now) + held.by_campaigns(reader, now=now)
     for each in found:
         blocker = each.blocker
@@ -61,4 +69,15 @@ def _held(reader: Reader, now: Micros) -> tuple[Counter[str], dict[str, Micros]]
             hosts[name] += each.hosts
             before = until.get(name, each.until)
             until[name] = max(before, each.until) if before and each.until else 0
-    return hosts, until
+            campaigns[name].update(_campaigns_of(reader, each))
+    return hosts, until, campaigns
+
+
+def _campaigns_of(reader: Reader, found: held.Held) -> Iterator[str]:
+    """Yield the names of the campaigns whose hosts a blackout holds."""
+    if found.campaign:
+        yield found.campaign
+    for name in found.requests:
+        campaign = campaign_gate.campaign_of(reader, reader.get(Request, name))
+        if campaign is not None:
+            yield campaign.name

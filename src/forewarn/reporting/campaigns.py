@@ -5,12 +5,21 @@ from typing import Any, TypeAlias
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
 from forewarn.campaigns.record import CampaignRecord, StageTerms
 from forewarn.campaigns.troubles import is_only_failed
-from forewarn.control.rules import campaign_gate, shared_limit
+from forewarn.control.rules import brake, campaign_gate, shared_limit, waits
+from forewarn.control.rules.remedies import actionable_first
 from forewarn.fleet.blackout_fields import line_of_blackout
 from forewarn.fleet.blackouts import Blackout, coming
 from forewarn.fleet.window_fields import line_of
 from forewarn.instants import SECOND, Micros, format_instant, instant_or_none
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    Deferred,
+    DrainFailed,
+    InBlackout,
+    WindowClosed,
+)
 from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.turn_blockers import CampaignStopped
 from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count
@@ -26,6 +35,10 @@ FAILURES_MAX = 20
 two reads."""
 
 
+HELD_READ_MAX = 20
+"""Maximum planned hosts that are read to find the first one of the stage with a reason: a
+millisecond."""
+
 DRIFT_COUNTED_MAX = 1_000
 """Maximum hosts that a report counts as drift: a number for people, and 1 ms."""
 
@@ -37,7 +50,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
     """
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
-    waits, _ = why_waiting(reader, campaign, now=now)
+    why, _ = why_waiting(reader, campaign, now=now)
     halt = campaign.halt
     deferred = deferred_count(reader, campaign)
     return {
@@ -95,7 +108,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         ],
         "windows": list(map(line_of, campaign.windows)),
         "blackouts": [blackout_report(each, now=now) for each in campaign.blackouts],
-        "waits_for": waits,
+        "waits_for": why,
     }
 
 
@@ -140,6 +153,10 @@ def why_waiting(
         return rollouts.only_failed(campaign.name, len(campaign.failed)), 0
     found = shared_limit.ask(reader, request, campaign, now=now)
     blocker = found.blocker
+    if not isinstance(blocker, CampaignStopped):
+        # It holds the hosts in flight too, so no budget becomes free.
+        for braked in brake.why_braked(reader, request.verb):
+            return operators.reason(braked), 0
     if blocker is not None:
         # The fleet is looked at again and again, but nothing opens this budget by itself.
         is_used_up = campaign_gate.is_used_up(blocker)
@@ -148,7 +165,39 @@ def why_waiting(
     if deferred and not request.in_flight and deferred == campaign.left:
         until = min((each.due_at for each in _waiting(reader, campaign)), default=0)
         return rollouts.only_deferred(campaign.name, deferred, until), until
+    return _why_no_turn(reader, campaign)
+
+
+def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> tuple[str, Micros]:
+    """Return why no host of the stage can be announced although the campaign may.
+
+    The stored reason of the first host is shown, such as a blackout of a part of the fleet.
+    """
+    request = campaign.request
+    turns = waits.turn(request, campaign.stage), waits.again_turn(request)
+    for name in turns:
+        for first in reader.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1):
+            if waits.TURN_BLACKOUTS not in first.waits_for:
+                return "", 0
+    for each in reader.select(kinds.PLANNED_OF_REQUEST, request, limit=HELD_READ_MAX):
+        if each.held_by and campaign.stage_of(each.position) == campaign.stage:
+            blocker = actionable_first(each.held_by)[0]
+            reason = operators.reason(blocker)
+            return rollouts.first_host(each.host, reason), _end_of(blocker)
     return "", 0
+
+
+def _end_of(blocker: AnyBlocker) -> Micros:
+    """Return when a reason ends by itself; 0: something else must happen."""
+    match blocker:
+        case InBlackout():
+            return blocker.ends
+        case WindowClosed():
+            return blocker.opens
+        case Deferred() | DrainFailed():
+            return blocker.until
+        case _:
+            return 0
 
 
 def deferred_count(reader: Reader, campaign: CampaignRecord) -> int:

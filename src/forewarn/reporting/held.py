@@ -40,6 +40,8 @@ class Held:
     """The tenant of the scope; empty: it is not of a scope."""
     campaign: str = ""
     """The campaign that is held; empty: work of no single one."""
+    requests: frozenset[str] = frozenset()
+    """The requests whose hosts a blackout of the service holds."""
     hosts: int
     until: Micros
     """When it ends; 0: it has no known end."""
@@ -125,6 +127,7 @@ def by_blackouts(reader: Reader, *, now: Micros) -> list[Held]:
     The first host of a rollout waits for all of them.
     """
     hosts = Counter[str]()
+    requests: dict[str, set[str]] = {}
     blockers: dict[str, InBlackout] = {}
     names = [waits.TURN_BLACKOUTS]
     for each in wide_blackouts.all_of(reader):
@@ -139,12 +142,18 @@ def by_blackouts(reader: Reader, *, now: Micros) -> list[Held]:
         for blocker in operation.held_by:
             if isinstance(blocker, InBlackout) and not blocker.campaign:
                 blockers.setdefault(blocker.blackout, blocker)
+                requests.setdefault(blocker.blackout, set()).add(operation.request)
                 hosts[blocker.blackout] += (
                     _planned(reader, operation.request) if is_first else 1
                 )
                 break
     return [
-        Held(blocker=blocker, hosts=hosts[name], until=blocker.ends)
+        Held(
+            blocker=blocker,
+            hosts=hosts[name],
+            until=blocker.ends,
+            requests=frozenset(requests[name]),
+        )
         for name, blocker in blockers.items()
         if not blocker.ends or blocker.ends > now
     ]

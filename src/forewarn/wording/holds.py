@@ -1,7 +1,7 @@
 """Sentences about what holds routine work of the whole fleet or of scopes: the brake,
 blackouts and maintenance windows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from forewarn.instants import Micros, cut_to_second, describe_duration, format_instant
 from forewarn.problems import listed
@@ -73,12 +73,26 @@ def brake(found: BrakeOn) -> str:
     return f"the brake is on until `forewarn brake off`, {'; '.join(parts)}"
 
 
-def long_blackout(name: str, *, by: str, reason: str, hosts: int, until: Micros) -> str:
-    """Return how long a blackout of the service holds hosts; `until` 0: no known end."""
+def long_blackout(
+    name: str,
+    *,
+    by: str,
+    reason: str,
+    hosts: int,
+    until: Micros,
+    campaigns: Collection[str] = (),
+) -> str:
+    """Return how long a blackout of the service holds hosts; `until` 0: no known end.
+
+    `campaigns` are the names of those that have the hosts; others are of no campaign.
+    """
     ends = format_instant(cut_to_second(until)) if until else ""
     waits = f"until {ends}" if ends else "and leaves no time for them"
+    of = ""
+    if campaigns:
+        of = f" of campaign{'s' if len(campaigns) > 1 else ''} {listed(campaigns)}"
     return (
-        f"blackout {name} holds {count(hosts, 'host')} {waits}, set by {by}: {reason}"
+        f"blackout {name} holds {count(hosts, 'host')}{of} {waits}, set by {by}: {reason}"
     )
 
 

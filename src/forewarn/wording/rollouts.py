@@ -201,6 +201,11 @@ def _cordoned(blocker: BudgetUsed) -> str:
     return f" ({which}: `forewarn host open {host} --all-owners`)"
 
 
+def first_host(host: str, reason: str) -> str:
+    """Return why no host of a stage can be announced: the reason of the first of them."""
+    return f"no host of the stage can be announced now: host {host} waits: {reason}"
+
+
 def only_failed(name: str, failed: int) -> str:
     """Return that a campaign has only failed hosts left."""
     hosts = "a failed host" if failed == 1 else f"{failed:,} failed hosts"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from forewarn.control.requests import blackouts, verbs
+from forewarn.control.requests import blackouts, brake, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import HOUR, SECOND, format_instant
@@ -12,8 +12,14 @@ from forewarn.protocol.operations import Action
 from forewarn.reporting import attention
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store.memory import MemoryStore
-from tests.support.campaigns import ONE_STAGE, start, waits_for
-from tests.support.rollouts import fleet, name_of, world_of
+from tests.support.campaigns import (
+    ONE_STAGE,
+    campaign,
+    in_work,
+    start,
+    waits_for,
+)
+from tests.support.rollouts import PLANNED, fleet, name_of, world_of
 from tests.support.worlds import World
 
 HOSTS = 4
@@ -26,6 +32,12 @@ slow = "30m"
 start = "14:00"
 length = "3h"
 """
+
+
+def waiting_host(it: World) -> str:
+    """Return the first host that is not announced."""
+    planned = (each for each in it.operations() if each.state is PLANNED)
+    return min(planned, key=lambda each: each.position).host
 
 
 @pytest.fixture
@@ -104,7 +116,8 @@ def test_campaign_that_waits_for_a_freeze_counts_its_hosts(it: World) -> None:
     put(it, -1, 24 * 7)
     start(it, ONE_STAGE)
     [problem] = found(it)
-    assert f"freeze holds {HOSTS} hosts until" in problem.text
+    assert f"freeze holds {HOSTS} hosts of campaign bios until" in problem.text
+    assert problem.campaign == "bios"
     it.order(lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over")
     it.settle()
     assert found(it) == []
@@ -118,17 +131,59 @@ def test_blackout_in_all_windows_of_a_campaign_leaves_it_no_time(it: World) -> N
         # It is the reason before it begins, too.
         [problem] = found(it)
         assert problem.name == "day"
-        assert f"holds {HOSTS} hosts and leaves no time for them" in problem.text
+        assert f"holds {HOSTS} hosts of campaign bios and leaves" in problem.text
         assert waits_for(it) == "blackout day never ends for it"
         it.advance("13h")
 
 
-def test_freeze_of_a_rack_holds_its_hosts_alone() -> None:
+def in_racks() -> World:
+    """Return a world whose hosts stand in two racks by turns."""
     text = fleet([{f"s{number}": 0} for number in range(HOSTS)])
     for number in range(HOSTS):
         name = f'name = "{name_of(number)}"'
         text = text.replace(name, f'{name}\nrack = "r{number % 2}"')
-    it = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    return World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+
+
+def test_freeze_of_a_rack_names_the_campaigns_that_it_holds() -> None:
+    it = in_racks()
+    put_line(it, f"{moment(it, -1)} {moment(it, 72)}", where=["rack=r0"])
+    until = moment(it, 72)
+    start(it, ONE_STAGE)
+    assert waits_for(it) == "campaign bios: 1 of 1 hosts are in flight"
+    it.advance("12h")
+    # The hosts of the other rack are done, and nothing else is a reason.
+    assert campaign(it).done == 2
+    reason = f"blackout freeze forbids it until {until}Z"
+    host = waiting_host(it)
+    assert waits_for(it) == (
+        f"no host of the stage can be announced now: host {host} waits: {reason}"
+    )
+    [problem] = found(it)
+    assert "freeze holds 2 hosts of campaign bios until" in problem.text
+    assert problem.campaign == "bios"
+    it.order(lambda work: blackouts.remove(work, "freeze"), actor="bob", reason="over")
+    it.settle()
+    it.advance("1h")
+    assert campaign(it).done > 2
+
+
+def test_brake_is_the_reason_of_a_campaign_that_could_announce_hosts(
+    it: World,
+) -> None:
+    start(it, ONE_STAGE)
+    it.order(lambda work: brake.put_on(work), actor="bob", reason="network fault")
+    it.advance("1h")
+    assert waits_for(it) == (
+        "the brake is on until `forewarn brake off`, by bob: network fault"
+    )
+    it.order(brake.take_off, actor="bob", reason="repaired")
+    it.settle()
+    assert len(in_work(it)) == 1
+
+
+def test_freeze_of_a_rack_holds_its_hosts_alone() -> None:
+    it = in_racks()
     put_line(it, f"{moment(it, -1)} {moment(it, 72)}", where=["rack=r0"])
     for number in range(HOSTS):
         maintain(it, number)
