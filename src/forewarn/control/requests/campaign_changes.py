@@ -51,8 +51,8 @@ def change(
 ) -> CampaignRecord:
     """Change some terms; raises BadRequestError for a value that is not valid.
 
-    If the campaign has these terms, nothing happens. The starter of the campaign is refused a change that allows it more, if the policy
-    demands a second person.
+    If the campaign has these terms, nothing happens. The starter of the campaign is
+    refused a change that allows it more, if the policy demands a second person.
     """
     given = {key: value for key, value in values.items() if value}
     if not given:
