@@ -91,9 +91,7 @@ def long_blackout(
     of = ""
     if campaigns:
         of = f" of campaign{'s' if len(campaigns) > 1 else ''} {listed(campaigns)}"
-    return (
-        f"blackout {name} holds {count(hosts, 'host')}{of} {waits}, set by {by}: {reason}"
-    )
+    return f"blackout {name} holds {count(hosts, 'host')}{of} {waits}, set by {by}: {reason}"
 
 
 def coming_blackout(

@@ -8,7 +8,6 @@ halts), `campaigns.lifecycle` (the table), `campaigns.hours` (windows) and
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from forewarn.campaigns import gate, progress

@@ -100,7 +100,7 @@ class Watch:
 
     def _counts(self, before: Course, after: Course) -> None:
         """2.6: what halts, how the ramp grows, and when a stage is approved and begins."""
-        if after.is_approved and (after.halt and not before.halt or after.stage_left):
+        if after.is_approved and ((after.halt and not before.halt) or after.stage_left):
             raise BrokenError("2.6", f"stage {after.stage + 1} is approved: {after}")
         if after.stage != before.stage:
             self._stage(before, after)

@@ -23,7 +23,9 @@ def test_an_approval_before_the_result_of_the_stage_is_refused() -> None:
     assert "`forewarn campaign show bios`" in refused.value.hint
     it.advance("30m")
     assert campaign(it).done == 1
-    with pytest.raises(RefusedError, match=r"cannot be approved yet: 1 host of stage 1"):
+    with pytest.raises(
+        RefusedError, match=r"cannot be approved yet: 1 host of stage 1"
+    ):
         steer(it, lambda work: campaigns.approve(work, "bios", 2))
     # A host that is left out has its result too.
     steer(it, lambda work: campaigns.halt(work, "bios"))

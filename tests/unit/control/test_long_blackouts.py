@@ -172,7 +172,7 @@ def test_brake_is_the_reason_of_a_campaign_that_could_announce_hosts(
     it: World,
 ) -> None:
     start(it, ONE_STAGE)
-    it.order(lambda work: brake.put_on(work), actor="bob", reason="network fault")
+    it.order(brake.put_on, actor="bob", reason="network fault")
     it.advance("1h")
     assert waits_for(it) == (
         "the brake is on until `forewarn brake off`, by bob: network fault"

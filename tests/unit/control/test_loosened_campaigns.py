@@ -72,7 +72,9 @@ def change(it: World, values: dict[str, str], actor: str) -> None:
 def test_starter_cannot_allow_more_alone(values: dict[str, str]) -> None:
     it = running(is_strict=True)
     before = campaign(it)
-    with pytest.raises(RefusedError, match="alice started the campaign and cannot loosen"):
+    with pytest.raises(
+        RefusedError, match="alice started the campaign and cannot loosen"
+    ):
         change(it, values, "alice")
     assert campaign(it) == before
     change(it, values, "bob")
@@ -89,7 +91,9 @@ def test_starter_can_allow_less_at_once(values: dict[str, str]) -> None:
 
 def test_refusal_names_the_terms_and_a_mixed_change_is_refused_whole() -> None:
     it = running(is_strict=True)
-    with pytest.raises(RefusedError, match="cannot loosen in_flight, failures of") as error:
+    with pytest.raises(
+        RefusedError, match="cannot loosen in_flight, failures of"
+    ) as error:
         change(it, {"in_flight": "3", "failures": "3", "in_a_row": "1"}, "alice")
     assert "second_person is on" in error.value.hint
 
