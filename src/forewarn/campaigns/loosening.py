@@ -1,7 +1,7 @@
 """Which changed terms of a campaign allow more than was reviewed: values in, values out.
 
-Whoever started a campaign must not allow it more alone, if a second person is demanded.
-To allow it less is an act of caution, like a pause.
+If a second person is demanded, the starter of a campaign must not allow it more. To allow
+it less is an act of caution, like a pause.
 """
 
 from forewarn.campaigns.record import CampaignRecord

@@ -199,8 +199,7 @@ class Facts:
     losses: Losses | None = None
     """The losses for which the brake came on by itself."""
     stage: int = 0
-    """The stage of a campaign that began or was approved, or whose approval a halt has
-    withdrawn, from 1."""
+    """The stage that began, was approved, or lost its approval by a halt, from 1."""
     halt: Halt | None = None
     """The halt of a campaign."""
     changes: tuple[tuple[str, str, str], ...] = ()

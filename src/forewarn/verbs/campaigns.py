@@ -171,7 +171,9 @@ CAMPAIGN_ENTRIES = (
             ),
             Refusal(
                 when="hosts of the current stage are left, so that it has no result yet",
-                sentences=("stage … of campaign … cannot be approved yet: …",),
+                sentences=(
+                    "stage … of campaign … cannot be approved yet: … of stage … left",
+                ),
             ),
             Refusal(
                 when="the requester started the campaign, and campaigns.second_person "
