@@ -6,8 +6,9 @@ impact on one host affects one fault domain (clause 6.3).
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm
 from forewarn.protocol.no_place import NoPlace, Unfit, unfit_hosts
@@ -109,10 +110,20 @@ def choose_host(
 
 
 def why_none(
-    vm: Vm, scope: Scope, *, origin: Host, candidates: Sequence[Candidate]
+    vm: Vm,
+    scope: Scope,
+    *,
+    origin: Host,
+    candidates: Sequence[Candidate],
+    too_small: Mapping[str, Unfit] = MappingProxyType({}),
 ) -> NoPlace | None:
-    """Return why no candidate can take the VM; None: one can."""
+    """Return why no candidate can take the VM; None: one can.
+
+    `too_small` are more hosts that cannot, by name.
+    """
     unfit: dict[Unfit, list[str]] = {}
+    for name, why in too_small.items():
+        unfit.setdefault(why, []).append(name)
     on_host = ""
     for candidate in candidates:
         name = candidate.host.name

@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.control.rules import destinations
+from forewarn.control.rules import destinations, host_search
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet import placement
 from forewarn.fleet.model import (
@@ -59,12 +59,14 @@ def fill(
     domain: Callable[[int], int] = lambda _number: 0,
     host_of: Callable[[Host, int], Host] = lambda host, _number: host,
     vm_memory: int | None = None,
+    scope: Callable[[int], str] = lambda _number: "s",
 ) -> None:
-    """Store hosts with VMs of one scope, and the room that each has."""
+    """Store hosts with VMs, and the room that each has."""
 
     def write(tx: Transaction) -> None:
         tx.add(Tenant(name="t"))
-        tx.add(Scope(name="s", tenant="t", kind=ScopeKind.AVAILABILITY_SET))
+        for name in ("s", "others"):
+            tx.add(Scope(name=name, tenant="t", kind=ScopeKind.AVAILABILITY_SET))
         for number in range(count):
             host = host_of(
                 Host(name=f"h{number:05}", capacity=capacity(number)), number
@@ -75,9 +77,9 @@ def fill(
                     name=f"v{number:05}-{at}",
                     wire_name="v",
                     host=host.name,
-                    scope="s",
+                    scope=scope(number),
                     tenant="t",
-                    view="s",
+                    view=scope(number),
                     fault_domain=domain(number),
                     vcpu=vm_memory,
                     memory=vm_memory,
@@ -198,6 +200,84 @@ def test_only_host_with_vcpus_and_memory_is_found_among_those_with_places(
     assert places.hosts == {f"v00000-{at}": f"h{count - 2:05}" for at in range(VMS)}
     # The first hosts by free places, and then the first ones by size.
     assert read <= READ_MAX
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+@pytest.mark.parametrize(("key", "unit"), [("vcpu", "vCPUs"), ("memory", "memory")])
+def test_hosts_without_enough_vcpus_or_memory_are_named_and_not_read(
+    store: Store, count: int, key: str, unit: str
+) -> None:
+    fill(
+        store,
+        count,
+        capacity=lambda _number: VMS * 3,
+        host_of=lambda host, _number: replace(host, **{key: 16 * VMS + 15}),
+        vm_memory=16,
+    )
+    places, read = look(store, 0)
+    assert len(places.blockers) == VMS
+    assert f"too few free {unit}" in reason(places.blockers[0]).replace("little", "few")
+    assert f"hosts with less capacity than these {placement.CANDIDATES_MAX}" in (
+        reason(places.blockers[0])
+    )
+    assert read <= READ_MAX
+
+
+@pytest.mark.parametrize("count", [100, 1000])
+def test_small_scope_tells_which_hosts_have_its_other_fault_domains(
+    store: Store, count: int
+) -> None:
+    fill(
+        store,
+        count,
+        # Only the 16 hosts of a scope of 48 VMs have free places.
+        capacity=lambda number: VMS * 2 if number < 16 else VMS,
+        domain=lambda number: min(number, 1),
+        scope=lambda number: "s" if number < 16 else "others",
+    )
+    rows = Counter[str]()
+    places = store.read(
+        lambda reader: destinations.find_places(
+            Counted(reader, rows).reader, emptying(0)
+        )
+    )
+    assert len(places.blockers) == VMS
+    assert "used by another fault domain of its scope: h000" in (
+        reason(places.blockers[0])
+    )
+    # The VMs of the first hosts are read, and those of the VMs' own host.
+    hosts_read = host_search.CANDIDATES_FIRST + 1
+    assert rows["vms_on_host"] <= hosts_read * (VMS + 1)
+
+
+def test_places_that_an_operation_gives_back_count_as_free(store: Store) -> None:
+    """The reservation of each VM is on a host without capacity for others."""
+    count = 100
+    fill(
+        store,
+        count,
+        capacity=lambda number: VMS * (4 if number == 9 else 3),
+        host_of=lambda host, _number: replace(host, memory=16 * VMS + 15),
+        vm_memory=16,
+    )
+
+    def reserve(tx: Transaction) -> None:
+        # The VMs of h00009 are gone, and its memory is reserved instead.
+        for at in range(VMS):
+            gone, mine = tx.get(Vm, f"v00009-{at}"), tx.get(Vm, f"v00000-{at}")
+            assert gone is not None
+            assert mine is not None
+            tx.remove(gone)
+            tx.replace(mine, replace(mine, moving_to="h00009"))
+
+    store.transact(reserve)
+    moving = emptying(0)
+    found = store.read(
+        lambda reader: destinations.find_places(reader, moving, lost=moving.vms)
+    )
+    assert found.hosts == dict.fromkeys(moving.vms, "h00009")
+    other = store.read(lambda reader: destinations.find_places(reader, emptying(1)))
+    assert len(other.blockers) == VMS
 
 
 @pytest.mark.parametrize("count", [100, 1000])
