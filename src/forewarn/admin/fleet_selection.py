@@ -37,10 +37,11 @@ class FleetSelection:
         begins."""
         few = {"hosts": self._few_hosts, "vms": self._few_vms}.get(section)
         if few is None:
+            is_by_tag = section == "vms" and self._wanted.tag
             return selection.scan(
                 self._reader,
-                query,
-                "",
+                kinds.VMS_WITH_TAG if is_by_tag else query,
+                self._wanted.tag if is_by_tag else "",
                 matches=partial(self.matches, section),
                 after=after,
                 limit=limit,
@@ -128,4 +129,6 @@ class FleetSelection:
             return every(self._reader, kinds.VMS_ON_HOST, wanted.host)
         if wanted.scope:
             return every(self._reader, kinds.VMS_OF_SCOPE, wanted.scope)
+        if wanted.tag:
+            return every(self._reader, kinds.VMS_WITH_TAG, wanted.tag)
         return every(self._reader, kinds.ALL_VMS)

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from forewarn.admin import limits
 from forewarn.control.redaction import tenant_reader
-from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of
+from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of, tags_of
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.operations import (
     ENDED_STATES,
@@ -199,11 +199,6 @@ class Lookups:
         }
         tags = {tag for vm in vms for tag in self.tags_of(vm)} if wanted.tag else ()
         return About(vms=vms, hosts=hosts, places=places, tags=tags, **others)
-
-
-def tags_of(vm: Vm) -> tuple[str, ...]:
-    """Return the tags of a VM, as `key=value`."""
-    return tuple(f"{key}={value}" for key, value in vm.tags)
 
 
 def scan(

@@ -11,7 +11,7 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.requests import campaigns
 from forewarn.control.rules import implied_campaigns
 from forewarn.control.transactions.event_json import event_report
-from forewarn.fleet.model import Host, places_of
+from forewarn.fleet.model import Host, places_of, tags_of
 from forewarn.instants import Micros, cut_to_second, format_instant
 from forewarn.protocol.blockers import AnyBlocker, NotDue, NoticeRuns
 from forewarn.protocol.events import Event, EventStatus
@@ -154,7 +154,7 @@ def _host(reader: Reader, host: Host, *, is_bare: bool = False) -> Change:
         scopes={vm.scope for vm in vms},
         tenants={vm.tenant for vm in vms},
         places=places_of(host),
-        tags={tag for vm in vms for tag in selection.tags_of(vm)},
+        tags={tag for vm in vms for tag in tags_of(vm)},
     )
     return Change("hosts", host.name, body, about, body)
 

@@ -230,6 +230,11 @@ UNLIMITED = 2_000_000_000
 """vCPUs, or MiB of memory, of a host without a limit: more than a fleet file allows."""
 
 
+def tags_of(vm: Vm) -> tuple[str, ...]:
+    """Return the tags of a VM, as `key=value`."""
+    return tuple(f"{key}={value}" for key, value in vm.tags)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """Used and free capacity of one host.

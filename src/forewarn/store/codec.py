@@ -33,6 +33,7 @@ from forewarn.fleet.model import (
     Tenant,
     Vm,
     places_of,
+    tags_of,
 )
 from forewarn.protocol.events import Event
 from forewarn.protocol.frozen import changed, maker_of
@@ -373,7 +374,15 @@ CODECS: tuple[Codec[Any], ...] = (
             ),
         ),
     ),
-    Codec(Vm, "vm", key="name", status="state"),
+    Codec(
+        Vm,
+        "vm",
+        key="name",
+        status="state",
+        links=(
+            Links("vm_tag", ("tag", "name"), tags_of, attrgetter("tags")),
+        ),
+    ),
     Codec(View, "view", key="view_id", status="state"),
     Codec(Request, "request", key="request_id", status="state"),
     Codec(

@@ -19,6 +19,7 @@ from forewarn.fleet.model import (
     Vm,
     VmState,
     places_of,
+    tags_of,
 )
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
@@ -139,6 +140,8 @@ VMS_OF_SCOPE: Query[Vm] = Query(
     lambda vm: () if vm.state is VmState.DELETED else (vm.scope,),
 )
 """Deleted VMs are in no scope."""
+VMS_WITH_TAG: Query[Vm] = Query("vms_with_tag", Vm, tags_of)
+"""The VMs with a tag, also deleted ones: `fleet.model.tags_of`."""
 VMS_OF_DOMAIN: Query[Vm] = Query(
     "vms_of_domain",
     Vm,

@@ -178,7 +178,7 @@ def test_selected_fleet_reads_each_vm_once_and_fills_its_pages() -> None:
             lambda reader: _page(Counted(reader, rows).reader, wanted, 0, "", limit)
         )
 
-    assert page(Wanted(tag="role=db"))["next"] is None
+    assert page(Wanted(tenant="nobody"))["next"] is None
     # Each question counts too.
     assert rows["all_vms"] == 2 * count + 1
     assert not rows["vms_of_scope"]
@@ -187,6 +187,27 @@ def test_selected_fleet_reads_each_vm_once_and_fills_its_pages() -> None:
     assert found["next"] == f"vms:{found['vms'][-1]['name']}"
     assert len(found["hosts"]) == count
     assert sum(len(part) for name, part in found.items() if name != "next") == limit
+
+
+def test_fleet_with_a_tag_is_read_without_the_others() -> None:
+    count = 60
+    text = fleet([{"a": 0, "b": 1}] * count)
+    for number in (7, 30):
+        place = f'host = "{name_of(number)}"\n'
+        text = text.replace(place, place + 'tags = { role = "db" }\n')
+    world = World(store=MemoryStore, driver=SimulatedDriver(), fleet=text)
+    rows: Counter[str] = Counter()
+    page = world.read(
+        lambda reader: _page(
+            Counted(reader, rows).reader, Wanted(tag="role=db"), 0, "", 100
+        )
+    )
+    assert [each["name"] for each in page["hosts"]] == [name_of(7), name_of(30)]
+    assert {each["host"] for each in page["vms"]} == {name_of(7), name_of(30)}
+    assert len(page["vms"]) == 4
+    assert len(page["scopes"]) == 2
+    assert not rows["all_vms"]
+    assert rows["vms_with_tag"] == 1 + 4
 
 
 @pytest.mark.parametrize("is_small", [True, False])

@@ -376,6 +376,8 @@ DAMAGES = {
     "DELETE FROM audit_subjects": "the link audit subject of",
     "INSERT INTO host_places VALUES ('rack=r9', 'h9')": "is stray",
     'UPDATE hosts SET labels = \'[["model","m1"]]\'': "and label=model=m1 is missing",
+    "INSERT INTO vm_tags VALUES ('role=web', 'idle')": "is stray",
+    'UPDATE vms SET tags = \'[["role","db"]]\'': "role=db is missing",
     "INSERT INTO operation_vms VALUES ('idle', 'op-x')": "is stray",
     "INSERT INTO open_operation_vms VALUES ('idle', 'op-x')": "is stray",
     "INSERT INTO open_operation_scopes VALUES ('web', 'op-x')": "is stray",

@@ -24,12 +24,14 @@ OF_ALIASES = frozenset(
 
 BY_SCOPE: dict[str, Query[Any]] = {
     "all_vms": kinds.VMS_OF_SCOPE,
+    "vms_with_tag": kinds.VMS_OF_SCOPE,
     "all_operations": kinds.OPERATIONS_OF_SCOPE,
     "operations_in_state": kinds.OPERATIONS_OF_SCOPE,
     "open_operations": kinds.OPEN_OPERATIONS_OF_SCOPE,
     "live_events": kinds.LIVE_EVENTS_OF_SCOPE,
 }
-"""Queries for all records, and the query for one scope that replaces each."""
+"""Queries for all records, or those with a state or tag, and the query for one scope that
+replaces each."""
 
 MAY_ASK: dict[str, Callable[[TenantFilter, str], bool]] = {
     "scopes_of_tenant": _whenever,

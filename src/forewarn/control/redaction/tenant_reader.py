@@ -22,7 +22,7 @@ from forewarn.control.redaction.tenant_queries import BY_SCOPE, MAY_ASK, OF_ALIA
 from forewarn.control.redaction.upcoming import Page, UpcomingWork
 from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
-from forewarn.fleet.model import Scope, Span, Tenant, Vm
+from forewarn.fleet.model import Scope, Span, Tenant, Vm, tags_of
 from forewarn.instants import (
     SECOND,
     SORTABLE_DIGITS,
@@ -337,8 +337,7 @@ class TenantReader:
         last = ""
         for row in rows:
             # A record of several scopes is found under each.
-            is_other = query is kinds.OPERATIONS_IN_STATE and row.state.value != value
-            if row.key == last or is_other:
+            if row.key == last or not _is_found_by(query, value, row):
                 continue
             last = row.key
             record = self._share.of(row)
@@ -459,3 +458,10 @@ END_OF_TIME: Micros = 2**62
 
 END_OF_KEYS = "~"
 """A text that sorts after every key."""
+
+
+def _is_found_by(query: Query[Any], value: str, row: Any) -> bool:
+    """Return whether a record of a scope has the state or tag of a query for all scopes."""
+    if query is kinds.OPERATIONS_IN_STATE:
+        return row.state.value == value
+    return query is not kinds.VMS_WITH_TAG or value in tags_of(row)

@@ -18,6 +18,11 @@ UNION SELECT
     || json_extract(label.value, '$[1]')
 FROM hosts, json_each(hosts.labels) AS label;
 
+-- name: vm_tag
+-- The tags of VMs.
+SELECT name, json_extract(tag.value, '$[0]') || '=' || json_extract(tag.value, '$[1]')
+FROM vms, json_each(vms.tags) AS tag;
+
 -- name: operation_vm
 -- The VMs of operations, and those that have left them.
 SELECT operation_id, json_extract(move.value, '$.vm')

@@ -42,6 +42,12 @@ SELECT * FROM vms WHERE is_observed AND state != 'deleted' AND :value = '';
 -- The VMs of a scope, running or down.
 SELECT * FROM vms WHERE state != 'deleted' AND scope = :value;
 
+-- name: vms_with_tag
+-- The VMs with a tag, also deleted ones.
+SELECT vms.* FROM vm_tags AS links
+CROSS JOIN vms USING (name)
+WHERE links.tag = :value;
+
 -- name: vms_with_listener
 -- The VMs with a separate listener.
 SELECT * FROM vms WHERE :value = '' AND listen != '' AND state != 'deleted';
