@@ -379,9 +379,7 @@ CODECS: tuple[Codec[Any], ...] = (
         "vm",
         key="name",
         status="state",
-        links=(
-            Links("vm_tag", ("tag", "name"), tags_of, attrgetter("tags")),
-        ),
+        links=(Links("vm_tag", ("tag", "name"), tags_of, attrgetter("tags")),),
     ),
     Codec(View, "view", key="view_id", status="state"),
     Codec(Request, "request", key="request_id", status="state"),
