@@ -39,6 +39,7 @@ LAST_POSITION = 1_000_000_000
 
 
 def cannot_move(vm: Vm) -> NoCapacity:
+    """Return the blocker for a VM that cannot be moved at all."""
     return NoCapacity(vm=vm.name, why=NoPlace(on_host=vm.host, is_fixed=True))
 
 
