@@ -246,7 +246,9 @@ class HostSearch:
         In a small fleet, each host is read. Capacity that a lost reservation or, in time,
         a move away from the host frees is not in the stored capacity.
         """
-        if self._all is not None or host in {vm.host, vm.moving_to, *self._freed}:
+        if self._all is not None or host in {vm.host, vm.moving_to}:
+            return None
+        if host in self._freed:
             return None
         room = self._room(host)
         is_current = room is not None and not (self._in_time and room.works)
