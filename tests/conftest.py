@@ -91,10 +91,13 @@ def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    is_left_out = item.get_closest_marker("long") and not item.config.getoption(
+        "--long"
+    )
     if (
         report.skipped
         and item.config.getoption("--must-run")
-        and not hasattr(report, "wasxfail")
+        and not (is_left_out or hasattr(report, "wasxfail"))
     ):
         why = report.longrepr[-1] if isinstance(report.longrepr, tuple) else ""
         report.outcome, report.longrepr = "failed", f"must run, but was skipped: {why}"

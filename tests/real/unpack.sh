@@ -30,7 +30,10 @@ missing() {
         "$wanted") ;;
         *) continue ;;
         esac
-        if ! command -v "$program" && ! grep -x "$program" "$unpacked"; then
+        if grep -x "$program" "$unpacked"; then
+            continue
+        fi
+        if [ "$how" = copy ] || ! command -v "$program"; then
             echo "$how $program $packages" >&3
         fi
     done <tests/real/packages.txt 3>&1 >/dev/null
