@@ -101,7 +101,7 @@ RELAY_VIEWS_TOGETHER = 500
 RELAY_APPROVALS_MAX = 64
 """Maximum approvals in one request of a relay, which share a transaction."""
 
-RELAY_EVENTS_MAX = 100
+RELAY_EVENTS_MAX = 1_000
 """Maximum events of one approval, as at the metadata endpoint."""
 
 RELAY_VMS_MAX = 2_000

@@ -12,7 +12,7 @@ import math
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from forewarn.agent.wire.urls import Url
 from forewarn.clock import Clock
@@ -27,6 +27,9 @@ from forewarn.relay.wire import Connection, UnreachableError
 logger = logging.getLogger("forewarn.relay")
 
 _OK = 200
+
+_Asked: TypeAlias = tuple[str, tuple[str, ...], "asyncio.Future[str | None]"]
+"""The approval of a VM: its name, the events, and where the result goes."""
 
 
 class Post:
@@ -126,8 +129,7 @@ class Desk:
         self._knowledge = knowledge
         self._reached = reached
         self._clock = clock
-        self._waiting: deque[tuple[str, tuple[str, ...], asyncio.Future[str | None]]]
-        self._waiting = deque()
+        self._waiting: deque[_Asked] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_sending = False
         self._logged = -math.inf
@@ -185,20 +187,29 @@ class Desk:
         """Send those that wait together, until none waits."""
         # Those that arrive in this iteration of the loop go together.
         await asyncio.sleep(0)
-        while self._waiting:
-            some = [
-                self._waiting.popleft()
-                for _ in range(min(len(self._waiting), limits.APPROVALS_TOGETHER_MAX))
-            ]
-            # A VM that does not wait any longer asks again.
-            some = [each for each in some if not each[2].done()]
-            if some:
-                await self._send_some(some)
-        self._is_sending = False
+        try:
+            while self._waiting:
+                if some := self._next():
+                    await self._send_some(some)
+        finally:
+            self._is_sending = False
 
-    async def _send_some(
-        self, some: list[tuple[str, tuple[str, ...], "asyncio.Future[str | None]"]]
-    ) -> None:
+    def _next(self) -> list[_Asked]:
+        """Take the approvals of the next request, within the limits of the service."""
+        some: list[_Asked] = []
+        events = 0
+        while self._waiting and len(some) < limits.APPROVALS_TOGETHER_MAX:
+            _, ids, verdict = self._waiting[0]
+            if some and events + len(ids) > limits.EVENTS_TOGETHER_MAX:
+                break
+            asked = self._waiting.popleft()
+            # A VM that does not wait any longer asks again.
+            if not verdict.done():
+                some.append(asked)
+                events += len(ids)
+        return some
+
+    async def _send_some(self, some: list[_Asked]) -> None:
         body = {"approvals": [{"vm": vm, "event_ids": ids} for vm, ids, _ in some]}
         verdicts = [verdict for *_, verdict in some]
         try:

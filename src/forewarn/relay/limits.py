@@ -34,6 +34,10 @@ need to notice its return. 1,000 of them then try 400 times a second."""
 APPROVALS_TOGETHER_MAX = 64
 """Maximum approvals of one request, as the service allows."""
 
+EVENTS_TOGETHER_MAX = 1_000
+"""Maximum events in the approvals of one request: as many as one VM can approve at once,
+some 40 KiB."""
+
 SEEN_SECONDS = 30.0
 """Time between two reports of the last requests of VMs. The shortest useful
 `disable_after` of a service is minutes."""

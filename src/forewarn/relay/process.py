@@ -33,6 +33,7 @@ from forewarn.relay.knowledge import Knowledge, Line, Position, Step, Verdict
 from forewarn.relay.memory import Memory
 from forewarn.relay.settings import Settings
 from forewarn.relay.upstream import Upstream
+from forewarn.relay.wire import UnreachableError
 from forewarn.service import open_files
 from forewarn.settings.files import read_file
 from forewarn.supervisor import Supervisor
@@ -168,20 +169,20 @@ class Relay:
         return f"{vms}, from memory: no service for {self.silent_seconds:.0f} s"
 
     def token(self) -> str:
-        """Return the token of the file; raises ForewarnError."""
+        """Return the token of the file; raises UnreachableError."""
         path = self._settings.token_file
         try:
             data = read_file(path, most=limits.TOKEN_CHARACTERS_MAX, pipes=False)
             text = data.decode("ascii").strip()
         except OSError as error:
-            raise ForewarnError(
+            raise UnreachableError(
                 f"the token file {path} cannot be read: {error.strerror}",
                 hint="Create it on the service: `forewarn token create --relay HOST`.",
             ) from error
         except UnicodeDecodeError:
             text = ""
         if not text or not text.isprintable() or " " in text:
-            raise ForewarnError(
+            raise UnreachableError(
                 f"the token file {path} has no token on one line",
                 hint="Create it on the service: `forewarn token create --relay HOST`.",
             )

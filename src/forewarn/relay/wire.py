@@ -120,7 +120,7 @@ class Connection:
             raise ConnectionResetError("the connection was closed")
         try:
             self._answer.feed(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             raise UnreachableError(
                 f"{self._url.base} does not speak HTTP/1.1",
                 hint="url must be that of the operator API: [admin] in forewarn.toml.",

@@ -242,6 +242,58 @@ def test_an_approval_without_a_durable_word_is_503(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_request_has_no_more_events_than_the_service_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "EVENTS_TOGETHER_MAX", 3)
+
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.endpoint.is_open)
+            service.answer = lambda _path, body: {
+                "refusals": [None] * len(body["approvals"]),
+                "position": "3.7.abc",
+            }
+            wanted = [["E1", "E2"], ["E3"], ["E4"], ["E5", "E6", "E7", "E8"], ["E9"]]
+            await asyncio.gather(*(relay.desk.approve("web_0", ids) for ids in wanted))
+            sent = [
+                [each["event_ids"] for each in body["approvals"]]
+                for method, _, body in service.asked
+                if method == "POST"
+            ]
+            assert sent == [[["E1", "E2"], ["E3"]], [["E4"]], [wanted[3]], [["E9"]]]
+
+    run(story())
+
+
+def test_a_token_that_is_gone_for_a_while_ends_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with (
+            Service() as service,
+            relaying(settings_of(tmp_path, service.url)) as relay,
+        ):
+            await service.stream()
+            service.tell(WHOLE)
+            await until(lambda: relay.endpoint.is_open)
+            service.answer = lambda _path, body: {
+                "refusals": [None] * len(body.get("approvals", ())),
+                "position": "3.7.abc",
+            }
+            (tmp_path / "token").rename(tmp_path / "later")
+            assert (await ask(relay, APPROVAL))[0] == 503
+            await relay._report_now()
+            assert (await ask(relay))[0] == 200
+            (tmp_path / "later").rename(tmp_path / "token")
+            assert (await ask(relay, APPROVAL))[0] == 200
+
+    run(story())
+
+
 def test_a_lost_connection_is_replaced_and_the_request_is_repeated(
     tmp_path: Path,
 ) -> None:
