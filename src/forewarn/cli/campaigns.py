@@ -50,7 +50,9 @@ def plan(call: Call) -> int:
         "text": text,
         "hosts_max": PLAN_HOSTS_MAX if is_whole else HOSTS_SHOWN,
     }
-    found = Client.of(call).post("campaigns/plan", body, doing=f"planning {name}")
+    found = Client.of(call).post(
+        "campaigns/plan", body, doing=f"planning {name}", is_question=True
+    )
     if page:
         files.write_text(page, campaign_page.page(found))
     with_all = call.flag("all")

@@ -242,8 +242,11 @@ class Client:
         *,
         seconds: float = ANSWER_SECONDS,
         doing: str = "",
+        is_question: bool = False,
     ) -> Any:
         """Send a request; return its result, which takes at most `seconds`.
+
+        `is_question`: it changes nothing, such as a plan.
 
         `doing` says on a terminal what the service does meanwhile; empty: only that it
         has not answered yet.
@@ -264,7 +267,7 @@ class Client:
             try:
                 answer = ask()
             except (CommandError, _AnswerLostError) as error:
-                raise self._lost_order() from error
+                raise self._lost(is_question=is_question) from error
         return json_of(answer, self._url)
 
     def _next_key(self) -> str:
@@ -273,7 +276,14 @@ class Client:
         number = "" if self._orders == 1 else f".{self._orders}"
         return f"{self._order_key}{number}"
 
-    def _lost_order(self) -> CommandError:
+    def _lost(self, *, is_question: bool) -> CommandError:
+        if is_question:
+            return CommandError(
+                Exit.UNREACHABLE,
+                f"no response from {self._url} after the request was sent; it changes "
+                "nothing",
+                hint="Check the load of the service, then run the command again.",
+            )
         return CommandError(
             Exit.UNREACHABLE,
             f"no response from {self._url} after the request was sent; it may have taken "

@@ -46,7 +46,8 @@ def apply(call: Call) -> int:
                 hint="Add --inventory, or remove --removals-max.",
             )
         body["removals_max"] = limit
-    plan = Client.of(call).post("fleet/plan" if dry else "fleet/apply", body)
+    path = "fleet/plan" if dry else "fleet/apply"
+    plan = Client.of(call).post(path, body, is_question=bool(dry))
     done = "not applied: this was a dry run" if dry else "applied"
     last = "nothing to change" if plan["is_empty"] else done
     return output.said(call, plan, *plan["lines"], last)

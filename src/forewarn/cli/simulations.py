@@ -50,6 +50,7 @@ def simulate(call: Call) -> int:
         body,
         seconds=SIMULATION_SECONDS,
         doing=f"simulating {name}, which takes at most {SIMULATION_MOST}",
+        is_question=True,
     )
     if page:
         files.write_text(page, simulation_page.page(found))

@@ -51,7 +51,8 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
     why, _ = why_waiting(reader, campaign, now=now)
-    halt = campaign.halt
+    # The end of a halted campaign ends its halt.
+    halt = None if campaign.has_ended else campaign.halt
     deferred = deferred_count(reader, campaign)
     return {
         "campaign": campaign.campaign_id,

@@ -106,6 +106,10 @@ CAMPAIGN_ENTRIES = (
                 sentences=("campaign … has no check …",),
             ),
             Refusal(
+                when="a check of the campaign fails, and is not given",
+                sentences=("check … of campaign … fails: …",),
+            ),
+            Refusal(
                 when="a check is given, the requester started the campaign, and "
                 "campaigns.second_person is on",
                 sentences=("… started the campaign and cannot …",),
@@ -249,8 +253,11 @@ CAMPAIGN_ENTRIES = (
                 sentences=("host … has started (…) and cannot be skipped",),
             ),
             Refusal(
-                when="the host does not wait in the campaign",
-                sentences=("host … does not wait in campaign …",),
+                when="the host does not wait in the campaign, or is done",
+                sentences=(
+                    "host … does not wait in campaign …",
+                    "host … is done in campaign …",
+                ),
             ),
         ),
         examples=("forewarn campaign skip bios-2.19 h7 --reason 'will be replaced'",),

@@ -170,6 +170,9 @@ def _budget(blocker: BudgetUsed) -> str:
     match blocker.budget:
         case BudgetKind.IN_FLIGHT:
             what = f"{used} hosts are in flight"
+            if blocker.used > blocker.most:
+                what = f"{blocker.used:,} hosts are in flight, and now at most "
+                what += f"{blocker.most:,} can be"
             if blocker.ramps_to:
                 what += f", growing to {blocker.ramps_to:,} as hosts are done"
         case BudgetKind.UNAVAILABLE:

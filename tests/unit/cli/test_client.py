@@ -69,6 +69,10 @@ def test_request_without_an_answer_is_reported_as_possibly_effective(
         assert ended.status == 3
         assert "it may have taken effect" in ended.err
         assert "Repeat the command with FOREWARN_IDEMPOTENCY_KEY=" in ended.err
+        ended = forewarn("check", "run", "no-alarm", "--url", url)
+        assert ended.status == 3
+        assert "after the request was sent; it changes nothing" in ended.err
+        assert "IDEMPOTENCY" not in ended.err
         ended = forewarn("operations", "--url", url)
         assert ended.status == 3
         assert "cannot be reached" in ended.err

@@ -2,13 +2,22 @@
 
 import pytest
 
+from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.control.requests import campaigns
 from forewarn.protocol.errors import RefusedError
+from forewarn.reporting.campaigns import campaign_report
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import AuditKind
 from forewarn.wording import operators
-from tests.support.campaigns import campaign, in_work, start, steer, waits_for
+from tests.support.campaigns import (
+    ONE_STAGE,
+    campaign,
+    in_work,
+    start,
+    steer,
+    waits_for,
+)
 from tests.support.rollouts import name_of
 from tests.unit.control.test_campaigns import of
 
@@ -54,6 +63,36 @@ def test_a_halt_withdraws_the_approval_of_a_stage_that_has_not_begun() -> None:
     assert "stage 2 of campaign bios needs an approval" in waits_for(it)
     steer(it, lambda work: campaigns.approve(work, "bios", 2))
     assert in_work(it) == [name_of(2)]
+
+
+def test_done_hosts_and_ended_campaigns_say_so() -> None:
+    it = of(3)
+    start(it, APPROVED)
+    it.advance("30m")
+    assert campaign(it).done == 1
+    with pytest.raises(
+        RefusedError, match=f"host {name_of(0)} is done in campaign bios"
+    ):
+        steer(it, lambda work: campaigns.skip(work, "bios", [name_of(0)]))
+    steer(it, lambda work: campaigns.halt(work, "bios"))
+    left = [name_of(1), name_of(2)]
+    steer(it, lambda work: campaigns.skip(work, "bios", left))
+    found = campaign(it)
+    assert found.state is CampaignState.DONE
+    told = it.read(lambda reader: campaign_report(reader, found, now=it.now))
+    assert told["halted"] is None, "it ended"
+
+
+def test_more_hosts_in_flight_than_a_smaller_ramp_allows() -> None:
+    it = of(8)
+    start(it, "[campaign.budget]\nin_flight = 4\n" + ONE_STAGE)
+    it.advance("30m")
+    assert len(in_work(it)) == 2
+    steer(it, lambda work: campaigns.pause(work, "bios"))
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+    assert waits_for(it).startswith(
+        "campaign bios: 2 hosts are in flight, and now at most 1 can be, growing to 4"
+    )
 
 
 def test_a_pause_keeps_an_approval() -> None:

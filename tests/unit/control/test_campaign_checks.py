@@ -67,8 +67,12 @@ def test_a_failed_check_halts_the_campaign_and_withdraws_its_announcements() -> 
     assert found.halt is not None
     assert found.halt.cause is HaltCause.CHECK
     assert announced(it) == []
-    steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
-    assert campaign(it).state is CampaignState.HALTED, "the check still fails"
+    with pytest.raises(
+        RefusedError, match="check errors of campaign bios fails: "
+    ) as no:
+        steer(it, lambda work: campaigns.resume(work, "bios", by_all=False))
+    assert "--despite errors --reason TEXT`" in no.value.hint
+    assert campaign(it).state is CampaignState.HALTED
     steer(
         it,
         lambda work: campaigns.resume(work, "bios", by_all=False, despite=["errors"]),

@@ -176,6 +176,21 @@ def test_a_failed_step_is_the_reason_of_its_host_and_names_the_campaign() -> Non
     assert failed() == []
 
 
+def test_host_that_is_asked_whether_it_needs_the_work_is_not_in_its_own_way() -> None:
+    it = of(2, "needed stall")
+    start(it, STEPS + ONE_STAGE, impact="none")
+    it.advance("10s")
+    assert [each.holds_slot for each in visits(it)] == [True]
+
+    def explained(host: str) -> dict[str, Any]:
+        return it.read(lambda reader: explain(reader, host, now=it.now))
+
+    first, second = explained(name_of(0)), explained(name_of(1))
+    assert first["blocked_by"] == []
+    assert "step needed" in first["standing"]
+    assert "1 of 1 hosts are in flight" in second["blocked_by"][0]
+
+
 def test_visits_are_deleted_with_their_operations(tmp_path: Path) -> None:
     file = tmp_path / "store.db"
     it = world_of([{"a": 0}, {"b": 0}], store=lambda: SqliteStore(file))

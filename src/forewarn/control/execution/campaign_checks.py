@@ -6,7 +6,7 @@ that lasts, the campaign is paused, so that its operators are alerted. The pause
 itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from forewarn.campaigns.lifecycle import CampaignInput, CampaignState
@@ -16,6 +16,7 @@ from forewarn.control.execution import campaign_ends
 from forewarn.control.transactions.work import Work
 from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.actors import service_part
+from forewarn.protocol.errors import RefusedError
 from forewarn.store.records import AuditKind
 
 LOOK_AGAIN_AFTER: Micros = 15 * SECOND
@@ -51,6 +52,20 @@ def look(work: Work, campaign: CampaignRecord) -> CampaignRecord:
     if unknown and work.now - since >= PAUSED_AFTER:
         return _paused(work, campaign)
     return campaign if unknown else _continued(work, campaign)
+
+
+def refuse_failing(
+    work: Work, campaign: CampaignRecord, *, despite: Collection[str]
+) -> None:
+    """Refuse to resume a campaign that a failing check would halt again at once."""
+    ignored = replace(campaign, despite=(*campaign.despite, *despite))
+    for each in _not_passed(work, ignored):
+        if each.outcome is Outcome.FAIL:
+            raise RefusedError(
+                f"check {each.name} of campaign {campaign.name} fails: {each.reason}",
+                hint="Wait until it passes. To go on although it fails, run `forewarn "
+                f"campaign resume {campaign.name} --despite {each.name} --reason TEXT`.",
+            )
 
 
 def _not_passed(work: Work, campaign: CampaignRecord) -> Iterator[CheckResult]:

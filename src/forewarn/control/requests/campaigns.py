@@ -13,7 +13,12 @@ from forewarn.campaigns import gate, progress
 from forewarn.campaigns.lifecycle import CampaignInput, CampaignState, step
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause, Pause
-from forewarn.control.execution import campaign_ends, ending, visits
+from forewarn.control.execution import (
+    campaign_checks,
+    campaign_ends,
+    ending,
+    visits,
+)
 from forewarn.control.requests import (
     admission,
     adoption,
@@ -268,6 +273,7 @@ def resume(
     if old.halt is None and not old.pauses:
         raise RefusedError(f"campaign {old.name} is neither paused nor halted")
     check_reason(work, "a resumption")
+    campaign_checks.refuse_failing(work, old, despite=despite)
     left = (
         ()
         if by_all
@@ -477,6 +483,8 @@ def _waiting_of(work: Work, campaign: CampaignRecord, host: str) -> Operation:
             f"there is no host {host!r}",
             hint="Names are case-sensitive. Run `forewarn fleet show` to list them.",
         )
+    if campaign_hosts.is_done_in(work.tx, campaign.request, host):
+        raise RefusedError(f"host {host} is done in campaign {campaign.name}")
     raise RefusedError(
         f"host {host} does not wait in campaign {campaign.name}",
         hint=f"Run `forewarn campaign show {campaign.name} --all` to see its hosts.",

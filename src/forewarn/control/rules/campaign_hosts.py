@@ -12,7 +12,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import implied_campaigns
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.operations import Request
+from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.protocol.visits import Visit, VisitState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -111,6 +112,20 @@ def none_failed(reader: Reader, hosts: Collection[str]) -> Callable[[str], str]:
     """Return the check of each host of a rollout; only several hosts are a campaign."""
     failed = failed_in(reader) if len(hosts) > 1 else {}
     return lambda host: check_not_failed(failed, host)
+
+
+def is_done_in(reader: Reader, request: str, host: str) -> bool:
+    """Return whether a host is done in the campaign of a rollout."""
+    return any(
+        each.request == request and _is_done(reader, each)
+        for each in every(reader, kinds.WORKED_ON_HOST, host)
+    )
+
+
+def _is_done(reader: Reader, operation: Operation) -> bool:
+    visit = reader.get(Visit, operation.visit) if operation.visit else None
+    is_visited = visit is None or visit.state is VisitState.DONE
+    return operation.state is OperationState.DONE and is_visited
 
 
 def _hosts_of(reader: Reader, campaign: CampaignRecord) -> set[str]:

@@ -48,6 +48,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Request,
 )
+from forewarn.protocol.visits import Visit
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -344,6 +345,10 @@ def why_planned(
         return braked
     if paused := tuple(e for e in operation.held_by if isinstance(e, DrainFailed)):
         return paused
+    visit = reader.get(Visit, operation.visit) if operation.visit else None
+    if visit is not None and visit.holds_slot:
+        # Its step `needed` runs: the host itself is one of those in flight.
+        return ()
     banned = wide_blackouts.in_force(reader, operation, now=now)
     if banned is not None and not request.campaign:
         return (banned,)

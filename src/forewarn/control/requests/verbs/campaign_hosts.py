@@ -30,9 +30,7 @@ from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     Action,
     Operation,
-    OperationState,
 )
-from forewarn.protocol.visits import Visit, VisitState
 from forewarn.settings.amounts import amount_of
 from forewarn.store import kinds, sequence
 from forewarn.store.port import count, every
@@ -130,16 +128,9 @@ def _outside(
                 "ended",
                 hint=f"Run `forewarn explain {name}` to see what it waits for.",
             )
-    for operation in every(work.tx, kinds.WORKED_ON_HOST, name):
-        if operation.request == campaign.request and _is_done(work, operation):
-            raise RefusedError(f"host {name} is done in campaign {campaign.name}")
+    if campaign_hosts.is_done_in(work.tx, campaign.request, name):
+        raise RefusedError(f"host {name} is done in campaign {campaign.name}")
     return name
-
-
-def _is_done(work: Work, operation: Operation) -> bool:
-    visit = work.tx.get(Visit, operation.visit) if operation.visit else None
-    is_visited = visit is None or visit.state is VisitState.DONE
-    return operation.state is OperationState.DONE and is_visited
 
 
 def _clearable(work: Work, pattern: Operation, name: str) -> str:
