@@ -123,6 +123,26 @@ def test_one_search_answers_for_later_instants(
     assert found.first(later).opens == next_open(groups, later)
 
 
+def test_a_group_that_turns_out_to_be_needless_is_not_tried() -> None:
+    monday = parse_instant("2027-03-22T00:00:00Z")
+    # Days and hours of six-hour windows. The search stops at the fourth group, but the
+    # second and third are never open together.
+    times = [
+        [(1, 0), (2, 12), (3, 6)],
+        [(0, 6), (2, 0), (3, 6)],
+        [(1, 0), (1, 18), (2, 12)],
+        [(1, 6), (2, 12), (3, 6)],
+    ]
+    groups = [
+        tuple(window(hour * 60, 6 * HOUR, "UTC", day) for day, hour in each)
+        for each in times
+    ]
+    found = CommonOpenings(groups, monday)
+    search = found.first(monday)
+    assert sorted(search.apart) == [0, 1, 2, 3]
+    assert sorted(found.apart(search, monday)) == [1, 2]
+
+
 def test_openings_that_miss_each_other_are_passed_once() -> None:
     looks: list[int] = []
     for groups in (2, 10, 60):
