@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from forewarn.fleet.blackouts import Blackout, Clash, clash
 from forewarn.fleet.calendars import Calendar, next_free
+from forewarn.fleet.common_openings import next_open
 from forewarn.fleet.windows import Window
 from forewarn.instants import Micros
 from forewarn.protocol.turn_blockers import InBlackout, OutsideWindow
@@ -63,27 +64,36 @@ class Hours:
     ) -> OutsideWindow | InBlackout:
         """Return why no host can be announced before the instant `at`; None: never.
 
-        If a blackout leaves no time of the windows, it is the reason at any time.
+        If the windows alone hold it as long, they are the reason, and otherwise the
+        blackout that stops it when they allow it.
         """
-        banned = self._banned(now, now, at)
-        if banned is None:
-            by_windows = Calendar(self.windows, now)
-            start = by_windows.next_start(now + notice, self.work)
-            if start is not None and (at is None or start - notice <= now):
-                banned = self._banned(start, start + self.work, at)
+        by_windows = Calendar(self.windows, now)
+        allowed = by_windows.next_notice(now, notice, self.work)
+        if allowed is None or (at is not None and allowed >= at):
+            return OutsideWindow(campaign=self.campaign, opens=at or 0)
+        start = by_windows.next_start(allowed + notice, self.work)
+        banned = None
+        if start is not None:
+            banned = self._banned(start, start + self.work, at)
+        banned = banned or self._banned(allowed, allowed, at)
         return banned or OutsideWindow(campaign=self.campaign, opens=at or 0)
 
     def why_held(self, now: Micros) -> OutsideWindow | InBlackout | None:
         """Return why an approved host cannot start now; None: it can.
 
-        Work that begins in a window can go on after it, but not into a blackout.
+        Work that begins in a window can go on after it, but not into a blackout. If the
+        windows open after the blackout, they are the reason.
         """
-        start = self.calendar(now).next_start(now, self.work)
-        banned = self._banned(now, now + self.work, start)
-        if banned is not None:
-            return banned
         closed = (*self.blackouts, *self.wide)
         opens = next_free([self.windows], closed, now) if self.windows else now
+        banned = self._banned(now, now + self.work, self.next_start(now))
+        if banned is not None:
+            by_windows = next_open([self.windows], now) if self.windows else now
+            free = Calendar((), now, closed).next_start(now, self.work)
+            if free is None or (
+                by_windows is not None and by_windows < max(free, now + 1)
+            ):
+                return banned
         if opens == now:
             return None
         return OutsideWindow(campaign=self.campaign, opens=opens or 0)

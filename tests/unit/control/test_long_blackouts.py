@@ -4,12 +4,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from forewarn.control.requests import blackouts, brake, verbs
+from forewarn.control.requests import blackouts, brake, verbs, windows
 from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.window_fields import window_of
 from forewarn.instants import HOUR, SECOND, format_instant
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import Action, OperationState
 from forewarn.reporting import attention
+from forewarn.reporting.held import by_campaigns
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import (
@@ -63,6 +66,20 @@ def put_line(
         actor="alice",
         reason="change freeze",
     )
+    it.settle()
+
+
+def put_window(it: World, line: str) -> None:
+    wanted = (window_of(line),)
+    it.order(lambda work: windows.set_windows(work, "s0", wanted), actor="alice")
+    it.settle()
+
+
+def remove(it: World) -> None:
+    def decide(work: Work) -> None:
+        blackouts.remove(work, "freeze")
+
+    it.order(decide, actor="alice", reason="it is over")
     it.settle()
 
 
@@ -189,3 +206,29 @@ def test_freeze_of_a_rack_holds_its_hosts_alone() -> None:
         maintain(it, number)
     [problem] = found(it)
     assert "freeze holds 2 hosts until" in problem.text
+
+
+def test_short_blackout_is_not_blamed_for_the_window_after_it(it: World) -> None:
+    put(it, -1, 2)
+    weekly = AFTERNOONS.replace('start = "14:00"', 'start = "14:00"\ndays = ["sun"]')
+    start(it, weekly + ONE_STAGE)
+    assert found(it) == []
+    held = it.read(lambda reader: by_campaigns(reader, now=it.now))
+    assert [each.blocker.kind for each in held] == ["campaign window"]
+    assert held[0].until > it.now + 24 * HOUR
+    # One that covers the window as well is the reason, even if it begins later.
+    put(it, 24, 24 * 7, name="sales")
+    held = it.read(lambda reader: by_campaigns(reader, now=it.now))
+    assert [getattr(each.blocker, "blackout", "") for each in held] == ["sales"]
+    assert [each.name for each in found(it)] == ["sales"]
+
+
+def test_waiting_host_that_waits_for_a_window_and_a_blackout_is_woken_by_both() -> None:
+    it = in_racks()
+    put_line(it, f"{moment(it, -1)} {moment(it, 24 * 5)}", where=["rack=r0"])
+    put_window(it, "23:00 1h")
+    maintain(it, 0)
+    assert it.operations()[0].state is OperationState.PLANNED
+    remove(it)
+    it.advance("23h")
+    assert it.operations()[0].started_at == it.now

@@ -171,6 +171,23 @@ def test_changed_window_is_used_at_once() -> None:
     assert states(world) == [OperationState.ANNOUNCED]
 
 
+@pytest.mark.parametrize("is_announced", [False, True])
+def test_each_closed_window_can_change(*, is_announced: bool) -> None:
+    """A host waits for all of them, announced or not."""
+    early, late = (f'{{ start = "{hour}:00", length = "9h" }}' for hour in (14, 20))
+    world = new_world(
+        fleet(web="", db="") if is_announced else fleet(web=late, db=early)
+    )
+    maintain(world, "h0")
+    if is_announced:
+        apply(world, fleet(web=late, db=early))
+        world.advance(20 * MINUTE)
+        assert states(world) == [OperationState.READY]
+    apply(world, fleet(web=early, db=early))
+    world.advance(2 * HOUR)
+    assert clock(last(world).started_at) == "14:00"
+
+
 def test_windows_that_are_never_open_together_are_named() -> None:
     world = new_world(fleet(web=NIGHT, db=MORNING, mail=NIGHT))
     maintain(world, "h0")

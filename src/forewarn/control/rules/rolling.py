@@ -306,7 +306,16 @@ def _lowest(reader: Reader, scope: str, most: int) -> dict[int, str]:
 def names_for(
     operation: Operation, waiting: Waiting, blocker: AnyBlocker
 ) -> tuple[str, ...]:
-    """Return the names of the waits of a skipped host, its reason first."""
+    """Return the names of the waits of a skipped host, its reason first.
+
+    A held host waits for each of its holds: without one of them, it can begin earlier.
+    """
+    if waiting.holds:
+        names = tuple(
+            dict.fromkeys(name for each in waiting.holds for name in _of_hold(each))
+        )
+        # It gives up its reservations.
+        return (*names, *filter(waits.is_first_turn, operation.waits_for))
     match blocker:
         case ScopeInUse(scope=scope) | ScopeReserved(scope=scope):
             turns = waits.OVERLAPPING_TURNS if waiting.overlap else waits.TURNS
@@ -314,12 +323,6 @@ def names_for(
                 *turns.names(scope, waiting.domains[scope]),
                 waits.passed_over(operation.request, waiting.overlap),
             )
-        case WindowClosed(scope=scope) | Deferred(scope=scope):
-            names = (waits.turn_for_window(scope),)
-        case NoCommonWindow(scopes=scopes):
-            names = (*map(waits.turn_for_window, scopes), waits.NO_WINDOW)
-        case InBlackout(blackout=blackout):
-            names = (waits.turn_for_blackout(blackout),)
         case HostInUse(host=host) | SharedHost(host=host):
             names = (waits.for_host(host),)
         case BudgetUsed(budget=budget, subject=subject):
@@ -327,8 +330,20 @@ def names_for(
         case _:
             names = (waits.TURN_ROOM,)
     # A host keeps its reservations until it is announced, or held by a window.
-    is_kept = waits.is_first_turn if waiting.holds else waits.is_kept
-    return (*names, *filter(is_kept, operation.waits_for))
+    return (*names, *filter(waits.is_kept, operation.waits_for))
+
+
+def _of_hold(blocker: AnyBlocker) -> tuple[str, ...]:
+    """Return the names of the waits of a host for the end of a hold."""
+    match blocker:
+        case WindowClosed(scope=scope) | Deferred(scope=scope):
+            return (waits.turn_for_window(scope),)
+        case NoCommonWindow(scopes=scopes):
+            return (*map(waits.turn_for_window, scopes), waits.NO_WINDOW)
+        case InBlackout(blackout=blackout):
+            return (waits.turn_for_blackout(blackout),)
+        case _:
+            return ()
 
 
 def why_planned(

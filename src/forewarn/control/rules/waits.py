@@ -7,9 +7,11 @@ therefore reads only operations that can have become free.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from forewarn.fleet.model import LABEL
 from forewarn.protocol.blockers import (
+    HOLD_KINDS,
     AnyBlocker,
     BrakeOn,
     CampaignStopped,
@@ -104,9 +106,19 @@ def names_for(
 ) -> tuple[str, ...]:
     """Return the names of the waits of an operation with these blockers.
 
-    `own` has the fault domains that the operation takes down, by scope.
+    It waits for the first of them, or for each of the holds with which they begin: without
+    one of those, it can begin earlier. `own` has the fault domains that the operation takes
+    down, by scope.
     """
-    match blockers[0]:
+    held = takewhile(lambda each: each.kind in HOLD_KINDS, blockers)
+    names = dict.fromkeys(name for each in held for name in _names_of(each, own))
+    return tuple(names) or _names_of(blockers[0], own)
+
+
+def _names_of(
+    blocker: AnyBlocker, own: Mapping[str, frozenset[int]]
+) -> tuple[str, ...]:
+    match blocker:
         case BrakeOn():
             return (BRAKE,)
         case WindowClosed(scope=scope) | Deferred(scope=scope):
