@@ -113,8 +113,6 @@ class Connection:
 
     def run_each(self, sql: str, rows: Collection[Row]) -> int:
         """Run a statement once for each row of parameters; return as `run` does."""
-        if not rows:
-            return 0
         try:
             return self._sqlite.executemany(sql, rows).rowcount
         except sqlite3.Error as error:

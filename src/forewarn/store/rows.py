@@ -176,5 +176,8 @@ def link(
             before, after = links.change(old, new)
             gone += before
             added += after
-        connection.run_each(links.remove, gone)
-        connection.run_each(links.add, added)
+        # Most changes of a record leave its links as they are.
+        if gone:
+            connection.run_each(links.remove, gone)
+        if added:
+            connection.run_each(links.add, added)
