@@ -41,7 +41,7 @@ class Watched:
     """A program's alerts, with the metrics that they may ask for."""
 
     rules: Path
-    tests: Path
+    tests: tuple[Path, ...]
     guide: Path
     metrics: Path
     meters: Mapping[str, Mapping[str, Sequence[str]]]
@@ -61,7 +61,10 @@ class Watched:
 
 SERVICE = Watched(
     rules=DEPLOY / "prometheus" / "forewarn.rules.yml",
-    tests=DEPLOY / "prometheus" / "tests.yml",
+    tests=(
+        DEPLOY / "prometheus" / "tests.yml",
+        DEPLOY / "prometheus" / "tests-of-hours.yml",
+    ),
     guide=ROOT / "docs" / "how-to" / "operate" / "runbook.md",
     metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in metric_definitions.METERS},
@@ -71,7 +74,7 @@ SERVICE = Watched(
 )
 AGENT = Watched(
     rules=DEPLOY / "prometheus" / "forewarn-agent.rules.yml",
-    tests=DEPLOY / "prometheus" / "agent-tests.yml",
+    tests=(DEPLOY / "prometheus" / "agent-tests.yml",),
     guide=ROOT / "docs" / "how-to" / "operate" / "runbook.md",
     metrics=ROOT / "docs" / "reference" / "metrics.md",
     meters={meter.name: meter.labels for meter in agent_catalog.METERS},
@@ -97,7 +100,7 @@ def promtool(*words: str) -> str:
 
 @both
 def test_every_named_metric_exists(watched: Watched) -> None:
-    for file in (watched.rules, watched.tests):
+    for file in (watched.rules, *watched.tests):
         assert set(METRIC.findall(file.read_text())) <= watched.names(), file
 
 
@@ -111,7 +114,7 @@ def test_every_metric_named_in_the_pages_exists() -> None:
 
 @both
 def test_every_queried_label_exists(watched: Watched) -> None:
-    for file in (watched.rules, watched.tests):
+    for file in (watched.rules, *watched.tests):
         for name, labels in SERIES.findall(file.read_text()):
             known = watched.meters[re.sub(r"_(bucket|count|sum)$", "", name)]
             for label, how, value in LABEL.findall(labels):
@@ -127,7 +130,8 @@ def test_every_queried_label_exists(watched: Watched) -> None:
 def test_every_alert_is_tested_and_explained(watched: Watched) -> None:
     found = watched.alerts()
     assert len(found) == len(set(found)) > 10
-    tests, guide = watched.tests.read_text(), watched.guide.read_text()
+    tests = "".join(file.read_text() for file in watched.tests)
+    guide = watched.guide.read_text()
     for alert in found:
         assert alert in tests, alert
     explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
@@ -161,7 +165,8 @@ def test_rules_are_valid(watched: Watched) -> None:
     "watched", some([SERVICE, AGENT], usual=[SERVICE]), ids=["service", "agent"]
 )
 def test_alerts_fire_only_when_they_should(watched: Watched) -> None:
-    assert "SUCCESS" in promtool("test", "rules", watched.tests.name)
+    for file in watched.tests:
+        assert "SUCCESS" in promtool("test", "rules", file.name)
 
 
 def read_unit(path: Path) -> configparser.RawConfigParser:
