@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from forewarn.admin import limits, topics
 from forewarn.admin.access import Caller, unauthorized
+from forewarn.admin.changed_work import ChangedWork
 from forewarn.admin.gateways import on_behalf_of
 from forewarn.admin.selection import About, Wanted
 from forewarn.admin.topics import TOPICS, Change, Look
@@ -27,7 +28,6 @@ from forewarn.control.gateway import OperatorGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.instants import Micros
-from forewarn.protocol.operations import Operation
 from forewarn.reporting import attention
 from forewarn.reporting.attention import Surroundings
 from forewarn.store import kinds
@@ -115,6 +115,7 @@ class Hub:
         self._after = ""
         """The key of the latest history entry that was read."""
         self._hosts: dict[str, set[str]] = {}
+        self._work = ChangedWork(gateway.now())
         self._viewers: Counter[str] = Counter()
         """Number of viewers by the ID of their token."""
         self._bad_tokens: set[str] = set()
@@ -354,15 +355,11 @@ class Hub:
     ) -> _Seen:
         now = self._gateway.now()
         shown = self._shown(reader)
-        found = (
-            shown.get(Operation, name)
-            for name in tenant_reader.operations_among(shown, ids)
-        )
         entries = self._new_entries(shown) if reads else []
         look = Look(
             reader=shown,
             now=now,
-            operations=[each for each in found if each is not None],
+            operations=self._work.of(shown, ids),
             entries=entries,
             hosts=self._hosts,
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from forewarn.control.redaction import ownership_history, redact
+from forewarn.control.redaction import left_work, ownership_history, redact
 from forewarn.control.transactions.aliases import Aliases
 from forewarn.fleet.model import Scope, Span, Tenant, Vm
 from forewarn.instants import (
@@ -71,6 +71,10 @@ class TenantFilter:
         self.aliases = aliases_of(reader, tenant)
         self._cuts: dict[str, Any] = {}
         """Filtered operations and requests, by ID."""
+        self._left: dict[str, Micros] = {}
+        """When the tenant left each operation that was read; 0: it did not."""
+        self._left_lines: dict[str, str] = {}
+        """The last entry of the tenant about each operation that it has left."""
         self._owned: dict[str, bool] = {}
         """Whether a shared subject concerns the tenant. Most entries of the history
         name the same few operations, requests and events."""
@@ -155,6 +159,44 @@ class TenantFilter:
                 self._reader, kinds.OPERATIONS_OF_REQUEST, request.request_id
             )
         )
+
+    def has_left(self, operation: Operation) -> bool:
+        """Return whether the tenant left the operation before it ended."""
+        return self.of(operation) is not None and self._left[operation.key] != 0
+
+    def _is_about_left(self, entry: AuditEntry) -> bool:
+        """Return whether an entry is a step of an operation that the tenant had left."""
+        for subject in entry.subjects:
+            kind, _, name = subject.partition(":")
+            if kind == "operation" and self.is_own_subject(subject):
+                last = self._last_line(name)
+                if last and entry.key > last:
+                    return True
+        return False
+
+    def _last_line(self, operation_id: str) -> str:
+        """Return the key of the entry with which the tenant left an operation.
+
+        The order of the entries counts, not their times. Empty: it did not leave.
+        """
+        if not self._left.get(operation_id):
+            return ""
+        if operation_id not in self._left_lines:
+            self._left_lines[operation_id] = max(
+                (
+                    entry.key
+                    for event in every(
+                        self._reader, kinds.EVENTS_OF_OPERATION, operation_id
+                    )
+                    if event.tenant == self.tenant
+                    for entry in every(
+                        self._reader, kinds.AUDIT_OF_SUBJECT, f"event:{event.event_id}"
+                    )
+                    if entry.kind is AuditKind.EVENT_REMOVED
+                ),
+                default="",
+            )
+        return self._left_lines[operation_id]
 
     # Records
 
@@ -260,7 +302,9 @@ class TenantFilter:
         vms = {move.vm for move in moves} | named
         by = operation.cancelled_by
         is_ours = by is not None and by.is_of(self.tenant)
-        return replace(
+        left = left_work.left_at(operation, own, has_vms=bool(moves))
+        self._left[operation.key] = left
+        seen = replace(
             operation,
             operation_id=self.aliases.of(operation.operation_id),
             request=self.aliases.of(operation.request),
@@ -289,6 +333,7 @@ class TenantFilter:
             visit="",
             part=CallPart.WHOLE,
         )
+        return left_work.as_left(seen, own, at=left) if left else seen
 
     def _is_own_part(self, told: str | None, scope: str, at: Micros) -> bool:
         if told is not None:
@@ -344,6 +389,9 @@ class TenantFilter:
         subjects = tuple(
             each for each in entry.subjects if self.is_own_subject(each, entry.at)
         )
+        has_own_part = any(each.startswith(("vm:", "event:")) for each in subjects)
+        if not is_ours and not has_own_part and self._is_about_left(entry):
+            return None
         at = cut_to_second(entry.at)
         digest = self.aliases.of_entry(entry.entry_id)
         return replace(

@@ -22,6 +22,16 @@ OF_ALIASES = frozenset(
 )
 """Queries whose value is the ID of an operation or a request."""
 
+ONLY_OPEN = frozenset(
+    {
+        kinds.OPEN_OPERATIONS.name,
+        kinds.OPEN_OPERATIONS_OF_SCOPE.name,
+        kinds.OPEN_OPERATIONS_OF_VM.name,
+        kinds.OPEN_OPERATIONS_OF_REQUEST.name,
+    }
+)
+"""Queries for open operations. One that the tenant has left is open only for others."""
+
 BY_SCOPE: dict[str, Query[Any]] = {
     "all_vms": kinds.VMS_OF_SCOPE,
     "vms_with_tag": kinds.VMS_OF_SCOPE,

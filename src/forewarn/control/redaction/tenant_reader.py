@@ -18,7 +18,12 @@ from forewarn.control.redaction.tenant_filter import (
     aliases_of,
     span_cursor,
 )
-from forewarn.control.redaction.tenant_queries import BY_SCOPE, MAY_ASK, OF_ALIASES
+from forewarn.control.redaction.tenant_queries import (
+    BY_SCOPE,
+    MAY_ASK,
+    OF_ALIASES,
+    ONLY_OPEN,
+)
 from forewarn.control.redaction.upcoming import Page, UpcomingWork
 from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
@@ -31,7 +36,7 @@ from forewarn.instants import (
     sortable,
 )
 from forewarn.protocol.blockers import AnyBlocker
-from forewarn.protocol.operations import Operation, Request
+from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Reader, every
 from forewarn.store.questions import Query, Range, Ranking, Record
@@ -254,7 +259,7 @@ class TenantReader:
         """Return all reasons why an operation waits, redacted."""
         seen = self.get(Operation, operation_id)
         whole = self._reader.get(Operation, self.real(operation_id))
-        if seen is None or whole is None:
+        if seen is None or whole is None or seen.state in ENDED_STATES:
             return ()
         vms, scopes = self._part_of_request(seen.request)
         own = {name for name in whole.scopes if self._share.is_own_scope(name)}
@@ -303,6 +308,16 @@ class TenantReader:
         seen = (self._share.of(each) for each in found if each is not None)
         return tuple(each.operation_id for each in seen if each is not None)
 
+    def has_left(self, alias: str) -> bool:
+        """Return whether the tenant left an operation before it ended."""
+        whole = self._reader.get(Operation, self.real(alias))
+        return whole is not None and self._share.has_left(whole)
+
+    def is_open(self, alias: str) -> bool:
+        """Return whether an operation is open, also if only for others."""
+        whole = self._reader.get(Operation, self.real(alias))
+        return whole is not None and whole.state not in ENDED_STATES
+
     def _behind(self, query: Query[Any], after: str) -> str:
         """Return the key after which a page starts; the end for an invalid cursor.
 
@@ -337,11 +352,12 @@ class TenantReader:
         last = ""
         for row in rows:
             # A record of several scopes is found under each.
-            if row.key == last or not _is_found_by(query, value, row):
+            if row.key == last:
                 continue
             last = row.key
             record = self._share.of(row)
-            if record is not None:
+            # The tenant's part decides: it can have ended before the operation.
+            if record is not None and _is_found_by(query, value, record):
                 yield record
 
     def _rows(
@@ -461,7 +477,9 @@ END_OF_KEYS = "~"
 
 
 def _is_found_by(query: Query[Any], value: str, row: Any) -> bool:
-    """Return whether a record of a scope has the state or tag of a query for all scopes."""
+    """Return whether a record has the state or tag of a query for all scopes."""
+    if query.name in ONLY_OPEN:
+        return row.state not in ENDED_STATES
     if query is kinds.OPERATIONS_IN_STATE:
         return row.state.value == value
     return query is not kinds.VMS_WITH_TAG or value in tags_of(row)
