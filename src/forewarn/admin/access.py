@@ -294,7 +294,8 @@ def _check_relay(caller: Caller, demand: Demand) -> None:
 def _without_role(caller: Caller, demand: Demand) -> ForbiddenError:
     """Return the error for a caller whose roles are not sufficient.
 
-    It names the missing roles, and the command that creates a token with them.
+    It names the missing roles, and the command that creates a token with the roles of the
+    caller and a missing one.
     """
     lacks = [role for role in demand.roles if role not in caller.roles]
     has = f"this token has only {role_names(caller.roles)}"
@@ -307,9 +308,12 @@ def _without_role(caller: Caller, demand: Demand) -> ForbiddenError:
     several = "one of the roles" if len(lacks) > 1 else "the role"
     whose = f"--tenant {caller.tenant} " if caller.tenant else ""
     first = Role.RUN if Role.RUN in lacks else lacks[0]
+    # Each role includes `view`.
+    wanted = {*caller.roles, first} - {Role.VIEW}
+    given = " ".join(f"--role {role.value}" for role in Role if role in wanted)
     return ForbiddenError(
         f"this request needs {several} {role_names(lacks)}; {has}",
-        hint=f"Ask the operator for `forewarn token create {whose}--role {first.value}`.",
+        hint=f"Ask the operator for `forewarn token create {whose}{given}`.",
     )
 
 

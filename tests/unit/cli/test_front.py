@@ -261,7 +261,7 @@ def test_token_with_roles_does_only_their_work(
     refused = forewarn("maintain", "h1", "--impact", "freeze")
     assert refused.status == 4
     assert "needs the role run; this token has only view, plan, approve" in refused.err
-    assert "forewarn token create --role run" in refused.err
+    assert "token create --role plan --role run --role approve" in refused.err
     assert forewarn("token", "create", "--role", "king").status == 2
 
 
