@@ -8,6 +8,7 @@ from forewarn.cli.client import PAGE, Client, Json
 from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.listings import approved, first_line, total
 from forewarn.cli.selecting import KEYS, named, names_of_file
+from forewarn.cli.tables import second
 from forewarn.cli.times import with_offset
 from forewarn.instants import SECOND, describe_duration
 
@@ -248,7 +249,7 @@ def _print_account(account: Json) -> None:
 
 
 def _print_availability(told: Json) -> None:
-    output.line(f"from {told['since']} until {told['until']}")
+    output.line(f"from {second(told['since'])} until {second(told['until'])}")
     rows = [_availability_row(each["vm"], each["scope"], each) for each in told["vms"]]
     if len(rows) > 1:
         total = told["total"]

@@ -29,6 +29,11 @@ def test_tenant_defers_and_expedites_its_maintenance(
     assert ended.out.startswith("the maintenance of VM web_0 is deferred until ")
     (seen,) = json.loads(forewarn("deferrals", "--json", *tenant).out)
     assert (seen["vm"], seen["deferrals"], seen["rollout"]) == ("web_0", 1, None)
+    for times in (seen["until"], seen["at"], ended.out):
+        assert "." not in times.removesuffix(".\n"), "tenants read whole seconds"
+    period = forewarn("availability", *tenant).out.partition("\n")[0]
+    assert period.startswith("from 20")
+    assert "." not in period
     (shown,) = json.loads(forewarn("deferrals", "--json", "--tenant", "shop").out)
     assert (shown["reason"], shown["until"]) == ("month end", seen["until"])
     assert shown["rollout"].startswith("ro-")

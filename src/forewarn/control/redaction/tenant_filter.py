@@ -244,7 +244,12 @@ class TenantFilter:
         if choice.tenant != self.tenant or not is_open:
             return None
         return replace(
-            choice, request="", by=self._actor(choice.by), at=cut_to_second(choice.at)
+            choice,
+            request="",
+            by=self._actor(choice.by),
+            at=cut_to_second(choice.at),
+            # 0 means that the maintenance comes next.
+            until=cut_to_second(choice.until),
         )
 
     def _event(self, event: Event) -> Event | None:

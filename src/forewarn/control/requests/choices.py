@@ -18,7 +18,14 @@ from forewarn.control.rules import choices as counting
 from forewarn.control.rules import waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
-from forewarn.instants import DAY, HOUR, Micros, describe_duration, format_instant
+from forewarn.instants import (
+    DAY,
+    HOUR,
+    Micros,
+    describe_duration,
+    format_instant,
+    round_up_to_second,
+)
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.notes import Postponed
@@ -125,6 +132,8 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     already is not deferred again.
     """
     _check_time(work, until)
+    # A duration ends at any microsecond; people and tenants read whole seconds.
+    until = round_up_to_second(until)
     found = _maintenance_of(work, target)
     refused: list[RefusedError] = []
     deferred: list[Operation] = []
