@@ -314,7 +314,7 @@ class TenantReader:
         return whole is not None and self._share.has_left(whole)
 
     def is_open(self, alias: str) -> bool:
-        """Return whether an operation is open, also if only for others."""
+        """Return whether an operation is open, even if only for others."""
         whole = self._reader.get(Operation, self.real(alias))
         return whole is not None and whole.state not in ENDED_STATES
 
