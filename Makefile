@@ -187,6 +187,13 @@ bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONL
 	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) \
 		$(addprefix --only=,$(ONLY)) $(addprefix --brief=,$(BRIEF))
 
+# Its agent runs on the Python that the tests of the oldest Python use.
+.PHONY: lab
+lab: .venv/server.stamp ## Show forewarn with real guests of QEMU on three hosts (root; STAY=1: until Ctrl-C).
+	@sh tests/real/unpack.sh lab
+	@sh tests/real/older_python.sh always
+	@$(BIN)/python -m examples.lab $(if $(STAY),--stay)
+
 .PHONY: agent
 agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.pyz.
 	@$(BIN)/python deploy/bundle.py dist/forewarn-agent.pyz

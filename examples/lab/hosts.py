@@ -72,7 +72,7 @@ class Ground:
 
     def __init__(self, folder: Path, prefix: str, hosts: Iterable[str]) -> None:
         """Make nothing yet; `prefix` begins the names of the namespaces."""
-        self.folder = folder
+        self.folder, self.prefix = folder, prefix
         self.service = f"{prefix}-service"
         self.hosts = {host: f"{prefix}-{host}" for host in hosts}
         self.world = folder / "world.json"
@@ -172,12 +172,13 @@ class Ground:
             os.kill(pid, signal.SIGKILL)
 
     def said(self, vm: str, *hosts: str) -> list[str]:
-        """Return the lines of a guest's console: those of each host, in this order."""
+        """Return the whole lines of a guest's console: those of each host, in order."""
         lines: list[str] = []
         for host in hosts or self.hosts:
             with contextlib.suppress(FileNotFoundError):
                 path = self.folder / host / f"{vm}.log"
-                lines += path.read_text("utf-8", "replace").splitlines()
+                text = path.read_text("utf-8", "replace")
+                lines += text.rpartition("\n")[0].splitlines()
         return lines
 
     def end(self) -> None:

@@ -40,21 +40,28 @@ ip route add default via "$2"
 [ -z "$5" ] || date -s "@$5" >/dev/null
 echo "NETWORK $(now) $1"
 
-[ ! -x /agent/run ] || exec /agent/run
+while [ -x /agent/run ]; do
+    /agent/run
+    echo "AGENT has ended"
+    sleep 1
+done
 
 host=169.254.169.254
 path='/metadata/scheduledevents?api-version=2020-07-01'
 last=
+approved=
 while :; do
     if found=$(timeout 20 wget -q -O - --header 'Metadata: true' "http://$host$path" 2>&1); then
         [ "$found" = "$last" ] || echo "DOCUMENT $(now) $found"
         last=$found
         for id in $(echo "$found" | tr '{' '\n' | grep '"EventStatus":"Scheduled"' |
             sed 's/.*"EventId":"\([^"]*\)".*/\1/'); do
+            case $approved in *$id*) continue ;; esac
             body="{\"StartRequests\":[{\"EventId\":\"$id\"}]}"
             answer=$(printf '%s\r\n' "POST $path HTTP/1.1" "Host: $host" \
                 'Metadata: true' 'Content-Type: application/json' "Content-Length: ${#body}" \
                 'Connection: close' '' "$body" | timeout 20 nc "$host" 80 | head -n 1)
+            case $answer in *' 200 '*) approved="$approved $id" ;; esac
             echo "APPROVED $(now) $id $answer"
         done
     elif [ "$found" != "$last" ]; then

@@ -1,0 +1,200 @@
+"""The lab: three hosts with real guests, on this machine.
+
+    make lab
+
+The hosts are network namespaces, and the guests are Linux under QEMU. They ask at the real
+169.254.169.254, and one of them runs the real agent. The lab freezes, moves, restarts and
+kills them, shows what they see, and removes everything. It needs root.
+The exit status is 0 only if everything was seen.
+"""
+
+import argparse
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from examples.demo_parts.timeline import Timeline
+from examples.lab import image, memory
+from examples.lab.agent_guest import AGENT_MEMORY_MIB, agent_image
+from examples.lab.consoles import Consoles
+from examples.lab.hosts import Ground, Guest
+from examples.lab.operating import Service, lacking, qemu_words
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / ".build" / "tools"
+CACHE = ROOT / ".build" / "guests"
+
+PLACES = {
+    "web_0": "h1",
+    "db_0": "h1",
+    "web_1": "h2",
+    "app_0": "h2",
+    "web_2": "h3",
+    "db_1": "h3",
+}
+"""The guests and their first hosts. `app_0` has the agent."""
+
+AGENT = "app_0"
+
+POLL_MS = 1000
+"""Milliseconds between two questions of a guest, as usual."""
+
+STEP_SECONDS = 300.0
+"""Maximum seconds of a step on a busy machine."""
+
+
+class Lab:
+    """All parts of the lab."""
+
+    def __init__(self, folder: Path, timeline: Timeline) -> None:
+        """Start nothing yet."""
+        self.folder, self.timeline = folder, timeline
+        self.ground = Ground(folder, f"lab{os.getpid()}", ("h1", "h2", "h3"))
+        self.service = Service(folder, self.ground, PLACES, timeline)
+        self.consoles = Consoles(self.ground, timeline, list(PLACES))
+
+    def begin(self) -> None:
+        """Build what the guests boot, and start everything."""
+        self.timeline.say("lab", "builds the guests (the first time: a minute)")
+        plain = image.build(TOOLS, CACHE)
+        state = memory.saved(plain, qemu_words())
+        agent = agent_image(TOOLS, CACHE)
+        agent_state = memory.saved(agent, qemu_words(), memory=AGENT_MEMORY_MIB)
+        guests = [
+            Guest(
+                name=vm,
+                number=number,
+                kernel=plain.kernel,
+                initramfs=(agent if vm == AGENT else plain).initramfs,
+                state=agent_state if vm == AGENT else state,
+                memory=AGENT_MEMORY_MIB if vm == AGENT else memory.MEMORY_MIB,
+            )
+            for number, vm in enumerate(PLACES, start=4)
+        ]
+        self.timeline.say("lab", "makes the hosts h1, h2, h3 and starts the service")
+        self.ground.begin(guests, qemu_words(), poll_ms=POLL_MS)
+        self.service.start()
+        self.consoles.open()
+        for vm, host in PLACES.items():
+            self.start_guest(vm, host)
+        for vm in PLACES:
+            first = "agent: watches" if vm == AGENT else "has its first document"
+            self.expect(f"{vm} asks", lambda vm=vm, first=first: self.has(vm, first))
+
+    def start_guest(self, vm: str, host: str) -> None:
+        """Start a guest, as an operator of QEMU does."""
+        subprocess.run(self.service.start_words(vm, host), check=True)
+
+    def has(self, vm: str, text: str, after: int = 0) -> bool:
+        """Return whether a guest has seen something."""
+        return self.consoles.has_seen(vm, text, after=after)
+
+    def expect(self, what: str, happened: Callable[[], bool]) -> None:
+        """Wait for something, and show whether it came."""
+        deadline = time.monotonic() + STEP_SECONDS
+        while not (seen := happened()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.timeline.check(what, seen=seen)
+
+    def maintain(self, host: str, impact: str, *more: str) -> None:
+        """Maintain a host, and show the downtime of its guests."""
+        vms = self.service.vms_on(host)
+        shown = {vm: self.consoles.count(vm) for vm in vms}
+        before = self.service.downtimes()
+        self.service.order("maintain", host, "--impact", impact, *more)
+        self.expect(f"all guests of {host} approve; it is done", self.service.is_idle)
+        after = self.service.downtimes()
+        for vm in vms:
+            if vm != AGENT:
+                self.expect(
+                    f"{vm} saw it, and was down for {after[vm] - before[vm]:.2f} s",
+                    lambda vm=vm: self.has(vm, "sees the end of", shown[vm]),
+                )
+
+    def end(self) -> None:
+        """Stop everything, and remove it."""
+        with contextlib.suppress(RuntimeError):
+            self.consoles.close()
+        self.service.stop()
+        self.ground.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def walk(lab: Lab) -> None:
+    """Show everything that can happen to a guest."""
+    head = lab.timeline.head
+    head("A freeze of h1: its guests stand still for two seconds")
+    lab.maintain("h1", "freeze")
+    head("A live migration of h2: its guests move, and run on")
+    lab.maintain("h2", "live-migrate")
+    lab.timeline.check("h2 is empty", seen=not lab.service.vms_on("h2"))
+    head("A reboot of h1: its guests stop, the host restarts, its guests start")
+    lab.maintain("h1", "reboot", "--work", "restart")
+    head("kill -9 of one guest's QEMU, without any request")
+    lose(lab, ["web_2"])
+    head("kill -9 of a host: everything on h3 is gone")
+    lose(lab, lab.service.vms_on("h3"))
+
+
+def lose(lab: Lab, vms: list[str]) -> None:
+    """Kill guests; forewarn notices it, and later that they run again."""
+    places = {vm: lab.service.host_of(vm) for vm in vms}
+    lab.timeline.say("lab", f"$ kill -9 {' '.join(vms)}", bold=True)
+    began = time.monotonic()
+    for vm, host in places.items():
+        lab.ground.kill(vm, host)
+    lab.expect(
+        "forewarn reports them as failed", lambda: lab.service.failed() == {*vms}
+    )
+    lab.timeline.say("forewarn", f"noticed it after {time.monotonic() - began:.1f} s")
+    lab.timeline.say("lab", "starts them again")
+    for vm, host in places.items():
+        lab.start_guest(vm, host)
+    lab.expect("forewarn sees that they run again", lambda: not lab.service.failed())
+
+
+def _stop(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+def main() -> int:
+    """Run the lab."""
+    parser = argparse.ArgumentParser(prog="make lab", description=__doc__)
+    parser.add_argument(
+        "--stay", action="store_true", help="leave it running until Ctrl-C"
+    )
+    words = parser.parse_args()
+    if why := lacking(TOOLS):
+        print(f"make lab: {why}", file=sys.stderr)
+        return 1
+    # The end of the lab removes everything, even after this signal.
+    signal.signal(signal.SIGTERM, _stop)
+    timeline = Timeline()
+    lab = Lab(Path(tempfile.mkdtemp(prefix="lab")), timeline)
+    try:
+        lab.begin()
+        walk(lab)
+        if words.stay:
+            lab.service.invite()
+            signal.pause()
+    except KeyboardInterrupt:
+        return 130
+    except (image.ImageError, RuntimeError, subprocess.CalledProcessError) as error:
+        print(f"make lab: {error}", file=sys.stderr)
+        return 1
+    finally:
+        lab.end()
+    timeline.say("lab", "removed all of it")
+    return 0 if timeline.all_seen else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
