@@ -13,6 +13,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from forewarn.clock import Clock
 from forewarn.drivers import marks, placeholders
@@ -49,6 +50,18 @@ RETENTION: Micros = 30 * DAY
 """How long the records of a call are kept, by default."""
 
 
+class SightingSource(Protocol):
+    """Something that sees unrequested changes."""
+
+    def take(self) -> list[Sighting]:
+        """Return the new sightings."""
+        ...
+
+    def stop(self) -> None:
+        """End what watches."""
+        ...
+
+
 class CommandDriver:
     """The driver port over programs.
 
@@ -58,6 +71,8 @@ class CommandDriver:
     CLAIM_SECONDS.
     """
 
+    _wake: Callable[[], None] | None = None
+
     def __init__(
         self,
         programs: Programs,
@@ -66,10 +81,13 @@ class CommandDriver:
         clock: Clock,
         retention: Micros = RETENTION,
         kind: str = "command",
+        observer: VmObserver | None = None,
+        watch: SightingSource | None = None,
     ) -> None:
         """Resume the calls in the directory `records`; raises DriverError.
 
-        `kind` is the driver's name in the settings.
+        `kind` is the driver's name in the settings. `observer` and `watch` replace the
+        operator's programs for observing and watching.
         """
         self.kind = kind
         self._programs = programs
@@ -82,8 +100,7 @@ class CommandDriver:
             self._directories.each(), key=lambda each: each.path.name
         ):
             self._book.add(directory, is_reported=directory.is_reported)
-        self._observer = VmObserver(programs=programs, clock=clock)
-        self._wake: Callable[[], None] | None = None
+        self._observer = observer or VmObserver(programs=programs, clock=clock)
         self._watcher = Watcher(
             programs=programs,
             book=self._book,
@@ -95,10 +112,11 @@ class CommandDriver:
         )
         self._watcher.start()
         self._taking_over = threading.Lock()
-        self._watch: Watch | None = None
+        self._watch = watch
         if programs.watch:
-            self._watch = Watch(programs.watch, clock=clock, wake=self._wake_control)
-            self._watch.start()
+            program = Watch(programs.watch, clock=clock, wake=self._wake_control)
+            program.start()
+            self._watch = program
 
     def under_way(self) -> int:
         """Return how many calls have programs that run or still have to start."""
@@ -169,7 +187,7 @@ class CommandDriver:
         del now
         case = self._book.latest(call.operation_id)
         if case is None or case.directory.generation < call.generation:
-            if memory == self.memory or not self._programs.marks:
+            if memory == self.memory or not self._observer.reads_marks():
                 return not_started(asked=memory, own=self.memory)
             found = self._take_over(call, memory=memory)
             if isinstance(found, Probe):

@@ -14,9 +14,9 @@ is unknown. Otherwise control would wait for a report that the lost store receiv
 
 import enum
 import errno
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from forewarn.instants import Micros
 from forewarn.protocol.errors import ForewarnError
@@ -312,6 +312,19 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Release resources; running work continues."""
+        ...
+
+
+@runtime_checkable
+class HostWatcher(Protocol):
+    """A driver that keeps connections to the hosts of the fleet."""
+
+    def watch_hosts(self, hosts: Collection[str]) -> None:
+        """Connect to these hosts, and to no others; return at once."""
+        ...
+
+    def troubles(self) -> Sequence[str]:
+        """Return the troubles with these connections, for operators."""
         ...
 
 

@@ -284,6 +284,10 @@ class VmObserver:
         )
         return {vm: _observation(answer) for vm, answer in answers.items()}
 
+    def reads_marks(self) -> bool:
+        """Return whether the marks of calls can be read."""
+        return bool(self._programs.marks)
+
     def read_marks(self, call: Call) -> dict[str, Reading]:
         """Return what the program `marks` reads at the places of a call."""
         text = self._ask_lines(self._programs.marks, lines.questions_of(call))

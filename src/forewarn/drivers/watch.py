@@ -9,7 +9,7 @@ import json
 import logging
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from forewarn.clock import Clock
@@ -46,7 +46,11 @@ def parse_sighting(line: bytes, *, now: Micros) -> Sighting:
     note = json.loads(line)
     if not isinstance(note, dict):
         raise ValueError("must be a JSON object")  # noqa: TRY004 - of the program
-    said = cast("dict[str, Any]", note)
+    return sighting_of(cast("dict[str, Any]", note), now=now)
+
+
+def sighting_of(said: Mapping[str, Any], *, now: Micros) -> Sighting:
+    """Return the sighting of a JSON object; raises ValueError."""
     running, text = said.get("running"), said.get("text", "")
     if not isinstance(running, bool):
         raise ValueError('"running" must be true or false')  # noqa: TRY004
@@ -64,7 +68,7 @@ def parse_sighting(line: bytes, *, now: Micros) -> Sighting:
     )
 
 
-def _name(said: dict[str, Any], key: str) -> str:
+def _name(said: Mapping[str, Any], key: str) -> str:
     name = said.get(key)
     if not isinstance(name, str) or name_fault(name):
         raise ValueError(f'"{key}" must be the name of a {key} in the fleet')

@@ -13,6 +13,9 @@ from forewarn.control.rules.abilities import Abilities
 from forewarn.drivers import journal, records
 from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
+from forewarn.drivers.libvirt import commands as libvirt_commands
+from forewarn.drivers.libvirt.commands import Connections
+from forewarn.drivers.libvirt.driver import LibvirtDriver
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.qemu.commands import actions_of, programs_of
@@ -293,6 +296,75 @@ def _records_of_qemu(settings: Settings) -> Path:
     return store.with_name(f"{store.name}.qemu")
 
 
+# The driver for libvirt
+
+
+def _open_libvirt(settings: Settings) -> Driver:
+    connections, libvirt = _connections(settings), settings.libvirt
+    return LibvirtDriver(
+        libvirt_commands.programs_of(
+            libvirt.python,
+            connections,
+            can_reimage=libvirt.reimage,
+            steps={
+                step.name: _step_program(settings, step) for step in settings.host_step
+            },
+            step_rules=step_rules(settings),
+            timeout=libvirt.timeout,
+            parallel=libvirt.parallel,
+        ),
+        python=libvirt.python,
+        connections=connections,
+        records=_records_of_libvirt(settings),
+        clock=SystemClock(),
+        retention=settings.store.retention,
+    )
+
+
+def _checks_of_libvirt(settings: Settings) -> Iterator[Callable[[], object]]:
+    yield lambda: _connections(settings)
+    yield lambda: _check_module(settings)
+    for step in settings.host_step:
+        yield lambda step=step: _step_program(settings, step)
+
+
+def _connections(settings: Settings) -> Connections:
+    """Return what the driver's workers need; raises SettingsError."""
+    libvirt = settings.libvirt
+    if not libvirt.uri:
+        message = (
+            "is needed by the libvirt driver, such as qemu+ssh://root@{host}/system"
+        )
+        raise problem(settings, "driver.libvirt.uri", message)
+    _found(settings, "driver.libvirt.python", (libvirt.python,))
+    exceptions = (each.partition("=") for each in libvirt.uris)
+    return Connections(
+        uri=libvirt.uri,
+        uris={host: uri for host, _, uri in exceptions},
+        peer_uri=libvirt.peer_uri,
+        data_uri=libvirt.data_uri,
+        migration=libvirt.migration,
+        freeze=libvirt.freeze / SECOND,
+        shutdown=libvirt.shutdown_timeout / SECOND,
+        pause=libvirt.pause,
+        connect=libvirt.connect_timeout / SECOND,
+    )
+
+
+def _check_module(settings: Settings) -> None:
+    """Refuse a Python that has no module `libvirt`."""
+    if trouble := libvirt_commands.module_problem(settings.libvirt.python):
+        raise problem(settings, "driver.libvirt.python", trouble)
+
+
+def _records_of_libvirt(settings: Settings) -> Path:
+    """Return the directory of the memory of the driver for libvirt."""
+    store = path_of(settings.store.url)
+    if store is None:
+        return Path("forewarn.libvirt")
+    return store.with_name(f"{store.name}.libvirt")
+
+
 KINDS: Mapping[str, DriverKind] = {
     "simulated": DriverKind(
         open=_open_simulated,
@@ -314,6 +386,15 @@ KINDS: Mapping[str, DriverKind] = {
         has_calls=records.has_calls,
         checks_of=_checks_of_qemu,
         actions_of=lambda settings: actions_of(_places(settings)),
+    ),
+    "libvirt": DriverKind(
+        open=_open_libvirt,
+        memory_of=_records_of_libvirt,
+        has_calls=records.has_calls,
+        checks_of=_checks_of_libvirt,
+        actions_of=lambda settings: libvirt_commands.actions_of(
+            can_reimage=settings.libvirt.reimage
+        ),
     ),
 }
 """Each kind of driver by its name, which is a value of the setting `driver.kind`."""

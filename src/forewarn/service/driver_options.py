@@ -47,10 +47,12 @@ _HALVES: Mapping[str, str] = {
 DRIVER_OPTIONS: Mapping[str, Option] = {
     "driver.kind": Option(
         form=Forms.WORD,
-        words=("simulated", "command", "qemu"),
+        words=("simulated", "command", "qemu", "libvirt"),
         text="The driver. `simulated`: takes time, but does nothing to any VM. "
         "`command`: runs your programs, see [Driver programs](driver-programs.md). "
         "`qemu`: bare QEMU, see [VMs of bare QEMU](../how-to/operate/qemu.md). "
+        "`libvirt`: hosts with libvirt, see [Hosts with "
+        "libvirt](../how-to/operate/libvirt.md). "
         "Change it only while no call is running: [what happens to a running "
         "call](driver-programs.md#change-the-driver-kind).",
     ),

@@ -14,6 +14,7 @@ from forewarn.fleet.reserve import RESERVED_HOSTS_MAX
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.service import settings_model
 from forewarn.service.driver_options import DRIVER_OPTIONS
+from forewarn.service.libvirt_options import LIBVIRT_OPTIONS
 from forewarn.service.options import Forms
 from forewarn.service.qemu_options import QEMU_OPTIONS
 from forewarn.settings.amounts import AMOUNT
@@ -51,6 +52,7 @@ SECTIONS: Mapping[str, type] = {
     "driver.simulated": settings_model.SimulatedSettings,
     "driver.command": settings_model.CommandSettings,
     "driver.qemu": settings_model.QemuSettings,
+    "driver.libvirt": settings_model.LibvirtSettings,
     "log": settings_model.LogSettings,
 }
 """The tables of forewarn.toml, each with its settings class."""
@@ -276,6 +278,7 @@ _TABLE: Mapping[str, Option] = {
     ),
     **DRIVER_OPTIONS,
     **QEMU_OPTIONS,
+    **LIBVIRT_OPTIONS,
     "log.format": Option(
         form=Forms.WORD,
         words=("auto", "text", "json"),

@@ -7,6 +7,7 @@ from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from forewarn.control.rules.sightings import SightingAct
+from forewarn.drivers.libvirt.commands import exception_problem, uri_problem
 from forewarn.drivers.placeholders import arguments_problem
 from forewarn.drivers.qemu.places import address_problem, path_problem
 from forewarn.drivers.tasks import parse_fault
@@ -110,6 +111,18 @@ def _socket(option: Option, text: str) -> str:
 
 def _migration(option: Option, text: str) -> str:
     return _checked(option, text, address_problem)
+
+
+def _libvirt(option: Option, text: str) -> str:
+    return _checked(option, text, uri_problem)
+
+
+def _libvirts(option: Option, value: object) -> tuple[str, ...]:
+    words = _listed(option, value)
+    for word in words:
+        if problem := exception_problem(word):
+            raise ValueError(problem)
+    return words
 
 
 def _checked(option: Option, text: str, problem_of: Callable[[str], str]) -> str:
@@ -245,6 +258,13 @@ class Forms(forms.Forms):
     )
     SOCKETS = Form(told="the path of sockets", kind=str, read=_socket, metavar="PATH")
     MIGRATION = Form(told="an address", kind=str, read=_migration, metavar="ADDRESS")
+    LIBVIRT = Form(told="a URI", kind=str, read=_libvirt, metavar="URI")
+    LIBVIRTS = Form(
+        told='a list of hosts and URIs such as ["h9=qemu+tls://h9.lan/system"]',
+        read=_libvirts,
+        read_text=lambda option, text: _libvirts(option, text.split()),
+        show=" ".join,
+    )
     EVENT = Form(
         told="an event type",
         read=lambda option, value: EventType(forms.word(option, value)),

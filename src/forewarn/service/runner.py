@@ -395,3 +395,15 @@ class Runner:
 
 def _in_words(error: ForewarnError) -> str:
     return f"{error.message}. {error.hint}" if error.hint else error.message
+
+
+def runner_problem(runner: Runner | None) -> str:
+    """Return the problem of the control thread, or an empty text."""
+    if runner is not None and runner.failure is not None:
+        return f"the control thread ended: {runner.failure}"
+    idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
+    if runner is not None and idle and runner.is_held:
+        return "the store cannot be written: another program locks it"
+    if runner is None or not runner.is_alive():
+        return "the control thread has no heartbeat"
+    return "timers do not run: the control thread is busy or hangs" if idle else ""

@@ -50,9 +50,10 @@ from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.relay_news import RelayNews
-from forewarn.service.runner import Runner
+from forewarn.service.runner import Runner, runner_problem
 from forewarn.service.settings import Settings, policy
 from forewarn.service.tls import certificate_of
+from forewarn.service.watched_hosts import WatchedHosts
 from forewarn.service.webhooks.commits import Pending, Tenants
 from forewarn.service.webhooks.receivers import Webhooks
 from forewarn.service.webhooks.signing import WebhookSecrets
@@ -99,6 +100,7 @@ class Service:
         self._runner: Runner | None = None
         self.metrics = Metrics(self.clock)
         self._fleet_writes = FleetWrites()
+        self._watched_hosts = WatchedHosts()
         self._fleets: Fleets | None = None
         self._campaigns: CampaignPlans | None = None
         self._pending = Pending()
@@ -248,6 +250,7 @@ class Service:
         driver = self._owned.enter_context(
             contextlib.closing(driver_kinds.kind_of(self.settings).open(self.settings))
         )
+        self._watched_hosts.attach(driver, store)
         self.metrics.tally.load(store)
         self._pending.load(store)
         self._tenants.load(store)
@@ -262,6 +265,7 @@ class Service:
             self._tenants,
             self._fleet_writes,
             self._relay_news,
+            self._watched_hosts,
         )
         return ObservedStore(store, clock=self.clock, listeners=listeners)
 
@@ -412,7 +416,7 @@ class Service:
 
     def health(self) -> Health:
         """Return the health of the service."""
-        runner, problems = self._runner, [self._thread_problem()]
+        runner, problems = self._runner, [runner_problem(self._runner)]
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         if runner is not None:
@@ -422,6 +426,7 @@ class Service:
             ]
         if self._fleets is not None:
             problems.append(self._fleets.refusal)
+        problems += self._watched_hosts.troubles()
         alive = runner is not None and runner.failure is None and runner.is_alive()
         return Health(
             alive=alive,
@@ -429,18 +434,6 @@ class Service:
             problems=tuple(filter(None, problems)),
             withheld=None if runner is None else runner.withheld(),
         )
-
-    def _thread_problem(self) -> str:
-        """Return the problem of the control thread, or an empty text."""
-        runner = self._runner
-        if runner is not None and runner.failure is not None:
-            return f"the control thread ended: {runner.failure}"
-        idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
-        if runner is not None and idle and runner.is_held:
-            return "the store cannot be written: another program locks it"
-        if runner is None or not runner.is_alive():
-            return "the control thread has no heartbeat"
-        return "timers do not run: the control thread is busy or hangs" if idle else ""
 
     def status(self) -> str:
         """Return a status line for the supervisor."""

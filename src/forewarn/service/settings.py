@@ -185,11 +185,12 @@ def _check_targets(settings: Settings) -> None:
         raise problem(
             settings, name, "cannot be used with policy.reserve, which the driver keeps"
         )
-    if settings.driver.kind == "qemu":
+    if settings.driver.kind in {"qemu", "libvirt"}:
         raise problem(
             settings,
             name,
-            "must be forewarn with the qemu driver, which chooses no host",
+            f"must be forewarn with the {settings.driver.kind} driver, which chooses no "
+            "host",
         )
     if settings.driver.kind == "simulated" and not settings.simulated.target_hosts:
         raise problem(

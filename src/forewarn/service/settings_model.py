@@ -159,6 +159,25 @@ class QemuSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LibvirtSettings:
+    """[driver.libvirt]: the libvirts of the hosts."""
+
+    python: str = "/usr/bin/python3"
+    uri: str = ""
+    uris: tuple[str, ...] = ()
+    peer_uri: str = ""
+    data_uri: str = ""
+    migration: str = "pre-copy"
+    freeze: Micros = 5 * SECOND
+    shutdown_timeout: Micros = 60 * SECOND
+    pause: str = "save"
+    reimage: bool = False
+    connect_timeout: Micros = 20 * SECOND
+    timeout: Micros | None = None
+    parallel: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSettings:
     """[driver]: the driver that executes operations."""
 
@@ -254,6 +273,7 @@ class Settings:
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
     command: CommandSettings = field(default_factory=CommandSettings)
     qemu: QemuSettings = field(default_factory=QemuSettings)
+    libvirt: LibvirtSettings = field(default_factory=LibvirtSettings)
     log: LogSettings = field(default_factory=LogSettings)
     webhook: tuple[WebhookSettings, ...] = ()
     host_step: tuple[HostStepSettings, ...] = ()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers.journal import FileJournal, MemoryJournal
+from tests.contract.drivers.libvirt_world import LibvirtWorld
 from tests.contract.drivers.qemu_world import QemuWorld
 from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
 
@@ -18,6 +19,7 @@ SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
         "file",
         pytest.param("command", marks=[SYSTEM, SLOW]),
         pytest.param("qemu", marks=[SYSTEM, SLOW]),
+        pytest.param("libvirt", marks=[SYSTEM, SLOW]),
     ]
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
@@ -27,6 +29,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
         made = CommandWorld(tmp_path)
     elif request.param == "qemu":
         made = QemuWorld(tmp_path)
+    elif request.param == "libvirt":
+        made = LibvirtWorld(tmp_path)
     elif request.param == "file":
         file = tmp_path / "journal"
         made = SimulatedWorld(lambda: FileJournal(file), file.unlink)

@@ -9,6 +9,7 @@ import pytest
 from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import CallVm, Observation
 from forewarn.protocol.operations import Action
+from tests.contract.drivers.libvirt_world import LibvirtWorld
 from tests.contract.drivers.test_driver import TWO, call_of
 from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
 
@@ -24,6 +25,7 @@ HOST_VMS = 200
         "file",
         pytest.param("observe", marks=MARKS),
         pytest.param("observe_many", marks=MARKS),
+        pytest.param("libvirt", marks=MARKS),
     ]
 )
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
@@ -31,6 +33,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made: World
     if request.param.startswith("observe"):
         made = CommandWorld(tmp_path, observes_many=request.param == "observe_many")
+    elif request.param == "libvirt":
+        made = LibvirtWorld(tmp_path)
     elif request.param == "file":
         file = tmp_path / "journal"
         made = SimulatedWorld(lambda: FileJournal(file), file.unlink)
@@ -43,14 +47,16 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 def test_each_vm_of_a_question_has_an_observation_of_its_own(world: World) -> None:
     world.begin(replace(call_of(Action.REDEPLOY), vms=TWO))
     world.pass_until_reported()
-    world.begin(replace(call_of(Action.DELETE, operation="op-2"), vms=TWO[1:]))
+    delete = call_of(Action.DELETE, operation="op-2")
+    world.begin(replace(delete, host=TWO[1].to_host, vms=TWO[1:]))
     world.pass_until_reported()
     assert world.driver.observe(["web_1", "other", "web_0"]) == {
         "web_0": Observation(running=True, host=TWO[0].to_host),
         "web_1": world.driver.observe(["web_1"])["web_1"],
         "other": Observation(),
     }
-    assert world.driver.observe(["web_1"])["web_1"].running is False
+    known = False if world.remembers_deleted else None
+    assert world.driver.observe(["web_1"])["web_1"].running is known
 
 
 def test_vm_that_cannot_be_observed_leaves_the_others_observed(world: World) -> None:

@@ -70,6 +70,12 @@ class World:
     """The actions that the driver does not support."""
     can_choose = True
     """Whether the driver can choose the hosts to which VMs move."""
+    marks_hosts = True
+    """Whether a host keeps the marks of its host steps."""
+    remembers_deleted = True
+    """Whether a VM that the driver deleted is known not to run."""
+    tells_states = False
+    """Whether the driver tells that VMs run, and what its own work did to them."""
 
     def __init__(self) -> None:
         self.now = START

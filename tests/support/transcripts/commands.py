@@ -59,7 +59,9 @@ def policy(story: Story, words: Words) -> None:
             for name in OPTIONS
             if (name == key or name.endswith(f".{key}"))
             # A story runs no programs: `freeze` is how long the simulated one takes.
-            and not name.startswith(("driver.command.", "driver.qemu."))
+            and not name.startswith(
+                ("driver.command.", "driver.libvirt.", "driver.qemu.")
+            )
         ]
         if len(found) != 1:
             raise words.error(f"there is no one setting {key}")

@@ -23,6 +23,7 @@ def test_drivers_have_the_names_of_the_table(tmp_path: Path) -> None:
             "store.url": url,
             "driver.kind": name,
             "driver.command.reboot": "true",
+            "driver.libvirt.uri": "test:///{host}",
             "driver.qemu.monitor": "/run/{host}/{vm}.qmp",
         }
         settings = load_settings(file=None, environ={}, flags=flags)
@@ -74,6 +75,11 @@ def test_marks_of_simulated_vms_are_kept_next_to_the_store(tmp_path: Path) -> No
                 f"driver.command.{name}": "true"
                 for name in ("reboot", "redeploy", "pause", "resume")
             },
+        },
+        {
+            "driver.kind": "libvirt",
+            "driver.libvirt.uri": "test:///default",
+            "driver.libvirt.python": "/bin/true",
         },
         {"driver.kind": "qemu", "driver.qemu.monitor": "/run/qemu/{host}/{vm}.qmp"},
         {

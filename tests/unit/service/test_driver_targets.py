@@ -30,6 +30,10 @@ def test_driver_chooses_only_if_it_is_set() -> None:
             "has {to_host}, which is empty",
         ),
         (
+            {"driver.targets": "driver", "driver.kind": "libvirt"},
+            "must be forewarn with the libvirt driver, which chooses no host",
+        ),
+        (
             {"driver.targets": "driver", "driver.kind": "qemu"},
             "must be forewarn with the qemu driver, which chooses no host",
         ),

@@ -127,8 +127,8 @@ def test_flags_override_variables_and_variables_override_the_file(file: Path) ->
             ":2: timing.failure_event: must be one of Reboot, Redeploy, not",
         ),
         (
-            '[driver]\nkind = "libvirt"\n',
-            ':2: driver.kind: must be one of simulated, command, qemu, not "libvirt"',
+            '[driver]\nkind = "proxmox"\n',
+            ":2: driver.kind: must be one of simulated, command, qemu, libvirt, not",
         ),
         (
             "[driver.command]\nfreeze = []\n",

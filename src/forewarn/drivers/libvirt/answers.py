@@ -1,0 +1,101 @@
+"""The answers of hosts about VMs, and the conclusions from all of them. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from forewarn.drivers.marks import Mark, Reading, parse_mark
+from forewarn.drivers.port import Observation
+
+HERE, ELSEWHERE, OFF, DOWN = "here", "elsewhere", "off", "down"
+"""The presence of a VM in a domain, in the words of `worker.states`."""
+
+UNKNOWN = "unknown"
+"""The host did not tell about this VM."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainState:
+    """The domain of one VM on one host."""
+
+    presence: str
+    mark: Mark | None = None
+    is_readable: bool = True
+    """Whether the mark was asked for and is not spoiled."""
+
+
+HostAnswer = Mapping[str, DomainState]
+"""The domains of a host by the names of their VMs."""
+
+
+def answer_in(found: Sequence[object]) -> dict[str, DomainState]:
+    """Return the domains in a line of a worker; what is not valid is left out."""
+    domains: dict[str, DomainState] = {}
+    for each in found:
+        if not isinstance(each, dict):
+            continue
+        said = cast("dict[str, Any]", each)
+        vm, presence = said.get("vm"), said.get("presence")
+        if isinstance(vm, str) and presence in {HERE, ELSEWHERE, OFF, DOWN, UNKNOWN}:
+            domains[vm] = _domain(said, str(presence))
+    return domains
+
+
+def _domain(said: Mapping[str, Any], presence: str) -> DomainState:
+    text = said.get("mark")
+    if text is None:
+        return DomainState(presence=presence, is_readable=presence != UNKNOWN)
+    try:
+        mark = parse_mark(text, said.get("state", "begun"))
+    except (ValueError, TypeError):
+        return DomainState(presence=presence, is_readable=False)
+    return DomainState(presence=presence, mark=mark)
+
+
+def observation_of(
+    vm: str, answers: Mapping[str, HostAnswer], *, missing: Collection[str]
+) -> Observation:
+    """Return where a VM is; `missing` are the hosts that have not answered.
+
+    A VM that its user shut down, or that is saved, is neither running nor down.
+    """
+    states = {host: said[vm].presence for host, said in answers.items() if vm in said}
+    here = [host for host, presence in states.items() if presence == HERE]
+    if len(here) == 1:
+        return Observation(running=True, host=here[0])
+    if here or missing or set(states.values()) != {DOWN}:
+        return Observation()
+    return Observation(running=False)
+
+
+def reading_of(
+    vm: str, answers: Mapping[str, HostAnswer], *, missing: Collection[str]
+) -> Reading | None:
+    """Return the last mark of a VM; None: it cannot be read.
+
+    The domain that runs has it. If none runs, each definition can.
+    """
+    found = {host: said[vm] for host, said in answers.items() if vm in said}
+    here = [host for host, domain in found.items() if domain.presence == HERE]
+    if len(here) > 1 or (missing and not here):
+        return None
+    marked = [host for host in found if found[host].mark is not None]
+    candidates = here or marked or list(found)
+    if len(candidates) != 1 or not found[candidates[0]].is_readable:
+        return None
+    domain = found[candidates[0]]
+    running = {HERE: True, DOWN: False}.get(domain.presence)
+    return Reading(
+        mark=domain.mark, running=running, host=candidates[0] if running else ""
+    )
+
+
+def is_settled(vms: Collection[str], answers: Mapping[str, HostAnswer]) -> bool:
+    """Return whether the other hosts need not be waited for."""
+    running = {
+        vm
+        for said in answers.values()
+        for vm, domain in said.items()
+        if domain.presence == HERE
+    }
+    return running.issuperset(vms)

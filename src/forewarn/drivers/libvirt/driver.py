@@ -1,0 +1,89 @@
+"""The driver for libvirt: our own programs for work, and workers that watch the hosts.
+
+Work on a VM is a process that outlives the service, as with operators' programs, so its
+records, crashes and deadlines are theirs. Questions and sightings come from workers, which
+keep a connection to each host of the fleet.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from forewarn.clock import Clock
+from forewarn.drivers.command import RETENTION, CommandDriver
+from forewarn.drivers.libvirt.answers import observation_of, reading_of
+from forewarn.drivers.libvirt.commands import (
+    Connections,
+    worker_words,
+)
+from forewarn.drivers.libvirt.workers import Workers
+from forewarn.drivers.marks import Reading
+from forewarn.drivers.port import Call, Observation
+from forewarn.drivers.programs import Programs, VmObserver
+from forewarn.instants import Micros
+
+
+class _HostObserver(VmObserver):
+    """Asks workers about VMs, and the program `probe` about lost work."""
+
+    def __init__(self, workers: Workers, *, programs: Programs, clock: Clock) -> None:
+        super().__init__(programs=programs, clock=clock)
+        self._workers = workers
+
+    def reads_marks(self) -> bool:
+        return True
+
+    def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
+        said = self._workers.ask(vms)
+        return {vm: observation_of(vm, said.hosts, missing=said.missing) for vm in vms}
+
+    def read_marks(self, call: Call) -> dict[str, Reading]:
+        if call.step is not None:
+            # libvirt keeps no mark for a host.
+            return {}
+        said = self._workers.ask([each.vm for each in call.vms], with_marks=True)
+        found = {
+            each.vm: reading_of(each.vm, said.hosts, missing=said.missing)
+            for each in call.vms
+        }
+        return {vm: reading for vm, reading in found.items() if reading is not None}
+
+
+class LibvirtDriver(CommandDriver):
+    """The driver port over the libvirts of hosts."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        *,
+        python: str,
+        connections: Connections,
+        records: Path,
+        clock: Clock,
+        retention: Micros = RETENTION,
+    ) -> None:
+        """Resume the calls in the directory `records`; raises DriverError.
+
+        Until `watch_hosts`, the driver knows no host.
+        """
+        self._workers = Workers(
+            (*worker_words(python), connections.text, "serve"),
+            clock=clock,
+            wake=self._wake_control,
+        )
+        super().__init__(
+            programs,
+            records=records,
+            clock=clock,
+            retention=retention,
+            kind="libvirt",
+            observer=_HostObserver(self._workers, programs=programs, clock=clock),
+            watch=self._workers,
+        )
+
+    def watch_hosts(self, hosts: Collection[str]) -> None:
+        """Connect to these hosts, and to no others."""
+        self._workers.watch_hosts(hosts)
+
+    def troubles(self) -> Sequence[str]:
+        """Return the hosts that cannot be reached, for operators."""
+        return self._workers.troubles()

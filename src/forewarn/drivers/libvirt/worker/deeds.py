@@ -1,0 +1,307 @@
+"""The actions of the driver on one VM.
+
+Each leaves the mark of its call at the domain before it changes anything, and again when
+it has ended. It can be repeated after a failure. After SIGTERM, it lets a frozen guest run
+and calls a migration off. A VM that its user has shut down stays off.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from . import disks, moving, states
+from .domains import Domains, Found
+from .orders import (
+    ASKED,
+    DONE,
+    DONE_STATUS,
+    DOWN_STATUS,
+    FAILED,
+    RUNS_STATUS,
+    STOPPED,
+    UNKNOWN_STATUS,
+    Mark,
+    NoDomainError,
+    Order,
+    UnreachableError,
+    WorkError,
+)
+
+RESUME_SECONDS = 60.0
+"""Seconds in which a guest whose host was lost during a freeze is resumed: as long as a
+restart of libvirt takes. The probe tries it again later."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds between two attempts to resume it."""
+
+EVENT_REBOOT = 1
+"""VIR_DOMAIN_EVENT_ID_REBOOT."""
+
+
+def carry_out(domains: Domains, order: Order) -> tuple[int, list[str]]:
+    """Do the work; return the exit status and the lines of the output."""
+    try:
+        return DONE_STATUS, DEEDS[order.action](domains, order)
+    except WorkError as error:
+        status, said = _state_after_failure(domains, order)
+        return status, [str(error), *said]
+
+
+def _state_after_failure(domains: Domains, order: Order) -> tuple[int, list[str]]:
+    """Return the exit status and the line about the host of the VM."""
+    status = UNKNOWN_STATUS
+    for host in filter(None, (order.to_host, order.host)):
+        try:
+            found = domains.find(order.vm, host)
+            if found is None or found.seen.presence == states.ELSEWHERE:
+                continue
+            mark = domains.read_mark(found)
+            if mark is not None and mark.text == order.mark.text:
+                domains.write_mark(found, replace(mark, state=FAILED))
+        except WorkError:
+            # The VM can run there.
+            return UNKNOWN_STATUS, []
+        if found.seen.presence == states.HERE:
+            return RUNS_STATUS, [f"vm-host: {host}"]
+        status = DOWN_STATUS
+    return status, []
+
+
+def _done(domains: Domains, order: Order, found: Found) -> None:
+    domains.write_mark(found, replace(order.mark, state=DONE))
+
+
+# Actions that keep the memory
+
+
+def _freeze(domains: Domains, order: Order) -> list[str]:
+    settings = domains.hosts.settings
+    seconds = settings.freeze
+    if order.seconds >= 0:
+        # The VM was announced at most this duration.
+        seconds = min(seconds, order.seconds)
+    found, before = moving.marked(domains, order)
+    if not found.is_active:
+        return moving.off_text(order)
+    _refuse_paused(order, found, before)
+    domains.write_mark(found, order.mark)
+    began = time.monotonic()
+    try:
+        domains.do(found, lambda domain: domain.suspend())
+        domains.stop.wait(seconds)
+    finally:
+        _resume_surely(domains, order)
+    paused = time.monotonic() - began
+    if domains.stop.is_set():
+        raise WorkError("the freeze was stopped early")
+    _done(domains, order, domains.need(order.vm, order.host))
+    return [f"paused: {round(paused * 1000)}ms"]
+
+
+def _refuse_paused(order: Order, found: Found, before: Mark | None) -> None:
+    """Raise WorkError if another than this operation has paused the guest."""
+    is_paused = found.state == states.PAUSED_STATE
+    if (
+        is_paused
+        and found.reason == states.USER_PAUSED
+        and not moving.is_ours(order, before)
+    ):
+        raise WorkError(f"{order.vm} is paused already, by hand")
+
+
+def _resume_surely(domains: Domains, order: Order) -> None:
+    """Resume a guest, even if the connection is lost meanwhile."""
+    deadline = time.monotonic() + RESUME_SECONDS
+    while True:
+        try:
+            found = domains.need(order.vm, order.host)
+            if found.state == states.PAUSED_STATE:
+                domains.do(found, lambda domain: domain.resume())
+            return
+        except UnreachableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(AGAIN_SECONDS)
+
+
+def _pause(domains: Domains, order: Order) -> list[str]:
+    found, before = moving.marked(domains, order)
+    if found.reason == states.OFF_SAVED and not found.is_active:
+        return []
+    if not found.is_active:
+        return moving.off_text(order)
+    if moving.is_ours(order, before) and found.state == states.PAUSED_STATE:
+        return []
+    _refuse_paused(order, found, before)
+    stopping = replace(order.mark, stop=ASKED)
+    domains.write_mark(found, stopping)
+    if domains.hosts.settings.pause == "suspend":
+        domains.do(found, lambda domain: domain.suspend())
+    elif domains.is_persistent(found):
+        domains.do(found, lambda domain: domain.managedSave(0))
+    else:
+        raise WorkError(
+            f"{order.vm} has no persistent domain, so its memory cannot be saved: define "
+            'it, or set driver.libvirt.pause = "suspend"'
+        )
+    domains.write_mark(found, replace(stopping, state=DONE))
+    return []
+
+
+def _resume(domains: Domains, order: Order) -> list[str]:
+    found, before = moving.marked(domains, order)
+    if moving.stays_off(order, found, before):
+        return moving.off_text(order)
+    if not found.is_active:
+        _started(domains, order, found)
+        return []
+    domains.write_mark(found, replace(order.mark, stop=ASKED))
+    if found.state == states.PAUSED_STATE:
+        domains.do(found, lambda domain: domain.resume())
+    _done(domains, order, found)
+    return []
+
+
+# Actions that restart or end the guest
+
+
+def _reboot(domains: Domains, order: Order) -> list[str]:
+    found, before = moving.marked(domains, order)
+    if moving.stays_off(order, found, before):
+        return moving.off_text(order)
+    if not domains.is_persistent(found):
+        return _reset(domains, order, found)
+    said = _stopped(domains, order, found)
+    _started(domains, order, found)
+    return said
+
+
+def _stopped(domains: Domains, order: Order, found: Found) -> list[str]:
+    """Stop a guest that is to be started again; return the output."""
+    if not found.is_active:
+        return []
+    domains.write_mark(found, replace(order.mark, stop=ASKED))
+    return _stop_guest(domains, order, found)
+
+
+def _started(domains: Domains, order: Order, found: Found) -> None:
+    """Start a guest that does not run. With saved memory, it goes on where it was."""
+    domains.write_mark(found, replace(order.mark, stop=STOPPED))
+    domains.do(found, lambda domain: domain.create())
+    _done(domains, order, found)
+
+
+def _stop_guest(domains: Domains, order: Order, found: Found) -> list[str]:
+    seconds = domains.hosts.settings.shutdown
+    if domains.shut_down(found, seconds=seconds) or not seconds:
+        return []
+    return [f"{order.vm} did not shut down in time, and was ended"]
+
+
+def _reset(domains: Domains, order: Order, found: Found) -> list[str]:
+    """Restart a guest in its process, because its domain ends with that."""
+    seconds = domains.hosts.settings.shutdown
+    domains.write_mark(found, order.mark)
+    has_restarted = False
+    if seconds > 0:
+        has_restarted = _asked_to_restart(domains, found, seconds=seconds)
+    if not has_restarted:
+        domains.do(found, lambda domain: domain.reset(0))
+    _done(domains, order, found)
+    if seconds > 0 and not has_restarted:
+        return [f"{order.vm} did not restart in time, and was reset"]
+    return []
+
+
+def _asked_to_restart(domains: Domains, found: Found, *, seconds: float) -> bool:
+    """Ask a guest to restart; return whether it did in time."""
+    heard: list[bool] = []
+
+    def hear(*_: object) -> None:
+        heard.append(True)
+
+    def ask(conn: object) -> int:
+        del conn
+        connection = found.domain.connect()
+        number = connection.domainEventRegisterAny(
+            found.domain, EVENT_REBOOT, hear, None
+        )
+        found.domain.reboot(0)
+        return int(number)
+
+    number = domains.ask(found.host, ask)
+    deadline = time.monotonic() + seconds
+    while not heard and time.monotonic() < deadline and not domains.stop.is_set():
+        domains.stop.wait(AGAIN_SECONDS / 10)
+    domains.ask(found.host, lambda conn: conn.domainEventDeregisterAny(number))
+    return bool(heard)
+
+
+def _stop(domains: Domains, order: Order) -> list[str]:
+    found, before = moving.marked(domains, order)
+    if not found.is_active:
+        if moving.stays_off(order, found, before):
+            return moving.off_text(order)
+        return []
+    if not domains.is_persistent(found):
+        raise WorkError(
+            f"{order.vm} has no persistent domain, so it could not be started again"
+        )
+    # A later call that finds the guest off then knows that it starts it again.
+    stopping = replace(order.mark, stop=ASKED)
+    domains.write_mark(found, stopping)
+    said = _stop_guest(domains, order, found)
+    domains.write_mark(found, replace(stopping, state=DONE))
+    return said
+
+
+def _start(domains: Domains, order: Order) -> list[str]:
+    found, before = moving.marked(domains, order)
+    if not found.is_active:
+        if moving.stays_off(order, found, before):
+            return moving.off_text(order)
+        _started(domains, order, found)
+    else:
+        _done(domains, order, found)
+    return [f"vm-host: {order.host}"]
+
+
+def _delete(domains: Domains, order: Order) -> list[str]:
+    try:
+        found, _ = moving.marked(domains, order)
+    except NoDomainError:
+        return []
+    domains.write_mark(found, order.mark)
+    moving.remove(domains, found)
+    return []
+
+
+def _reimage(domains: Domains, order: Order) -> list[str]:
+    found, before = moving.marked(domains, order)
+    images = disks.images_of(domains, found)
+    if not domains.is_persistent(found):
+        raise WorkError(f"{order.vm} has no persistent domain, so it would be lost")
+    was_off = moving.stays_off(order, found, before)
+    said = _stopped(domains, order, found)
+    disks.recreate(domains, found, images)
+    if was_off:
+        _done(domains, order, found)
+    else:
+        _started(domains, order, found)
+    return said
+
+
+DEEDS: dict[str, Callable[[Domains, Order], list[str]]] = {
+    "freeze": _freeze,
+    "live-migrate": moving.live_migrate,
+    "reboot": _reboot,
+    "redeploy": moving.redeploy,
+    "reimage": _reimage,
+    "delete": _delete,
+    "pause": _pause,
+    "resume": _resume,
+    "stop": _stop,
+    "start": _start,
+}

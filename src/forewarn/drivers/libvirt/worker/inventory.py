@@ -1,0 +1,134 @@
+"""The hosts and VMs of some libvirts, as an inventory of forewarn."""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from .hosts import within
+from .orders import UnreachableError
+
+LEASE = 0
+"""VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE."""
+
+
+def discover(api: Any, uris: list[str], *, seconds: float) -> dict[str, Any]:
+    """Return the inventory; raises UnreachableError if a host does not tell all.
+
+    A part of it would look as if the other hosts and VMs were gone.
+    """
+    hosts: dict[str, dict[str, Any]] = {}
+    vms: dict[str, dict[str, Any]] = {}
+    for uri in uris:
+        try:
+            host, found = within(seconds, lambda: _host(api, uri), name="discover")  # noqa: B023 - used before the next turn
+        except TimeoutError:
+            raise UnreachableError(
+                f"{uri} did not answer within {seconds:g} s"
+            ) from None
+        except api.libvirtError as error:
+            raise UnreachableError(f"{uri}: {error}") from None
+        if host["name"] in hosts:
+            raise UnreachableError(
+                f"{uri}: another libvirt has the name {host['name']} too: each host needs "
+                "a hostname of its own"
+            )
+        hosts[host["name"]] = host
+        for vm, is_active in found:
+            known = vms.get(vm["name"])
+            # The definition of a VM can be on several hosts; it runs on one.
+            if known is None or is_active:
+                vms[vm["name"]] = vm
+    return {
+        "hosts": [hosts[name] for name in sorted(hosts)],
+        "vms": [vms[name] for name in sorted(vms)],
+    }
+
+
+def _host(
+    api: Any, uri: str
+) -> tuple[dict[str, Any], list[tuple[dict[str, Any], bool]]]:
+    conn = api.open(uri)
+    try:
+        _, mebibytes, vcpu = conn.getInfo()[:3]
+        # Guests are defined by the host's short name, as its administrator calls it.
+        name = str(conn.getHostname())
+        host = {"name": name, "vcpu": vcpu, "memory": mebibytes}
+        fixed = _fixed_addresses(api, conn)
+        found: list[tuple[dict[str, Any], bool]] = []
+        for domain in conn.listAllDomains(0):
+            vm, is_active = _vm(api, domain, fixed)
+            found.append(({**vm, "host": name}, is_active))
+        return host, found
+    finally:
+        conn.close()
+
+
+def _vm(api: Any, domain: Any, fixed: dict[str, str]) -> tuple[dict[str, Any], bool]:
+    is_active = bool(domain.isActive())
+    _, kibibytes, _, vcpu = domain.info()[:4]
+    vm: dict[str, Any] = {
+        "name": str(domain.name()),
+        "vcpu": vcpu,
+        "memory": kibibytes >> 10,
+    }
+    found = addresses_in(domain.XMLDesc(0), fixed)
+    if not found and is_active:
+        found = _leased(api, domain)
+    if found:
+        vm["address"] = found[0] if len(found) == 1 else found
+    return vm, is_active
+
+
+def addresses_in(xml: str, fixed: dict[str, str]) -> list[str]:
+    """Return the addresses that a definition gives to its interfaces.
+
+    `fixed` has the addresses that networks give to MAC addresses.
+    """
+    found: set[str] = set()
+    for interface in ET.fromstring(xml).findall("./devices/interface"):  # noqa: S314
+        found.update(
+            value
+            for each in interface.findall("./filterref/parameter[@name='IP']")
+            if (value := each.get("value"))
+        )
+        found.update(
+            value
+            for each in interface.findall("./ip")
+            if (value := each.get("address"))
+        )
+        mac = interface.find("./mac")
+        address = "" if mac is None else mac.get("address", "").lower()
+        if address in fixed:
+            found.add(fixed[address])
+    return sorted(found)
+
+
+def hosts_in(xml: str) -> dict[str, str]:
+    """Return the addresses that a network gives to MAC addresses."""
+    return {
+        mac.lower(): ip
+        for each in ET.fromstring(xml).findall("./ip/dhcp/host")  # noqa: S314
+        if (mac := each.get("mac")) and (ip := each.get("ip"))
+    }
+
+
+def _fixed_addresses(api: Any, conn: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    try:
+        for network in conn.listAllNetworks(0):
+            found.update(hosts_in(network.XMLDesc(0)))
+    except api.libvirtError:
+        # A libvirt can have no driver for networks.
+        return {}
+    return found
+
+
+def _leased(api: Any, domain: Any) -> list[str]:
+    try:
+        interfaces = domain.interfaceAddresses(LEASE, 0)
+    except api.libvirtError:
+        return []
+    return sorted(
+        each["addr"] for leased in interfaces.values() for each in leased["addrs"] or ()
+    )

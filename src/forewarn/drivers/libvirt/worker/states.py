@@ -1,0 +1,171 @@
+"""The meaning of libvirt's states and events. Pure; it needs no libvirt.
+
+The numbers are those of libvirt's interface, which never change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HERE, ELSEWHERE, OFF, DOWN = "here", "elsewhere", "off", "down"
+"""A domain has its VM; waits for it, or has given it away; was shut down from inside; or
+does not run for another reason."""
+
+SHUT_DOWN_TEXT = "the guest was shut down from inside"
+STOPPED_TEXT = "it stopped while there was no connection to libvirt"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The state of one domain."""
+
+    presence: str
+    text: str = ""
+    """With OFF and DOWN: why it does not run."""
+    is_known: bool = True
+    """With DOWN: whether libvirt knows a reason. It forgets the reasons of domains that do
+    not run when it is restarted."""
+
+
+SEEN_HERE, SEEN_ELSEWHERE = Seen(HERE), Seen(ELSEWHERE)
+SEEN_OFF = Seen(OFF, SHUT_DOWN_TEXT)
+
+PAUSED_STATE, SHUTTING_STATE, OFF_STATE, CRASHED_STATE = 3, 4, 5, 6
+"""virDomainState; the others are states of a VM that runs."""
+
+_PAUSED: dict[int, Seen] = {
+    2: SEEN_ELSEWHERE,
+    5: Seen(DOWN, "QEMU stopped the guest because of an error of a disk"),
+    6: Seen(DOWN, "the watchdog stopped the guest"),
+    10: Seen(DOWN, "the guest has crashed"),
+    11: SEEN_ELSEWHERE,
+    13: Seen(DOWN, "its live migration failed after the guest had moved"),
+}
+"""virDomainPausedReason, without those of a VM that is only paused."""
+
+USER_PAUSED = 1
+"""VIR_DOMAIN_PAUSED_USER: it was paused through the API."""
+
+OFF_BY_GUEST, OFF_SAVED = 1, 5
+_OFF: dict[int, Seen] = {
+    0: Seen(DOWN, "it does not run", is_known=False),
+    OFF_BY_GUEST: SEEN_OFF,
+    2: Seen(DOWN, "its domain was destroyed"),
+    3: Seen(DOWN, "QEMU has crashed"),
+    4: SEEN_ELSEWHERE,
+    OFF_SAVED: SEEN_ELSEWHERE,
+    6: Seen(DOWN, "QEMU was killed or has crashed"),
+    7: SEEN_ELSEWHERE,
+    8: Seen(DOWN, "it does not run", is_known=False),
+}
+"""virDomainShutoffReason. An operator who saves a domain or takes a snapshot knows of it."""
+
+
+def seen_in(state: int, reason: int) -> Seen:
+    """Return the meaning of the state of a domain."""
+    if state == PAUSED_STATE:
+        return _PAUSED.get(reason, SEEN_HERE)
+    if state == SHUTTING_STATE:
+        return SEEN_ELSEWHERE
+    if state == OFF_STATE:
+        return _OFF.get(reason, Seen(DOWN, "it does not run", is_known=False))
+    if state == CRASHED_STATE:
+        return Seen(DOWN, "the guest has crashed")
+    return SEEN_HERE
+
+
+DEFINED, UNDEFINED, STARTED, SUSPENDED, RESUMED, STOPPED, SHUTDOWN = range(7)
+"""virDomainEventType."""
+CRASHED = 8
+
+RENAMED = 1
+"""VIR_DOMAIN_EVENT_UNDEFINED_RENAMED."""
+
+SHUT_DOWN_BY_HOST = 2
+"""VIR_DOMAIN_EVENT_SHUTDOWN_HOST: QEMU got a signal."""
+
+STARTED_BY_MIGRATION = 1
+"""VIR_DOMAIN_EVENT_STARTED_MIGRATED: the domain waits for the memory of its guest."""
+
+_SUSPENDED: dict[int, Seen] = {2: _PAUSED[5], 3: _PAUSED[6], 8: _PAUSED[13]}
+_STOPPED: dict[int, Seen] = {
+    0: SEEN_OFF,
+    1: _OFF[2],
+    2: _OFF[3],
+    3: SEEN_ELSEWHERE,
+    4: SEEN_ELSEWHERE,
+    5: _OFF[6],
+    6: SEEN_ELSEWHERE,
+}
+
+
+def seen_at(event: int, detail: int) -> Seen | None:
+    """Return the state of a domain after a lifecycle event; None: as before."""
+    if event == STARTED:
+        return SEEN_ELSEWHERE if detail == STARTED_BY_MIGRATION else SEEN_HERE
+    if event == RESUMED:
+        return SEEN_HERE
+    if event == SUSPENDED:
+        return _SUSPENDED.get(detail)
+    if event == STOPPED:
+        return _STOPPED.get(detail, SEEN_ELSEWHERE)
+    if event == CRASHED:
+        return Seen(DOWN, "the guest has crashed")
+    return None
+
+
+class Memory:
+    """The last states of the domains of one host, and the news about them."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._seen: dict[str, Seen] = {}
+        self._by_host: set[str] = set()
+        """Domains whose QEMU got a signal and has not ended yet."""
+
+    def list(self, found: dict[str, Seen]) -> dict[str, Seen]:
+        """Note all domains of the host; return the news.
+
+        A domain that is not there any more can be on another host, so it is not mentioned.
+        """
+        before, self._seen = self._seen, {}
+        self._by_host.clear()
+        for vm, seen in found.items():
+            known = before.get(vm)
+            if seen.presence == DOWN and not seen.is_known and known is not None:
+                has_run = known.presence == HERE
+                self._seen[vm] = Seen(DOWN, STOPPED_TEXT) if has_run else known
+            else:
+                self._seen[vm] = seen
+        return {
+            vm: seen
+            for vm, seen in self._seen.items()
+            if seen.presence != ELSEWHERE and seen.is_known and seen != before.get(vm)
+        }
+
+    def hear(self, vm: str, event: int, detail: int) -> Seen | None:
+        """Note an event; return the news, if it is some."""
+        if event == SHUTDOWN and detail == SHUT_DOWN_BY_HOST:
+            self._by_host.add(vm)
+        seen = seen_at(event, detail)
+        if event == UNDEFINED:
+            return self._undefined(vm, detail)
+        if seen is None:
+            return None
+        if seen == SEEN_OFF and vm in self._by_host:
+            seen = Seen(DOWN, "QEMU was ended by a signal")
+        if event in {STARTED, STOPPED}:
+            self._by_host.discard(vm)
+        before = self._seen.get(vm)
+        self._seen[vm] = seen
+        return seen if seen.presence != ELSEWHERE and seen != before else None
+
+    def _undefined(self, vm: str, detail: int) -> Seen | None:
+        before = self._seen.get(vm)
+        if before is None or before.presence not in {OFF, DOWN}:
+            # A domain that runs goes on; one that has moved is undefined as usual.
+            return None
+        how = "renamed" if detail == RENAMED else "undefined"
+        # Its user or an operator stopped it before, and the reason stays.
+        self._seen[vm] = Seen(before.presence, f"{before.text}; its domain was {how}")
+        return self._seen[vm]

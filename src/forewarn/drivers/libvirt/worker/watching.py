@@ -1,0 +1,228 @@
+"""One host of a worker that watches: its connection, its events, and questions about it.
+
+Everything about a host is done in its own thread, so one that hangs delays no other.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from . import states
+from .domains import Domains, Found
+from .hosts import Hosts, within
+from .orders import UnreachableError, WorkError
+from .states import Memory, Seen
+
+EVENT_LIFECYCLE = 0
+"""VIR_DOMAIN_EVENT_ID_LIFECYCLE."""
+
+CHECK_SECONDS = 5.0
+"""Seconds between two checks of a connection without questions."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds until a host that cannot be reached is tried again, at first. Each failure
+doubles it."""
+AGAIN_SECONDS_MAX = 30.0
+"""Maximum seconds until then: a host that was restarted is seen soon enough."""
+
+QUESTIONS_MAX = 100
+"""Maximum questions that wait for a host: the service has given the older ones up."""
+
+CALL_SECONDS = 30.0
+"""Maximum seconds of the calls about one question: keepalive ends a connection earlier,
+unless libvirt itself hangs."""
+
+BUSY_SECONDS = 2.0
+"""Seconds after which a host that does not answer one question is not asked another."""
+
+T = TypeVar("T")
+
+Say = Callable[[dict[str, Any]], None]
+
+
+class HostThread:
+    """The thread of one host."""
+
+    def __init__(self, host: str, hosts: Hosts, say: Say) -> None:
+        """Connect to nothing yet; `say` gets each line, from any thread."""
+        self.host = host
+        self._hosts = hosts
+        self._say = say
+        self._over = threading.Event()
+        self._domains = Domains(hosts, self._over)
+        self._questions: queue.Queue[dict[str, Any]] = queue.Queue(QUESTIONS_MAX)
+        self._memory = Memory()
+        self._lock = threading.Lock()
+        """Events come in another thread."""
+        self._conn: Any = None
+        """The connection whose events are heard."""
+        self._told: str | None = None
+        """The last line about the connection."""
+        self._busy_since = 0.0
+        """When the call that runs now began; 0: none runs."""
+        self._thread = threading.Thread(target=self._main, name=host, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """End the thread as soon as it does not hang."""
+        self._over.set()
+
+    def ask(self, question: dict[str, Any]) -> None:
+        """Let the thread answer a question, unless too many wait."""
+        busy = self._busy_since
+        if self._told:
+            self._answer_nothing(question, self._told)
+            return
+        if busy and time.monotonic() - busy > BUSY_SECONDS:
+            self._answer_nothing(question, f"{self.host} hangs")
+            return
+        try:
+            self._questions.put_nowait(question)
+        except queue.Full:
+            self._answer_nothing(question, "too many questions wait for this host")
+
+    # The thread
+
+    def _main(self) -> None:
+        wait = AGAIN_SECONDS
+        while not self._over.is_set():
+            try:
+                self._connect()
+                wait = AGAIN_SECONDS
+                self._serve()
+            except (WorkError, TimeoutError) as error:
+                # Waiting questions get an answer without a state.
+                self._hosts.drop(self.host)
+                self._busy_since = 0.0
+                text = str(error) or f"{self.host} hangs"
+                self._tell_connection(text)
+                self._answer_all(text)
+                self._over.wait(wait)
+                wait = min(2 * wait, AGAIN_SECONDS_MAX)
+
+    def _connect(self) -> None:
+        """Connect, listen to events, and tell the state of each domain."""
+        conn = self._conn = self._hosts.get(self.host)
+        self._within(lambda: self._begin(conn))
+        self._tell_connection("")
+
+    def _begin(self, conn: Any) -> None:
+        api = self._hosts.api
+        try:
+            conn.domainEventRegisterAny(None, EVENT_LIFECYCLE, self._hear, None)
+            with self._lock:
+                found: dict[str, Seen] = {}
+                for domain in conn.listAllDomains(0):
+                    try:
+                        state, reason = domain.state()[:2]
+                    except api.libvirtError:
+                        # It has ended meanwhile, and its event comes.
+                        continue
+                    found[domain.name()] = states.seen_in(state, reason)
+                news = self._memory.list(found)
+        except api.libvirtError as error:
+            raise self._hosts.failure(self.host, error) from None
+        for vm, seen in news.items():
+            self._tell(vm, seen)
+
+    def _hear(
+        self, conn: Any, domain: Any, event: int, detail: int, opaque: Any
+    ) -> None:
+        del conn, opaque
+        vm = str(domain.name())
+        with self._lock:
+            news = self._memory.hear(vm, event, detail)
+        if news is not None:
+            self._tell(vm, news)
+
+    def _serve(self) -> None:
+        """Answer questions until the connection is lost; raises WorkError then."""
+        while not self._over.is_set():
+            try:
+                question = self._questions.get(timeout=CHECK_SECONDS)
+            except queue.Empty:
+                self._within(self._check)
+                continue
+            try:
+                found = self._within(partial(self._found, question))
+            except (WorkError, TimeoutError) as error:
+                self._answer_nothing(question, str(error) or f"{self.host} hangs")
+                if isinstance(error, (UnreachableError, TimeoutError)):
+                    raise
+                continue
+            self._say({"id": question["id"], "host": self.host, "found": found})
+
+    def _within(self, work: Callable[[], T]) -> T:
+        """Return the result of calls to the host; raises TimeoutError if it hangs."""
+        self._busy_since = time.monotonic()
+        found = within(CALL_SECONDS, work, name=self.host)
+        self._busy_since = 0.0
+        return found
+
+    def _check(self) -> None:
+        conn = self._hosts.get(self.host)
+        if conn is not self._conn:
+            raise UnreachableError(f"the connection to {self.host} was lost")
+        try:
+            conn.getLibVersion()
+        except self._hosts.api.libvirtError as error:
+            raise UnreachableError(
+                f"the connection to {self.host} was lost: {error}"
+            ) from None
+
+    # Answers
+
+    def _found(self, question: dict[str, Any]) -> list[dict[str, Any]]:
+        self._check()
+        lines: list[dict[str, Any]] = []
+        for vm in question["vms"]:
+            try:
+                found = self._domains.find(vm, self.host)
+                if found is not None:
+                    lines.append(self._line(vm, found, with_mark=question["marks"]))
+            except UnreachableError:
+                raise
+            except WorkError:
+                # Others can be known.
+                lines.append({"vm": vm, "presence": "unknown"})
+        return lines
+
+    def _line(self, vm: str, found: Found, *, with_mark: bool) -> dict[str, Any]:
+        line: dict[str, Any] = {"vm": vm, "presence": found.seen.presence}
+        if with_mark:
+            mark = self._domains.read_mark(found)
+            line["mark"] = None if mark is None else mark.text
+            if mark is not None:
+                line["state"] = mark.state
+        return line
+
+    def _answer_all(self, text: str) -> None:
+        while True:
+            try:
+                question = self._questions.get_nowait()
+            except queue.Empty:
+                return
+            self._answer_nothing(question, text)
+
+    def _answer_nothing(self, question: dict[str, Any], text: str) -> None:
+        self._say({"id": question["id"], "host": self.host, "error": text})
+
+    def _tell(self, vm: str, seen: Seen) -> None:
+        line = {"vm": vm, "running": seen.presence == states.HERE, "host": self.host}
+        if seen.presence != states.HERE:
+            line["cause"] = "shut-down" if seen.presence == states.OFF else "failed"
+            line["text"] = f"libvirt: {seen.text}"
+        self._say({"seen": line})
+
+    def _tell_connection(self, trouble: str) -> None:
+        if trouble != self._told:
+            self._told = trouble
+            self._say({"connection": self.host, "trouble": trouble})

@@ -1,0 +1,210 @@
+"""All workers of the driver: which hosts each has, questions to all, and sightings."""
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from forewarn.clock import Clock
+from forewarn.drivers.libvirt.answers import HostAnswer, answer_in, is_settled
+from forewarn.drivers.libvirt.worker_process import Line, WorkerProcess
+from forewarn.drivers.port import Sighting
+from forewarn.drivers.programs import Words
+from forewarn.drivers.watch import sighting_of
+
+HOSTS_PER_WORKER = 50
+"""Maximum hosts of one worker: each has a thread, and a worker that dies loses sight of
+its hosts for a second."""
+
+ASK_SECONDS = 8.0
+"""Maximum seconds of a question to all hosts. Only hosts that hang need as much."""
+
+TROUBLES_MAX = 20
+"""Maximum troubles in `forewarn problems`; the log has all."""
+
+logger = logging.getLogger("forewarn.drivers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """The answers to one question."""
+
+    hosts: dict[str, HostAnswer]
+    missing: frozenset[str]
+    """The hosts that have not answered, or cannot."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question whose answers come in."""
+
+    vms: frozenset[str]
+    waiting: set[str]
+    asked: frozenset[str]
+    found: dict[str, HostAnswer] = field(default_factory=dict[str, HostAnswer])
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def note(self, host: str, answer: HostAnswer | None) -> None:
+        self.waiting.discard(host)
+        if answer is not None:
+            self.found[host] = answer
+        if not self.waiting or is_settled(self.vms, self.found):
+            self.is_over.set()
+
+
+class Workers:
+    """The workers; any thread may use them."""
+
+    def __init__(self, words: Words, *, clock: Clock, wake: Callable[[], None]) -> None:
+        """Start none yet; `wake` is called when there are new sightings."""
+        self._words = words
+        self._clock = clock
+        self._wake = wake
+        self._changing = threading.Lock()
+        """Held while the workers change."""
+        self._lock = threading.Lock()
+        """Held while a line is noted, which never blocks."""
+        self._workers: list[WorkerProcess] = []
+        self._numbers = itertools.count(1)
+        self._questions: dict[int, _Question] = {}
+        self._sightings: dict[str, Sighting] = {}
+        self._troubles: dict[str, str] = {}
+        self._wanted: frozenset[str] = frozenset()
+        self._assigned = threading.Event()
+        """Set while each wanted host has a worker."""
+        self._assigned.set()
+        self._is_over = False
+
+    def watch_hosts(self, hosts: Collection[str]) -> None:
+        """Watch these hosts from now on; return at once."""
+        self._assigned.clear()
+        self._wanted = frozenset(hosts)
+        # A worker that hangs may not delay the caller.
+        threading.Thread(
+            target=self._assign, name="forewarn-libvirt-hosts", daemon=True
+        ).start()
+
+    def _assign(self) -> None:
+        """Give each wanted host a worker. A host that stays keeps its worker."""
+        with self._changing:
+            if self._is_over:
+                return
+            # The last thread of several gets the newest hosts.
+            wanted = self._wanted
+            news = sorted(wanted.difference(*(each.hosts for each in self._workers)))
+            for worker in self._workers:
+                kept = [host for host in worker.hosts if host in wanted]
+                room = HOSTS_PER_WORKER - len(kept)
+                more, news = news[:room], news[room:]
+                if more or len(kept) < len(worker.hosts):
+                    worker.watch([*kept, *more])
+            while news:
+                self._begin(news[:HOSTS_PER_WORKER])
+                news = news[HOSTS_PER_WORKER:]
+            with self._lock:
+                for host in self._troubles.keys() - wanted:
+                    del self._troubles[host]
+            if wanted is self._wanted:
+                self._assigned.set()
+
+    def ask(self, vms: Sequence[str], *, with_marks: bool = False) -> Answers:
+        """Ask all hosts about VMs; a host that hangs has not answered in time."""
+        self._assigned.wait(ASK_SECONDS)
+        workers = list(self._workers)
+        hosts = frozenset(host for each in workers for host in each.hosts)
+        question = _Question(vms=frozenset(vms), waiting=set(hosts), asked=hosts)
+        number = next(self._numbers)
+        with self._lock:
+            self._questions[number] = question
+        line = {"id": number, "vms": list(vms), "marks": with_marks}
+        for worker in workers:
+            if not worker.send(line):
+                self._give_up(question, worker)
+        if hosts:
+            question.is_over.wait(ASK_SECONDS)
+        with self._lock:
+            del self._questions[number]
+            found = dict(question.found)
+        return Answers(hosts=found, missing=hosts - found.keys())
+
+    def take(self) -> list[Sighting]:
+        """Return the new sightings."""
+        with self._lock:
+            taken = list(self._sightings.values())
+            self._sightings.clear()
+        return taken
+
+    def troubles(self) -> list[str]:
+        """Return the troubles with hosts and workers, for operators."""
+        with self._lock:
+            found = [self._troubles[host] for host in sorted(self._troubles)]
+        found = [*(each.trouble for each in self._workers if each.trouble), *found]
+        more = len(found) - TROUBLES_MAX
+        told = [f"libvirt: {text}" for text in dict.fromkeys(found[:TROUBLES_MAX])]
+        return [*told, f"libvirt: {more} more"] if more > 0 else told
+
+    def stop(self) -> None:
+        """End all workers."""
+        with self._changing:
+            self._is_over = True
+            for worker in self._workers:
+                worker.stop()
+
+    def _begin(self, hosts: Sequence[str]) -> None:
+        worker = WorkerProcess(
+            self._words, clock=self._clock, hear=self._hear, ended=self._note_end
+        )
+        worker.hosts = tuple(hosts)
+        self._workers.append(worker)
+        worker.start()
+
+    # In the threads of workers
+
+    def _hear(self, line: Line) -> None:
+        try:
+            if "seen" in line:
+                self._see(line)
+            elif "connection" in line:
+                self._note_connection(str(line["connection"]), str(line["trouble"]))
+            else:
+                self._note_answer(line)
+        except (ValueError, KeyError, TypeError) as error:
+            logger.warning("libvirt: invalid line %.200r: %s", line, error)
+
+    def _see(self, line: Line) -> None:
+        sighting = sighting_of(line["seen"], now=self._clock.now())
+        with self._lock:
+            # A repeated VM goes to the end, so that the order is that of the lines.
+            self._sightings.pop(sighting.vm, None)
+            self._sightings[sighting.vm] = sighting
+        self._wake()
+
+    def _note_connection(self, host: str, trouble: str) -> None:
+        with self._lock:
+            known = self._troubles.pop(host, "")
+            if trouble:
+                self._troubles[host] = trouble
+        if trouble and not known:
+            logger.warning("libvirt: %s", trouble)
+        elif known and not trouble:
+            logger.info("libvirt: %s is connected", host)
+
+    def _note_answer(self, line: Line) -> None:
+        answer = answer_in(line["found"]) if "found" in line else None
+        with self._lock:
+            question = self._questions.get(line["id"])
+            if question is not None:
+                question.note(line["host"], answer)
+
+    def _note_end(self, worker: WorkerProcess) -> None:
+        with self._lock:
+            open_questions = list(self._questions.values())
+        for question in open_questions:
+            self._give_up(question, worker)
+
+    def _give_up(self, question: _Question, worker: WorkerProcess) -> None:
+        """Do not wait for the hosts of a worker that has ended."""
+        with self._lock:
+            for host in set(worker.hosts) & question.waiting:
+                question.note(host, None)

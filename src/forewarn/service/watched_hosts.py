@@ -1,0 +1,48 @@
+"""Tells a driver that connects to hosts which hosts the fleet has."""
+
+from collections.abc import Sequence
+
+from forewarn.drivers.port import Driver, HostWatcher
+from forewarn.fleet.model import Host
+from forewarn.service.observed import Change, Listener
+from forewarn.store import kinds
+from forewarn.store.port import Store, every
+
+
+class WatchedHosts(Listener):
+    """The hosts of the fleet, for one driver."""
+
+    def __init__(self) -> None:
+        """Tell nothing until `attach`."""
+        self._hosts: set[str] = set()
+        self._driver: HostWatcher | None = None
+
+    def attach(self, driver: Driver, store: Store) -> None:
+        """Tell the driver the hosts now, and whenever they change."""
+        if not isinstance(driver, HostWatcher):
+            return
+        self._driver = driver
+        self._hosts = store.read(
+            lambda reader: {host.name for host in every(reader, kinds.ALL_HOSTS)}
+        )
+        driver.watch_hosts(self._hosts)
+
+    def committed(self, changes: Sequence[Change]) -> None:
+        """Tell the driver hosts that came or went."""
+        if self._driver is None:
+            return
+        has_changed = False
+        for before, after in changes:
+            if isinstance(after, Host):
+                if before is None:
+                    self._hosts.add(after.name)
+                    has_changed = True
+            elif isinstance(before, Host):
+                self._hosts.discard(before.name)
+                has_changed = True
+        if has_changed:
+            self._driver.watch_hosts(frozenset(self._hosts))
+
+    def troubles(self) -> Sequence[str]:
+        """Return the troubles of the driver with hosts, for operators."""
+        return () if self._driver is None else self._driver.troubles()

@@ -1,0 +1,200 @@
+"""The worker that watches hosts, in the process of a test."""
+
+import json
+import queue
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.drivers.libvirt.worker import watching
+from forewarn.drivers.libvirt.worker.serving import Server, printer
+from tests.support.processes import eventually
+from tests.unit.drivers.libvirt.living import Living
+
+
+class Heard:
+    """What a server has said."""
+
+    def __init__(self) -> None:
+        self.lines: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._kept: list[dict[str, Any]] = []
+
+    def all(self) -> list[dict[str, Any]]:
+        while not self.lines.empty():
+            self._kept.append(self.lines.get())
+        return self._kept
+
+    def until(self, **wanted: Any) -> dict[str, Any]:
+        """Return the first line with these members, and forget the lines up to it."""
+
+        def found() -> dict[str, Any] | None:
+            for number, line in enumerate(self.all()):
+                if wanted.items() <= line.items():
+                    del self._kept[: number + 1]
+                    return line
+            return None
+
+        line = eventually(found, bool, what=str(wanted))
+        assert line is not None
+        return line
+
+    def seen(self, vm: str, *, running: bool) -> dict[str, Any]:
+        """Return the first sighting of a VM with this state."""
+
+        def found() -> dict[str, Any] | None:
+            for line in self.all():
+                seen = line.get("seen", {})
+                if (seen.get("vm"), seen.get("running")) == (vm, running):
+                    return seen
+            return None
+
+        seen = eventually(found, bool, what=f"a sighting of {vm}")
+        assert seen is not None
+        return seen
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    monkeypatch.setattr(watching, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(watching, "CALL_SECONDS", 0.5)
+    return Heard()
+
+
+@pytest.fixture
+def living(tmp_path: Path) -> Living:
+    living = Living(tmp_path)
+    living.libvirts.start("web_0", "h1")
+    return living
+
+
+@pytest.fixture
+def server(living: Living, heard: Heard) -> Iterator[Server]:
+    server = Server(living.hosts, heard.lines.put)
+    server.handle({"hosts": ["h1", "h2"]})
+    yield server
+    server.handle({"hosts": []})
+
+
+def ask(server: Server, number: int, *vms: str, marks: bool = False) -> None:
+    server.handle({"id": number, "vms": list(vms), "marks": marks})
+
+
+def test_server_tells_what_runs_and_what_happens(
+    living: Living, server: Server, heard: Heard
+) -> None:
+    assert heard.seen("web_0", running=True)["host"] == "h1"
+    living.libvirts.domain("web_0", "h1").crash()
+    seen = heard.seen("web_0", running=False)
+    text = "libvirt: QEMU was killed or has crashed"
+    assert (seen["cause"], seen["text"]) == ("failed", text)
+    living.libvirts.start("web_1", "h2")
+    assert heard.seen("web_1", running=True)["host"] == "h2"
+    # Its user shuts it down, which is no failure.
+    living.libvirts.domain("web_1", "h2").shutdown()
+    assert heard.seen("web_1", running=False)["cause"] == "shut-down"
+
+
+def test_each_host_answers_for_itself(
+    living: Living, server: Server, heard: Heard
+) -> None:
+    living.do("freeze")
+    ask(server, 1, "web_0", "other", marks=True)
+    ask(server, 2, "web_0")
+    found = heard.until(id=1, host="h1")["found"]
+    mark = {"mark": "op-1.1.freeze", "state": "done"}
+    assert found == [{"vm": "web_0", "presence": "here", **mark}]
+    assert heard.until(id=2, host="h1")["found"] == [
+        {"vm": "web_0", "presence": "here"}
+    ]
+    ask(server, 3, "web_0")
+    assert heard.until(id=3, host="h2")["found"] == []
+
+
+def test_vm_without_a_mark_has_none(server: Server, heard: Heard) -> None:
+    ask(server, 1, "web_0", marks=True)
+    [found] = heard.until(id=1, host="h1")["found"]
+    assert found["mark"] is None
+
+
+def test_host_that_is_lost_is_told_and_connected_again(
+    living: Living, server: Server, heard: Heard
+) -> None:
+    heard.until(connection="h1", trouble="")
+    file = living.libvirts.fault("h1", "down")
+    lost = heard.until(connection="h1")
+    assert "h1" in lost["trouble"]
+    ask(server, 1, "web_0")
+    assert heard.until(id=1, host="h1")["error"]
+    file.unlink()
+    heard.until(connection="h1", trouble="")
+    ask(server, 2, "web_0")
+    assert heard.until(id=2, host="h1")["found"]
+
+
+def test_vm_that_stopped_while_its_host_was_away_has_failed(
+    living: Living, server: Server, heard: Heard
+) -> None:
+    heard.until(connection="h1", trouble="")
+    file = living.libvirts.fault("h1", "down")
+    heard.until(connection="h1")
+    # libvirt is started again with its host, and knows no reason.
+    path = living.libvirts.folder / "h1" / "web_0.json"
+    note = {**json.loads(path.read_text()), "state": 5, "reason": 0}
+    path.write_text(json.dumps(note))
+    file.unlink()
+    seen = heard.seen("web_0", running=False)
+    assert (
+        seen["text"] == "libvirt: it stopped while there was no connection to libvirt"
+    )
+
+
+def test_host_that_hangs_delays_no_other(
+    living: Living, server: Server, heard: Heard
+) -> None:
+    heard.until(connection="h1", trouble="")
+    heard.until(connection="h2", trouble="")
+    file = living.libvirts.fault("h2", "hang")
+    ask(server, 1, "web_0")
+    assert heard.until(id=1, host="h1")["found"]
+    # Its own answer comes too, and says so.
+    assert "h2" in heard.until(id=1, host="h2")["error"]
+    file.unlink()
+    heard.until(connection="h2", trouble="")
+
+
+def test_host_that_is_not_watched_any_more_is_not_asked(
+    server: Server, heard: Heard
+) -> None:
+    heard.until(connection="h2", trouble="")
+    server.handle({"hosts": ["h1"]})
+    ask(server, 1, "web_0")
+    heard.until(id=1, host="h1")
+    assert all(line.get("host") != "h2" for line in heard.all())
+
+
+def test_domain_that_cannot_be_read_leaves_the_others_known(
+    living: Living, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living.libvirts.start("web_1", "h1")
+    living.libvirts.fault("h1", "hidden-web_1")
+    monkeypatch.setattr("sys.argv", ["run.py", "serve"])
+    server = Server(living.hosts, heard.lines.put)
+    server.handle({"hosts": ["h1"]})
+    ask(server, 1, "web_1", "web_0")
+    assert heard.until(id=1, host="h1")["found"] == [
+        {"vm": "web_1", "presence": "unknown"},
+        {"vm": "web_0", "presence": "here"},
+    ]
+    server.handle({"hosts": []})
+
+
+def test_lines_are_read_to_their_end_and_printed_at_once(
+    living: Living, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Server(living.hosts, printer()).run(['{"hosts": []}\n'])
+    printer()({"connection": "h1", "trouble": ""})
+    assert capsys.readouterr().out == '{"connection": "h1", "trouble": ""}\n'

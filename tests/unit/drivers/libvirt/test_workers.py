@@ -1,0 +1,219 @@
+"""Workers as processes: they end, hang, and are started again."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forewarn.clock import SystemClock
+from forewarn.drivers.libvirt import worker_process, workers
+from forewarn.drivers.libvirt.commands import module_problem, worker_words
+from forewarn.drivers.libvirt.workers import Workers
+from tests.support.fake_libvirts import FakeLibvirts, fake_python
+from tests.support.processes import eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+class World:
+    """Two hosts, and the workers for them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.libvirts = FakeLibvirts(folder / "libvirt", "h1", "h2")
+        self.libvirts.start("web_0", "h1")
+        self.woken = threading.Event()
+        self.python = fake_python(folder)
+        words = (*worker_words(self.python), self.libvirts.connections().text, "serve")
+        self.workers = Workers(words, clock=SystemClock(), wake=self.woken.set)
+
+    def until_seen(self, vm: str, *, running: bool) -> Any:
+        found: list[Any] = []
+
+        def look() -> list[Any]:
+            found.extend(self.workers.take())
+            return [each for each in found if (each.vm, each.running) == (vm, running)]
+
+        return eventually(look, bool, what="a sighting")[-1]
+
+    def processes(self) -> list[Any]:
+        return [each._process for each in self.workers._workers]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(worker_process, "AGAIN_SECONDS", 0.05)
+    made = World(tmp_path)
+    yield made
+    made.workers.stop()
+
+
+def test_workers_see_and_answer_for_all_hosts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "HOSTS_PER_WORKER", 1)
+    world.workers.watch_hosts(["h1", "h2"])
+    said = world.workers.ask(["web_0"])
+    assert said.hosts["h1"]["web_0"].presence == "here"
+    assert len(world.workers._workers) == 2
+    world.until_seen("web_0", running=True)
+    assert world.woken.is_set()
+    world.libvirts.domain("web_0", "h1").crash()
+    seen = world.until_seen("web_0", running=False)
+    assert (seen.host, seen.text) == (
+        "h1",
+        "libvirt: QEMU was killed or has crashed",
+    )
+
+
+def test_without_hosts_nothing_is_known(world: World) -> None:
+    said = world.workers.ask(["web_0"])
+    assert (said.hosts, said.missing) == ({}, frozenset())
+
+
+def test_host_that_is_added_or_removed_changes_its_worker_only(world: World) -> None:
+    world.workers.watch_hosts(["h1"])
+    assert world.workers.ask(["web_0", "x"]).hosts.keys() == {"h1"}
+    [first] = world.processes()
+    world.workers.watch_hosts(["h1", "h2"])
+    assert world.workers.ask(["web_0", "x"]).hosts.keys() == {"h1", "h2"}
+    world.workers.watch_hosts(["h2"])
+    assert world.workers.ask(["x"]).hosts.keys() == {"h2"}
+    assert world.processes() == [first]
+
+
+def test_worker_that_dies_is_started_again_and_lists_its_hosts(world: World) -> None:
+    world.workers.watch_hosts(["h1"])
+    world.workers.ask(["web_0"])
+    [first] = world.processes()
+    os.kill(first.pid, signal.SIGKILL)
+    world.libvirts.domain("web_0", "h1").shutdown()
+    eventually(world.processes, lambda now: now[0] not in {first, None})
+    world.until_seen("web_0", running=False)
+    assert world.workers.ask(["web_0"]).hosts.keys() == {"h1"}
+    assert world.workers.troubles() == []
+
+
+def test_question_to_a_worker_that_dies_is_not_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ASK_SECONDS", 60.0)
+    world.workers.watch_hosts(["h1"])
+    world.workers.ask(["web_0"])
+    [process] = world.processes()
+    os.kill(process.pid, signal.SIGSTOP)
+    timer = threading.Timer(0.2, os.kill, (process.pid, signal.SIGKILL))
+    timer.start()
+    said = world.workers.ask(["web_0"])
+    assert (said.hosts, said.missing) == ({}, {"h1"})
+
+
+def test_host_that_hangs_has_not_answered_in_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "ASK_SECONDS", 1.0)
+    world.workers.watch_hosts(["h1", "h2"])
+    eventually(lambda: world.workers.ask(["x"]).missing, lambda left: not left)
+    file = world.libvirts.fault("h2", "hang")
+    # A VM that was found needs no other host.
+    assert world.workers.ask(["web_0"]).hosts["h1"]
+    assert world.workers.ask(["x"]).missing == {"h2"}
+    file.unlink()
+
+
+def test_host_that_cannot_be_reached_is_a_trouble(world: World) -> None:
+    file = world.libvirts.fault("h2", "down")
+    world.workers.watch_hosts(["h1", "h2"])
+    told = ["libvirt: h2 cannot be reached: unable to connect to h2"]
+    eventually(world.workers.troubles, told.__eq__)
+    file.unlink()
+    eventually(world.workers.troubles, lambda troubles: not troubles)
+
+
+def test_trouble_of_a_host_that_left_the_fleet_is_forgotten(world: World) -> None:
+    world.libvirts.fault("h2", "down")
+    world.workers.watch_hosts(["h1", "h2"])
+    eventually(world.workers.troubles, bool)
+    world.workers.watch_hosts(["h1"])
+    eventually(world.workers.troubles, lambda troubles: not troubles)
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo no module libvirt; exit 2", "ended with status 2: no module libvirt"),
+        ("exit 2", "ended with status 2"),
+    ],
+)
+def test_worker_that_cannot_start_is_a_trouble(
+    tmp_path: Path, script: str, told: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    made = Workers((str(python),), clock=SystemClock(), wake=lambda: None)
+    with contextlib.closing(contextlib.ExitStack()) as stack:
+        stack.callback(made.stop)
+        made.watch_hosts(["h1"])
+        [trouble] = eventually(made.troubles, bool)
+    assert trouble == f"libvirt: a worker {told}"
+    assert made.ask(["web_0"]).missing == {"h1"}
+
+
+def test_program_that_is_not_there_is_a_trouble() -> None:
+    made = Workers(("/nowhere/python",), clock=SystemClock(), wake=lambda: None)
+    made.watch_hosts(["h1"])
+    eventually(made.troubles, bool)
+    assert made.troubles() == ["libvirt: /nowhere/python: No such file or directory"]
+    made.stop()
+    made.watch_hosts(["h2"])
+
+
+def test_lines_that_mean_nothing_are_skipped(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for line in (
+        {"seen": {"vm": "a b", "running": True}},
+        {"id": 99, "host": "h1", "found": []},
+        {"connection": "h1"},
+        {},
+    ):
+        world.workers._hear(line)
+    assert world.workers.take() == []
+    assert caplog.text.count("invalid line") == 3
+
+
+def test_many_troubles_are_cut(world: World) -> None:
+    for number in range(25):
+        world.workers._hear({"connection": f"h{number:02}", "trouble": f"t{number}"})
+    troubles = world.workers.troubles()
+    assert len(troubles) == 21
+    assert troubles[-1] == "libvirt: 5 more"
+
+
+def test_worker_that_does_not_read_is_killed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "SEND_SECONDS", 0.2)
+    world.workers.watch_hosts(["h1"])
+    world.workers.ask(["web_0"])
+    [first] = world.processes()
+    os.kill(first.pid, signal.SIGSTOP)
+    [worker] = world.workers._workers
+    assert not worker.send({"id": 0, "vms": ["x" * 1_000_000], "marks": False})
+    eventually(world.processes, lambda now: now[0] not in {first, None})
+
+
+def test_module_is_looked_for_with_the_given_python(
+    world: World, tmp_path: Path
+) -> None:
+    assert module_problem(world.python) == ""
+    assert module_problem("/nowhere/python").startswith("/nowhere/python cannot be run")
+    bare = tmp_path / "bare"
+    bare.write_text("#!/bin/sh\nexit 5\n")
+    bare.chmod(0o755)
+    assert module_problem(str(bare)) == f"{bare} ended with status 5"
