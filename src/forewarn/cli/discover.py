@@ -1,15 +1,28 @@
 """`fleet discover`: a fleet file from an inventory, without a service."""
 
 import shlex
+from collections.abc import Sequence
 
 from forewarn.cli import files, times
 from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.clock import SystemClock
 from forewarn.drivers.discovery import Discovery
+from forewarn.drivers.libvirt import commands
 from forewarn.drivers.port import DriverError
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.inventory import fleet_file, read_inventory
 from forewarn.instants import MINUTE, SECOND
+from forewarn.problems import quoted
+
+PYTHON = "/usr/bin/python3"
+"""The Python that has the module libvirt, unless --python says otherwise: that of the
+system, for which Debian's python3-libvirt is made."""
+
+HOST_SHARE = 0.8
+"""Share of the time that a single libvirt has. They are asked at the same time."""
+
+HOST_SECONDS_MIN = 0.5
+"""Minimum seconds that a libvirt has: a local one answers in less."""
 
 TIMEOUT = 2 * MINUTE
 """Maximum time of the program, unless --timeout says otherwise: an API that is asked for
@@ -18,14 +31,15 @@ each of 400 hosts answers in less."""
 
 def discover(call: Call) -> int:
     """Write the fleet file of an inventory."""
-    words = _words(call)
     limit = times.duration(call, "timeout", is_positive=True) or TIMEOUT
+    words = _words(call, seconds=limit / SECOND)
     target = call.text("file")
     if target:
         files.need_writable(target)
     run = Discovery(words, seconds=limit / SECOND, clock=SystemClock())
+    name = "libvirt" if call.texts("libvirt") else run.name
     try:
-        wanted = read_inventory(run.run(), name=run.name)
+        wanted = read_inventory(run.run(), name=name)
     except DriverError as error:
         raise CommandError(Exit.FAILED, error.message, hint=error.hint) from error
     except FleetFileError as error:
@@ -43,9 +57,17 @@ def discover(call: Call) -> int:
     return Exit.DONE
 
 
-def _words(call: Call) -> tuple[str, ...]:
+def _words(call: Call, *, seconds: float) -> tuple[str, ...]:
     """Return the program and its arguments; raises CommandError."""
-    given = call.text("command")
+    given, uris = call.text("command"), call.texts("libvirt")
+    if given and uris:
+        raise CommandError(
+            Exit.USAGE,
+            "two sources are given, --libvirt and --command",
+            hint="Write a file for each source, and give one of the options.",
+        )
+    if uris:
+        return _libvirt_words(call, uris, seconds=seconds)
     try:
         words = tuple(shlex.split(given))
     except ValueError as error:
@@ -54,6 +76,24 @@ def _words(call: Call) -> tuple[str, ...]:
         raise CommandError(
             Exit.USAGE,
             "no source is given",
-            hint="Name a program that prints an inventory: --command PROGRAM",
+            hint="Name a program that prints an inventory, --command PROGRAM, or the "
+            "libvirts of hosts, --libvirt URI",
         )
     return words
+
+
+def _libvirt_words(
+    call: Call, uris: Sequence[str], *, seconds: float
+) -> tuple[str, ...]:
+    """Return the worker that asks libvirt; raises CommandError."""
+    for uri in uris:
+        if "{" in uri or commands.uri_problem(uri):
+            raise CommandError(
+                Exit.USAGE,
+                f"--libvirt: {quoted(uri)} is not a URI such as "
+                "qemu+ssh://root@h1/system",
+            )
+    python = call.text("python") or PYTHON
+    # A host that hangs is named before the worker is killed.
+    each = max(seconds * HOST_SHARE, HOST_SECONDS_MIN)
+    return (*commands.worker_words(python), "", "discover", f"{each:g}", *uris)

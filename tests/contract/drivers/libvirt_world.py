@@ -133,3 +133,8 @@ class LibvirtWorld(CommandWorld):
 
     def _waiting_for(self, vm: str) -> list[Call]:
         return [call for call in self._waiting if vm in {each.vm for each in call.vms}]
+
+    def end(self) -> None:
+        """Let the programs end that still wait."""
+        for call in self._waiting:
+            self._go(call)

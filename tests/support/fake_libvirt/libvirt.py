@@ -13,6 +13,7 @@ and a lock makes each call one step. Files in the folder of a host are its fault
 import fcntl
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ PAUSE_SECONDS = 0.01
 
 Note = dict[str, Any]
 _connections: list["virConnect"] = []
+_is_over = threading.Event()
 
 
 class libvirtError(Exception):  # noqa: N801 - the name of the real one
@@ -52,11 +54,13 @@ def virEventRegisterDefaultImpl() -> None:  # noqa: N802
     """Do nothing: the loop is always there."""
 
 
-def virEventRunDefaultImpl() -> None:  # noqa: N802
-    """Hear the new events of all connections."""
-    time.sleep(PAUSE_SECONDS)
+def virEventRunDefaultImpl() -> int:  # noqa: N802
+    """Hear the new events of all connections; return 0, and another number after `end`."""
+    if _is_over.wait(PAUSE_SECONDS):
+        return 1
     for conn in _connections:
         conn._hear()
+    return 0
 
 
 def open(uri: str) -> "virConnect":  # noqa: A001 - the name of the real one
@@ -66,6 +70,11 @@ def open(uri: str) -> "virConnect":  # noqa: A001 - the name of the real one
     if not folder.is_dir() or (folder / "down").exists():
         raise libvirtError(f"unable to connect to {folder.name}", RPC)
     return virConnect(folder)
+
+
+def end() -> None:
+    """End the thread that hears events; the real one has no such call."""
+    _is_over.set()
 
 
 def _wait_while(file: Path) -> None:
@@ -84,7 +93,8 @@ class virConnect:  # noqa: N801 - the name of the real one
         _connections.append(self)
 
     def isAlive(self) -> int:  # noqa: N802
-        return int(not self._lost and not (self.folder / "down").exists())
+        is_there = self.folder.is_dir() and not (self.folder / "down").exists()
+        return int(is_there and not self._lost)
 
     def setKeepAlive(self, interval: int, count: int) -> int:  # noqa: N802
         return 0
@@ -194,9 +204,12 @@ class virConnect:  # noqa: N801 - the name of the real one
     def _hear(self) -> None:
         if not self.isAlive() or (self.folder / "hang").exists():
             return
-        with _exclusive(self.folder.parent):
-            events = self._events()[self._heard :]
-            self._heard += len(events)
+        try:
+            with _exclusive(self.folder.parent):
+                events = self._events()[self._heard :]
+        except libvirtError:
+            return
+        self._heard += len(events)
         for name, event, detail, kind in events:
             for wanted, hear, opaque in list(self._callbacks.values()):
                 if wanted != kind:
@@ -210,7 +223,12 @@ class virConnect:  # noqa: N801 - the name of the real one
 
 @contextmanager
 def _exclusive(folder: Path) -> Generator[None]:
-    with (folder / "lock").open("a") as lock:
+    try:
+        file = (folder / "lock").open("a")
+    except FileNotFoundError:
+        # The test has ended.
+        raise libvirtError("the host is gone", RPC) from None
+    with file as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.fleet.file import read_fleet
+from tests.support.fake_libvirts import FakeLibvirts, fake_python
 from tests.unit.cli.conftest import Ended
 
 Run = Callable[..., Ended]
@@ -114,3 +115,98 @@ def test_six_thousand_vms_of_four_hundred_hosts(
     ).status
     wanted = read_fleet(file.read_text(), name="fleet.toml")
     assert wanted.count() == {"tenants": 1, "scopes": 6000, "hosts": 400, "vms": 6000}
+
+
+# libvirt
+
+
+@pytest.fixture
+def libvirts(tmp_path: Path) -> FakeLibvirts:
+    """Return two hosts, with a VM on each."""
+    found = FakeLibvirts(tmp_path / "hosts", "h2", "h1")
+    ip = "<ip address='192.0.2.5'/>"
+    found.start("web_1", "h2", devices=interface(ip))
+    found.start("web_0", "h1", devices=interface("<mac address='52:54:00:AA:00:01'/>"))
+    host = "<host mac='52:54:00:aa:00:01' ip='192.0.2.4'/>"
+    network = f"<network><ip><dhcp>{host}</dhcp></ip></network>"
+    (tmp_path / "hosts" / "h1" / "default.network").write_text(network)
+    return found
+
+
+def interface(inside: str) -> str:
+    return f"<devices><interface>{inside}</interface></devices>"
+
+
+def words_for(libvirts: FakeLibvirts, tmp_path: Path, *hosts: str) -> list[str]:
+    uris = [libvirts.uri.replace("{host}", host) for host in hosts]
+    return [
+        *("fleet", "discover", "--python", fake_python(tmp_path)),
+        *(word for uri in uris for word in ("--libvirt", uri)),
+    ]
+
+
+def test_hosts_and_vms_of_libvirt_are_a_stable_fleet_file(
+    libvirts: FakeLibvirts, tmp_path: Path, forewarn: Run
+) -> None:
+    # It was migrated, and its old definition is left.
+    libvirts.host("h1").defineXML("<domain><name>web_1</name></domain>")
+    libvirts.start("db_0", "h1")
+    libvirts.start("lease", "h2")
+    (libvirts.folder / "h2" / "lease.leases").write_text("192.0.2.9 192.0.2.8")
+    libvirts.domain("db_0", "h1").shutdown()
+    ended = forewarn(*words_for(libvirts, tmp_path, "h2", "h1"))
+    assert (ended.status, ended.err) == (0, "")
+    fleet = read_fleet(ended.out)
+    hosts = [(each.name, each.vcpu, each.memory) for each in fleet.hosts]
+    assert hosts == [("h1", 8, 4096), ("h2", 8, 4096)]
+    vms = [(each.name, each.host, each.vcpu, each.addresses) for each in fleet.vms]
+    assert vms == [
+        ("db_0", "h1", 2, ()),
+        ("lease", "h2", 2, ("192.0.2.8", "192.0.2.9")),
+        ("web_0", "h1", 2, ("192.0.2.4",)),
+        ("web_1", "h2", 2, ("192.0.2.5",)),
+    ]
+    again = forewarn(*words_for(libvirts, tmp_path, "h1", "h2"))
+    assert again.out == ended.out
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ("down", "unable to connect to h2"),
+        ("hang", "h2 did not answer within 0.8 s"),
+        ("twice", "another libvirt has the hostname h1 too"),
+        ("runs twice", "web_0 runs on h1 and on h2"),
+    ],
+)
+def test_inventory_of_libvirt_is_refused_unless_it_is_complete(
+    libvirts: FakeLibvirts, tmp_path: Path, forewarn: Run, fault: str, told: str
+) -> None:
+    words = words_for(libvirts, tmp_path, "h1", "h1" if fault == "twice" else "h2")
+    if fault == "hang":
+        libvirts.fault("h2", "hang")
+        words += ["--timeout", "1s"]
+    elif fault == "runs twice":
+        libvirts.start("web_0", "h2")
+    else:
+        libvirts.fault("h2", fault)
+    ended = forewarn(*words)
+    assert (ended.status, ended.out) == (1, "")
+    assert told in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--libvirt", "h1"), '--libvirt: "h1" is not a URI'),
+        (("--libvirt", "qemu+ssh://{host}/system"), "is not a URI"),
+        (("--libvirt", "qemu:///system", "--command", "true"), "two sources"),
+        ((), "--libvirt URI"),
+    ],
+)
+def test_wrong_source_is_wrong_usage(
+    forewarn: Run, words: tuple[str, ...], told: str
+) -> None:
+    ended = forewarn("fleet", "discover", *words)
+    assert ended.status == 2
+    assert told in ended.err

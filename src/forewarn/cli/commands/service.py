@@ -180,10 +180,10 @@ SERVICE = (
     Command(
         path=("fleet", "discover"),
         summary="write the hosts and VMs of an inventory as a fleet file",
-        text="Run a program that prints an inventory as JSON, and write its hosts and "
-        "VMs as a fleet file, sorted by name. Equal inventories give equal files. If the "
-        "program fails or its output is invalid, nothing is written. The command contacts "
-        "no service.",
+        text="Ask libvirt, or run a program that prints an inventory as JSON, and write "
+        "the hosts and VMs as a fleet file, sorted by name. Equal inventories give equal "
+        "files. If a host does not answer, the program fails or its output is invalid, "
+        "nothing is written. The command contacts no service.",
         run="forewarn.cli.discover:discover",
         options=(
             Option(
@@ -199,14 +199,28 @@ SERVICE = (
                 "directory / with the environment of a driver's program.",
             ),
             Option(
+                name="--libvirt",
+                metavar="URI",
+                repeated=True,
+                help="The URI of a host's libvirt, such as qemu+ssh://root@h1/system. Give "
+                "the option once for each host.",
+            ),
+            Option(
+                name="--python",
+                metavar="PROGRAM",
+                help="With --libvirt: a Python that has the module libvirt. Default: "
+                "/usr/bin/python3.",
+            ),
+            Option(
                 name="--timeout",
                 metavar="DURATION",
-                help="Maximum time of the program. Default: 2m.",
+                help="Maximum time of the program, or of libvirt. Default: 2m.",
             ),
         ),
         examples=(
             "forewarn fleet discover --command /etc/forewarn/inventory",
             "forewarn fleet discover fleet.toml --command '/etc/forewarn/inventory --all'",
+            "forewarn fleet discover --libvirt qemu:///system",
         ),
     ),
 )

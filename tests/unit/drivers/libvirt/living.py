@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from forewarn.drivers.libvirt.worker import deeds, probing
 from forewarn.drivers.libvirt.worker.domains import Domains
@@ -15,6 +15,9 @@ from tests.support.fake_libvirts import FakeLibvirts
 class Living:
     """The hosts of one test, each with a fake libvirt."""
 
+    made: ClassVar[list["Living"]] = []
+    """Those of the present test, which its end ends."""
+
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.libvirts = FakeLibvirts(folder, "h1", "h2")
         self.stop = threading.Event()
@@ -24,6 +27,12 @@ class Living:
         self.hosts = Hosts(self.libvirts.api, settings_from(text))
         self.domains = Domains(self.hosts, self.stop)
         run_events(self.libvirts.api)
+        Living.made.append(self)
+
+    def end(self) -> None:
+        """End the threads."""
+        self.stop.set()
+        self.libvirts.api.end()
 
     def do(
         self,

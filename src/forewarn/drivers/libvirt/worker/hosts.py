@@ -51,8 +51,8 @@ def run_events(api: Any) -> None:
     api.virEventRegisterDefaultImpl()
 
     def turn() -> None:
-        while True:
-            api.virEventRunDefaultImpl()
+        while api.virEventRunDefaultImpl() == 0:
+            pass
 
     threading.Thread(target=turn, name="events", daemon=True).start()
 

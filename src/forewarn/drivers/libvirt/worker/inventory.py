@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from .hosts import within
 from .orders import UnreachableError
+
+Found = tuple[dict[str, Any], list[tuple[dict[str, Any], bool]]]
+"""A host, and its VMs with whether each runs there."""
+
+HOSTS_AT_ONCE = 20
+"""Maximum libvirts that are asked at once: `ssh` starts a process for each."""
 
 LEASE = 0
 """VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE."""
@@ -17,41 +24,55 @@ def discover(api: Any, uris: list[str], *, seconds: float) -> dict[str, Any]:
 
     A part of it would look as if the other hosts and VMs were gone.
     """
+    # A libvirt that hangs is waited for in its thread, which ends with the process.
+    pool = ThreadPoolExecutor(HOSTS_AT_ONCE)
+    asked = [pool.submit(_asked, api, uri, seconds) for uri in uris]
+    return merged(uris, [each.result() for each in asked])
+
+
+def _asked(api: Any, uri: str, seconds: float) -> Found:
+    try:
+        return within(seconds, lambda: _host(api, uri), name=uri)
+    except TimeoutError:
+        raise UnreachableError(f"{uri} did not answer within {seconds:g} s") from None
+    except api.libvirtError as error:
+        raise UnreachableError(f"{uri}: {error}") from None
+
+
+def merged(uris: list[str], found: list[Found]) -> dict[str, Any]:
+    """Return the inventory of all hosts, sorted by name; raises UnreachableError."""
     hosts: dict[str, dict[str, Any]] = {}
     vms: dict[str, dict[str, Any]] = {}
-    for uri in uris:
-        try:
-            host, found = within(seconds, lambda: _host(api, uri), name="discover")  # noqa: B023 - used before the next turn
-        except TimeoutError:
-            raise UnreachableError(
-                f"{uri} did not answer within {seconds:g} s"
-            ) from None
-        except api.libvirtError as error:
-            raise UnreachableError(f"{uri}: {error}") from None
+    running: set[str] = set()
+    for uri, (host, domains) in zip(uris, found):
         if host["name"] in hosts:
             raise UnreachableError(
-                f"{uri}: another libvirt has the name {host['name']} too: each host needs "
-                "a hostname of its own"
+                f"{uri}: another libvirt has the hostname {host['name']} too; each host "
+                "needs a name of its own"
             )
         hosts[host["name"]] = host
-        for vm, is_active in found:
-            known = vms.get(vm["name"])
+        for vm, is_active in domains:
+            name = vm["name"]
+            if is_active and name in running:
+                raise UnreachableError(
+                    f"{name} runs on {vms[name]['host']} and on {vm['host']}; rename one "
+                    "of the two domains"
+                )
             # The definition of a VM can be on several hosts; it runs on one.
-            if known is None or is_active:
-                vms[vm["name"]] = vm
+            if is_active or name not in vms:
+                vms[name] = vm
+            if is_active:
+                running.add(name)
     return {
         "hosts": [hosts[name] for name in sorted(hosts)],
         "vms": [vms[name] for name in sorted(vms)],
     }
 
 
-def _host(
-    api: Any, uri: str
-) -> tuple[dict[str, Any], list[tuple[dict[str, Any], bool]]]:
+def _host(api: Any, uri: str) -> Found:
     conn = api.open(uri)
     try:
         _, mebibytes, vcpu = conn.getInfo()[:3]
-        # Guests are defined by the host's short name, as its administrator calls it.
         name = str(conn.getHostname())
         host = {"name": name, "vcpu": vcpu, "memory": mebibytes}
         fixed = _fixed_addresses(api, conn)

@@ -9,6 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -30,8 +31,9 @@ doubles it."""
 AGAIN_SECONDS_MAX = 30.0
 """Maximum seconds until then: a host that was restarted is seen soon enough."""
 
-QUESTIONS_MAX = 100
-"""Maximum questions that wait for a host: the service has given the older ones up."""
+ITEMS_MAX = 1_000
+"""Maximum questions and events that wait for a host before a question gets no answer: the
+service has given the older ones up. Events are few, and none is dropped."""
 
 CALL_SECONDS = 30.0
 """Maximum seconds of the calls about one question: keepalive ends a connection earlier,
@@ -45,6 +47,15 @@ T = TypeVar("T")
 Say = Callable[[dict[str, Any]], None]
 
 
+@dataclass(frozen=True)
+class Event:
+    """A lifecycle event of a domain."""
+
+    vm: str
+    event: int
+    detail: int
+
+
 class HostThread:
     """The thread of one host."""
 
@@ -55,10 +66,9 @@ class HostThread:
         self._say = say
         self._over = threading.Event()
         self._domains = Domains(hosts, self._over)
-        self._questions: queue.Queue[dict[str, Any]] = queue.Queue(QUESTIONS_MAX)
+        self._items: queue.Queue[dict[str, Any] | Event] = queue.Queue()
+        """Questions, and events, which come in the thread of all hosts: it may not wait."""
         self._memory = Memory()
-        self._lock = threading.Lock()
-        """Events come in another thread."""
         self._conn: Any = None
         """The connection whose events are heard."""
         self._told: str | None = None
@@ -84,10 +94,10 @@ class HostThread:
         if busy and time.monotonic() - busy > BUSY_SECONDS:
             self._answer_nothing(question, f"{self.host} hangs")
             return
-        try:
-            self._questions.put_nowait(question)
-        except queue.Full:
+        if self._items.qsize() > ITEMS_MAX:
             self._answer_nothing(question, "too many questions wait for this host")
+        else:
+            self._items.put(question)
 
     # The thread
 
@@ -118,38 +128,40 @@ class HostThread:
         api = self._hosts.api
         try:
             conn.domainEventRegisterAny(None, EVENT_LIFECYCLE, self._hear, None)
-            with self._lock:
-                found: dict[str, Seen] = {}
-                for domain in conn.listAllDomains(0):
-                    try:
-                        state, reason = domain.state()[:2]
-                    except api.libvirtError:
-                        # It has ended meanwhile, and its event comes.
-                        continue
-                    found[domain.name()] = states.seen_in(state, reason)
-                news = self._memory.list(found)
+            found: dict[str, Seen] = {}
+            for domain in conn.listAllDomains(0):
+                try:
+                    state, reason = domain.state()[:2]
+                except api.libvirtError:
+                    # It has ended meanwhile, and its event comes.
+                    continue
+                found[domain.name()] = states.seen_in(state, reason)
         except api.libvirtError as error:
             raise self._hosts.failure(self.host, error) from None
-        for vm, seen in news.items():
+        for vm, seen in self._memory.list(found).items():
             self._tell(vm, seen)
 
     def _hear(
         self, conn: Any, domain: Any, event: int, detail: int, opaque: Any
     ) -> None:
         del conn, opaque
-        vm = str(domain.name())
-        with self._lock:
-            news = self._memory.hear(vm, event, detail)
+        self._items.put(Event(str(domain.name()), event, detail))
+
+    def _note(self, event: Event) -> None:
+        news = self._memory.hear(event.vm, event.event, event.detail)
         if news is not None:
-            self._tell(vm, news)
+            self._tell(event.vm, news)
 
     def _serve(self) -> None:
         """Answer questions until the connection is lost; raises WorkError then."""
         while not self._over.is_set():
             try:
-                question = self._questions.get(timeout=CHECK_SECONDS)
+                question = self._items.get(timeout=CHECK_SECONDS)
             except queue.Empty:
                 self._within(self._check)
+                continue
+            if isinstance(question, Event):
+                self._note(question)
                 continue
             try:
                 found = self._within(partial(self._found, question))
@@ -207,10 +219,13 @@ class HostThread:
     def _answer_all(self, text: str) -> None:
         while True:
             try:
-                question = self._questions.get_nowait()
+                question = self._items.get_nowait()
             except queue.Empty:
                 return
-            self._answer_nothing(question, text)
+            if isinstance(question, Event):
+                self._note(question)
+            else:
+                self._answer_nothing(question, text)
 
     def _answer_nothing(self, question: dict[str, Any], text: str) -> None:
         self._say({"id": question["id"], "host": self.host, "error": text})

@@ -1,0 +1,212 @@
+"""Two real libvirts on this machine, each as if on a host of its own.
+
+Each libvirtd has namespaces for mounts and the hostname, and an ID of its own, so that VMs
+can migrate between them. What is only unpacked is laid over `/usr` there.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.support import unpacked
+from tests.support.processes import eventually
+
+QEMU = "qemu-system-x86_64"
+PYTHON = "/usr/bin/python3"
+
+DOMAIN = """
+<domain type='qemu'><name>{vm}</name><memory unit='MiB'>16</memory><vcpu>1</vcpu>
+<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features>
+<cpu mode='custom'><model>qemu64</model></cpu><on_poweroff>destroy</on_poweroff>
+<devices><emulator>{qemu}</emulator><memballoon model='none'/>
+<controller type='usb' model='none'/></devices></domain>
+"""
+"""A guest that is only firmware, without acceleration: /dev/kvm may be broken."""
+
+QEMU_SETTINGS = """
+user = "root"
+group = "root"
+dynamic_ownership = 0
+remember_owner = 0
+security_driver = "none"
+namespaces = []
+cgroup_controllers = []
+stdio_handler = "file"
+"""
+
+LIBVIRT_SETTINGS = """
+unix_sock_dir = "{folder}/run"
+auth_unix_rw = "none"
+auth_unix_ro = "none"
+host_uuid = "{uuid}"
+log_outputs = "3:file:{folder}/log"
+"""
+
+ENTER = """
+set -e
+folder=$1; name=$2; shift 2
+for layer; do
+    mount -t overlay overlay -o "lowerdir=$layer/usr:/usr" /usr
+    test ! -d "$layer/lib" || mount -t overlay overlay -o "lowerdir=$layer/lib:/usr/lib" /usr/lib
+done
+cp /etc/passwd /etc/group "$folder"
+echo libvirt-qemu:x:64055:64055::/:/bin/false >> "$folder/passwd"
+printf 'libvirt-qemu:x:64055:\\nkvm:x:64056:\\n' >> "$folder/group"
+mount --bind "$folder/passwd" /etc/passwd
+mount --bind "$folder/group" /etc/group
+hostname "$name"
+mkdir -p /run/libvirt /var/lib/libvirt /var/cache/libvirt /etc/libvirt
+mount -t tmpfs none /run/libvirt
+mount --bind "$folder/lib" /var/lib/libvirt
+mount --bind "$folder/cache" /var/cache/libvirt
+mount --bind "$folder/etc" /etc/libvirt
+exec libvirtd -f "$folder/libvirtd.conf" -p "$folder/run/libvirtd.pid"
+"""
+
+RUNNER = """
+import runpy, sys
+sys.path.append({modules!r})
+del sys.argv[0]
+while sys.argv[0].startswith("-"):
+    del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+ASK = """
+import json, sys, libvirt
+libvirt.registerErrorHandler(lambda *_: None, None)
+order = json.load(sys.stdin)
+conn = libvirt.open(order["uri"])
+match order["do"]:
+    case "start":
+        conn.defineXML(order["xml"]).create()
+    case "state":
+        try:
+            print(json.dumps(conn.lookupByName(order["vm"]).state()))
+        except libvirt.libvirtError:
+            print("null")
+    case "remove":
+        for domain in conn.listAllDomains():
+            if domain.isActive():
+                domain.destroy()
+            if order["all"]:
+                domain.undefineFlags(7)
+"""
+
+
+def why_not() -> str:
+    """Return why real libvirts cannot run here; empty: they can."""
+    if missing := unpacked.needs("libvirtd", QEMU):
+        return missing
+    if os.getuid():
+        return "needs root, for namespaces"
+    if subprocess.run(["unshare", "-mu", "true"], check=False).returncode:
+        return "needs namespaces for mounts"
+    return ""
+
+
+class RealLibvirts:
+    """The hosts h1 and h2."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.uri = f"qemu+unix:///system?socket={folder}/{{host}}/run/libvirt-sock"
+        self.data_uri = f"unix://{folder}/move.{{host}}"
+        self.python = self._python()
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        for host in ("h1", "h2"):
+            for name in ("run", "lib", "cache", "etc"):
+                (folder / host / name).mkdir(parents=True)
+            (folder / host / "etc" / "qemu.conf").write_text(QEMU_SETTINGS)
+            uuid = f"00000000-0000-4000-8000-0000000000{host.replace('h', 'f')}"
+            text = LIBVIRT_SETTINGS.format(folder=folder / host, uuid=uuid)
+            (folder / host / "libvirtd.conf").write_text(text)
+            self.begin(host)
+
+    def _python(self) -> str:
+        """Return a Python that has the module."""
+        if not unpacked.is_unpacked("libvirtd"):
+            return PYTHON
+        python, runner = self.folder / "python", self.folder / "runner.py"
+        modules = str(unpacked.TOOLS / "usr/lib/python3/dist-packages")
+        runner.write_text(RUNNER.format(modules=modules))
+        path = os.pathsep.join(unpacked.libraries())
+        python.write_text(
+            f"#!/bin/sh\nexport LD_LIBRARY_PATH={shlex.quote(path)}\n"
+            f'exec {PYTHON} -I {runner} "$@"\n'
+        )
+        python.chmod(0o755)
+        return str(python)
+
+    def begin(self, host: str) -> None:
+        """Start the libvirtd of a host."""
+        layers = [str(unpacked.TOOLS)] if unpacked.is_unpacked("libvirtd") else []
+        words = [ENTER, "sh", str(self.folder / host), host, *layers]
+        with (self.folder / host / "said").open("ab") as said:
+            self._processes[host] = subprocess.Popen(
+                ["unshare", "-mu", "--propagation", "private", "sh", "-c", *words],
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+        socket = self.folder / host / "run" / "libvirt-sock"
+        eventually(socket.exists, bool, what=f"libvirt of {host}")
+
+    def kill(self, host: str) -> None:
+        """Kill the libvirtd of a host; its VMs go on."""
+        process = self._processes.pop(host)
+        process.kill()
+        process.wait()
+        (self.folder / host / "run" / "libvirt-sock").unlink(missing_ok=True)
+
+    def ask(self, host: str, do: str, **more: Any) -> Any:
+        """Do something by hand."""
+        order = {"uri": self.uri.replace("{host}", host), "do": do, **more}
+        script = self.folder / "ask.py"
+        script.write_text(ASK)
+        done = subprocess.run(
+            [self.python, str(script)],
+            input=json.dumps(order),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout) if done.stdout else None
+
+    def start(self, vm: str, host: str) -> None:
+        """Start a VM."""
+        qemu = f"/usr/bin/{QEMU}" if unpacked.is_unpacked(QEMU) else unpacked.find(QEMU)
+        self.ask(host, "start", xml=DOMAIN.format(vm=vm, qemu=qemu))
+
+    def state(self, vm: str, host: str) -> list[int] | None:
+        """Return the state of a VM; None: the host has no such domain."""
+        found: list[int] | None = self.ask(host, "state", vm=vm)
+        return found
+
+    def remove_all(self) -> None:
+        """Remove the VMs of all hosts."""
+        for host in ("h1", "h2"):
+            self.ask(host, "remove", all=True)
+
+    def kill_qemu(self, vm: str) -> None:
+        """Kill the QEMU of a VM as the kernel does if memory is short."""
+        wanted = f"guest={vm},".encode()
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes()
+                if wanted in words and str(os.getpid()) != folder.name:
+                    os.kill(int(folder.name), signal.SIGKILL)
+
+    def end(self) -> None:
+        """End everything."""
+        with contextlib.suppress(AssertionError):
+            self.remove_all()
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
