@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers.journal import FileJournal, MemoryJournal
+from forewarn.drivers.libvirt import workers
 from tests.contract.drivers.libvirt_world import LibvirtWorld
 from tests.contract.drivers.qemu_world import QemuWorld
 from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
+from tests.support.processes import PATIENCE_SECONDS
 
 SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
 
@@ -22,7 +24,9 @@ SYSTEM, SLOW = pytest.mark.system, pytest.mark.slow
         pytest.param("libvirt", marks=[SYSTEM, SLOW]),
     ]
 )
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def world(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
     kept = MemoryJournal()
     made: World
     if request.param == "command":
@@ -30,6 +34,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     elif request.param == "qemu":
         made = QemuWorld(tmp_path)
     elif request.param == "libvirt":
+        # A worker starts slowly on a busy machine.
+        monkeypatch.setattr(workers, "ASK_SECONDS", PATIENCE_SECONDS)
         made = LibvirtWorld(tmp_path)
     elif request.param == "file":
         file = tmp_path / "journal"

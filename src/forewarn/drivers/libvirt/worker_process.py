@@ -63,13 +63,16 @@ class WorkerProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_over = threading.Event()
+        self._has_begun = threading.Event()
         self._thread = threading.Thread(
             target=self._main, name="forewarn-libvirt", daemon=True
         )
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; return when the process has begun, or could not."""
         self._thread.start()
+        # Until then, questions are refused.
+        self._has_begun.wait(SEND_SECONDS)
 
     def watch(self, hosts: Collection[str]) -> None:
         """Watch these hosts from now on, instead of the earlier ones."""
@@ -120,9 +123,10 @@ class WorkerProcess:
             process = self._begin()
         except OSError as error:
             return f"{self._words[0]}: {error.strerror}"
+        finally:
+            self._has_begun.set()
         if process is None:
             return "the driver was closed"
-        self.send({"hosts": list(self.hosts)})
         said = self._read(process)
         with self._lock:
             self._process = None
@@ -142,6 +146,9 @@ class WorkerProcess:
             )
             assert process.stdin is not None
             os.set_blocking(process.stdin.fileno(), False)
+            # Before any question, which the worker would not answer without hosts.
+            hosts = json.dumps({"hosts": list(self.hosts)})
+            _write(process.stdin.fileno(), hosts.encode() + b"\n")
             self._process = process
             return process
 

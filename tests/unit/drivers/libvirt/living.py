@@ -21,7 +21,7 @@ class Living:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.libvirts = FakeLibvirts(folder, "h1", "h2")
         self.stop = threading.Event()
-        usual: dict[str, Any] = {"freeze": 0.01, "shutdown": 0.5, "connect": 5.0}
+        usual: dict[str, Any] = {"freeze": 0.01, "shutdown": 0.5, "connect": 60.0}
         connections = self.libvirts.connections(**{**usual, **settings})
         text = connections.text.replace("\\u007b", "{")
         self.hosts = Hosts(self.libvirts.api, settings_from(text))

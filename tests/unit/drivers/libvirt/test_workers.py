@@ -15,7 +15,7 @@ from forewarn.drivers.libvirt import worker_process, workers
 from forewarn.drivers.libvirt.commands import module_problem, worker_words
 from forewarn.drivers.libvirt.workers import Workers
 from tests.support.fake_libvirts import FakeLibvirts, fake_python
-from tests.support.processes import eventually
+from tests.support.processes import PATIENCE_SECONDS, eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -47,6 +47,8 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(worker_process, "AGAIN_SECONDS", 0.05)
+    # A worker starts slowly on a busy machine.
+    monkeypatch.setattr(workers, "ASK_SECONDS", PATIENCE_SECONDS)
     made = World(tmp_path)
     yield made
     made.workers.stop()
