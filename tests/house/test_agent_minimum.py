@@ -21,6 +21,9 @@ PARTS = {f"src/{part}" for part in bundle.PARTS}
 BOTTOM = {"src/forewarn/ids.py"}
 """Not the agent's, but beside what is: it is kept to the same Python."""
 
+WORKERS = {"src/forewarn/drivers/libvirt/worker"}
+"""Run by a Python of the machine, which may be as old; nothing of it is the agent's."""
+
 
 def pythons_of_pyright() -> set[str]:
     environments = SETTINGS["tool"]["pyright"]["executionEnvironments"]
@@ -61,7 +64,7 @@ def pythons_of_make() -> set[str]:
     ids=lambda e: e.__name__,
 )
 def test_each_checker_covers_all_agent_files(judge: Any) -> None:
-    assert judge() == PARTS | BOTTOM
+    assert judge() - WORKERS == PARTS | BOTTOM
 
 
 def test_agent_imports_only_modules_for_the_oldest_python() -> None:

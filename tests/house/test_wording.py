@@ -34,6 +34,7 @@ NO_PROSE = {
 OF_ERRORS = {
     "control/requests/approvals.py": {"_events_for"},
     "control/requests/choices.py": {"text"},
+    "drivers/libvirt/worker/orders.py": {"text"},
     "control/requests/campaign_changes.py": {"change"},
     "control/requests/campaigns.py": {"approve", "resume"},
     "control/requests/cordons.py": {"cordon"},
