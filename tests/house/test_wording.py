@@ -27,6 +27,7 @@ PATTERNS = frozenset({"findall", "fullmatch", "match", "search", "sub"})
 NO_PROSE = {
     "agent/integrations/kubernetes/yaml.py": "lines of YAML",
     "agent/integrations/slurm/client.py": "a mark that the agent put into Slurm's reason",
+    "drivers/libvirt/worker/orders.py": "the mark that the driver gives",
     "drivers/programs.py": "what an operator's program prints, as docs/reference/driver-programs.md has it",
 }
 """Modules whose texts of these names are written for programs."""
@@ -34,7 +35,6 @@ NO_PROSE = {
 OF_ERRORS = {
     "control/requests/approvals.py": {"_events_for"},
     "control/requests/choices.py": {"text"},
-    "drivers/libvirt/worker/orders.py": {"text"},
     "control/requests/campaign_changes.py": {"change"},
     "control/requests/campaigns.py": {"approve", "resume"},
     "control/requests/cordons.py": {"cordon"},
