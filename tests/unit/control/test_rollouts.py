@@ -68,6 +68,20 @@ def test_a_withdrawn_host_is_announced_before_the_others_after_the_brake() -> No
         assert [each.host for each in in_flight(it)] == [first.host]
 
 
+def test_a_timer_of_a_skipped_host_that_comes_late_leaves_its_notice() -> None:
+    """Due timers are read together: the end of one host announces another that is due."""
+    it = world_of([{"a": 0}, {"a": 1}])
+    roll_out(it, 2, at_once=2)
+    assert [each.state for each in it.operations()].count(PLANNED) == 1
+    second = of_host(it, 1)
+    while of_host(it, 1).state is PLANNED:
+        it.advance("1m")
+    it.order(lambda work: rollouts.waited_long(work, second.operation_id))
+    assert of_host(it, 1).due_at == of_host(it, 1).not_before
+    it.advance("1h")
+    assert set(states(it).values()) == {DONE}
+
+
 def test_at_once_limit_counts_from_announcement_to_end() -> None:
     it = world_of([{"a": 0}, {"b": 0}, {"c": 0}])
     roll_out(it, 3, at_once=2)

@@ -75,6 +75,21 @@ BOTH = frozenset({0, 1})
 
 
 @pytest.mark.clause("2.4", "6.3")
+def test_hosts_that_were_ruled_out_before_are_named_too() -> None:
+    found = why_none(
+        VM,
+        SET,
+        origin=ORIGIN,
+        candidates=[HERE, candidate("a", vcpu=(1, 4))],
+        too_small={"b": Unfit.VCPU, "c": Unfit.BUSY},
+    )
+    assert found is not None
+    assert reason(NoCapacity(vm="v", why=found)) == (
+        "there is no host with capacity for v: it is on here;"
+        " in maintenance, or announced: c; with too few free vCPUs: b, a"
+    )
+
+
 @pytest.mark.parametrize(
     ("candidates", "expected"),
     [

@@ -220,8 +220,7 @@ def _waiting(
         notice=stops.notice_of(work, operation, is_empty=not vms),
         not_before=operation.not_before,
     )
-    look_at = look_at or times.look_again
-    return replace(found, holds=held, look_at=look_at), times.looks
+    return replace(found, holds=held, look_at=look_at or times.look_again), times.looks
 
 
 def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
@@ -307,8 +306,7 @@ def call_up(work: Work, operation_id: str) -> bool:
             operation,
             waits_for=(*replanning.turns_of(work, operation), *kept),
             held_by=(),
-            # If the rollout has no free slot, the host is not skipped and needs no
-            # timer.
+            # Without a free slot, the host is not skipped and needs no timer.
             due_at=operation.due_at if has_slot else 0,
         ),
     )
@@ -324,6 +322,9 @@ def waited_long(work: Work, operation_id: str) -> None:
     wait for each other.
     """
     operation = work.operation(operation_id)
+    if operation.state is not OperationState.PLANNED:
+        # Another timer of the same round has announced it. Its timer is now NotBefore.
+        return
     names = operation.waits_for
     is_held = any(map(waits.is_turn_for_hold, names))
     if not is_held and _may_reserve(work, operation):
