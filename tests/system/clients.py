@@ -12,8 +12,14 @@ from typing import Any
 
 QUERY = "/metadata/scheduledevents?api-version=2020-07-01"
 
-PATIENCE_SECONDS = 0.15
-"""Maximum seconds that the careful one waits for a response."""
+PATIENCE_SECONDS = 10.0
+"""Maximum seconds that the careful one waits for a response on a busy machine."""
+
+SILENT_SECONDS = 0.15
+"""The same where a fault delays responses, or gives none."""
+
+SILENT = ("delay", "slow", "timeout")
+"""These faults."""
 
 HANGS_SECONDS = 0.3
 """Seconds without reaction after which a program counts as hung."""
@@ -29,6 +35,8 @@ class Careful:
 
     host: str
     port: int
+    fault: str = ""
+    """The faults that it will see."""
     acted: list[str] = field(default_factory=list[str])
     troubles: int = 0
 
@@ -51,13 +59,15 @@ class Careful:
         return status == 200
 
     def _ask(self, method: bytes, body: bytes) -> tuple[int, str, bytes]:
-        until = time.monotonic() + PATIENCE_SECONDS
+        is_silent = any(each in self.fault for each in SILENT)
+        patience = SILENT_SECONDS if is_silent else PATIENCE_SECONDS
+        until = time.monotonic() + patience
         request = (
             b"%b %b HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n"
             b"Connection: close\r\nContent-Length: %d\r\n\r\n%b"
         ) % (method, QUERY.encode(), len(body), body)
         received = b""
-        with socket.create_connection((self.host, self.port), PATIENCE_SECONDS) as wire:
+        with socket.create_connection((self.host, self.port), patience) as wire:
             wire.sendall(request)
             while True:
                 wire.settimeout(max(until - time.monotonic(), 0.001))

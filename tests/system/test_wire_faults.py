@@ -90,7 +90,7 @@ def harm(naive: Naive, last: str) -> str:
 
 def live(fleet: StagedFleet, line: str) -> tuple[Careful, Naive, list[str], str]:
     """Have both poll before, under and after a fault."""
-    careful = Careful(*fleet.at["web_0"])
+    careful = Careful(*fleet.at["web_0"], fault=line)
     trusts = line.startswith("incarnation")
     naive = Naive(*fleet.at["web_1"], trusts_number=trusts)
     first = fleet.event("web_0")
@@ -149,7 +149,7 @@ def test_approval_is_lost_or_accepted_as_the_fault_specifies(
     fleet: StagedFleet, kind: str, approval: Approval
 ) -> None:
     argument = {"delay": " 400ms", "slow": " 20/80ms"}.get(kind, "")
-    client = Careful(*fleet.at["web_0"])
+    client = Careful(*fleet.at["web_0"], fault=kind)
     client.poll()
     event_id = fleet.event()
     fleet.set("web_0", f"{kind}{argument} post {approval.value} x1")
@@ -176,7 +176,7 @@ def test_playbook_is_played_in_order(fleet: StagedFleet) -> None:
     fleet.call(
         lambda stage: stage.faults.play(["500", "500", "timeout", "empty", "ok", "404"])
     )
-    client = Careful(*fleet.at["web_0"])
+    client = Careful(*fleet.at["web_0"], fault="timeout")
     for _ in range(7):
         client.poll()
     seen = fleet.call(lambda stage: [*stage.journal])
@@ -242,7 +242,7 @@ def test_pipelined_requests_are_answered_in_order(fleet: StagedFleet) -> None:
 
 def test_silent_connection_ends_when_the_client_disconnects(fleet: StagedFleet) -> None:
     fleet.set("web_0", "timeout")
-    client = Careful(*fleet.at["web_0"])
+    client = Careful(*fleet.at["web_0"], fault="timeout")
     client.poll()
     until = time.monotonic() + 5
     while fleet.call(lambda stage: stage.server.open_connections):
