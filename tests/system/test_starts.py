@@ -58,7 +58,8 @@ def words(script: str) -> str:
 
 
 def settings(folder: Path, **more: str) -> dict[str, str]:
-    wait = f"until test -e {folder}/go; do sleep 0.05; done"
+    # The programs end with the test.
+    wait = f"until test -e {folder}/go || ! test -d {folder}; do sleep 0.05; done"
     return {
         "driver_kind": "command",
         "driver_command_reboot": words(f'echo "$1" >> {folder}/begun; {wait}'),

@@ -70,7 +70,7 @@ class LibvirtWorld(CommandWorld):
         return driver
 
     def _programs(self) -> Programs:
-        wait = f"until test -e {self._folder}/go-{{operation}}; do sleep 0.02; done;"
+        wait = f"until {self._is_let_go('operation')}; do sleep 0.02; done;"
         own = programs_of(
             str(self.python),
             self.libvirts.connections(),

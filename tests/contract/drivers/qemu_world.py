@@ -28,7 +28,7 @@ class QemuWorld(CommandWorld):
         super().__init__(folder)
 
     def _programs(self) -> Programs:
-        wait = f"until test -e {self._folder}/go-{{operation}}; do sleep 0.02; done;"
+        wait = f"until {self._is_let_go('operation')}; do sleep 0.02; done;"
         own = programs_of(
             self.places,
             steps=dict.fromkeys(STEPS.names, self._step_words()),

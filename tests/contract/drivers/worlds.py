@@ -327,8 +327,12 @@ class CommandWorld(World):
         with (self._folder / "hidden").open("a") as file:
             file.write(f'"{vm}"\n')
 
+    def _is_let_go(self, what: str) -> str:
+        """Return a shell condition: the call may end, or the test has ended."""
+        return f"test -e {self._folder}/go-{{{what}}} || ! test -d {self._folder}"
+
     def _step_words(self) -> tuple[str, ...]:
-        wait = f"until test -e {self._folder}/go-{{visit}}; do sleep 0.02; done"
+        wait = f"until {self._is_let_go('visit')}; do sleep 0.02; done"
         mark = f"{self._folder}/vms/mark.host.{{host}}"
         begun = f"mkdir -p {self._folder}/vms; {_mark_words('begun')} > {mark}"
         log = f"echo {{step}} {{host}} {{version}} >> {self._folder}/steps"

@@ -11,6 +11,7 @@ from forewarn.instants import DAY, HOUR, MINUTE
 from forewarn.protocol.operations import OperationState
 from forewarn.store import kinds
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind
 from tests.support.campaigns import campaign, start
 from tests.support.worlds import World
 from tests.unit.control.test_campaign_blackouts import change, of
@@ -26,7 +27,7 @@ from tests.unit.control.test_deferrals import (
 __all__ = ["world"]
 
 
-def entries(world: World) -> list[str]:
+def entries(world: World) -> list[AuditKind]:
     """Return the kinds of all history entries."""
     found = world.read(lambda reader: list(every(reader, kinds.ALL_AUDIT)))
     return [each.kind for each in found]

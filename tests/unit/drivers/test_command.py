@@ -118,7 +118,7 @@ def call_of(*vms: str, action: Action = Action.REBOOT, generation: int = 1) -> C
     )
 
 
-WAIT = 'until test -e "$here/go"; do sleep 0.01; done'
+WAIT = 'until test -e "$here/go" || ! test -d "$here"; do sleep 0.01; done'
 
 
 def report_of(driver: CommandDriver) -> Report:
