@@ -34,7 +34,7 @@ TEXT_SUFFIXES = frozenset(
 
 # The brackets keep a pattern from finding itself in this file.
 FORBIDDEN = {
-    "a path of one machine": r"(?<![\w.}>*-])/(?:work|root|home/\w+)(?![\w-])",
+    "a path of one machine": r"(?<![\w.}>*-])/(?:work|root(?!@)|home/\w+)(?![\w-])",
     "the address of a package registry": (
         r"py[p]i\.org|py[p]i\.python|python[h]osted\.org|registry\.n[p]mjs"
     ),
@@ -52,7 +52,8 @@ def python_files(*folders: str) -> list[Path]:
 
 
 def text_files() -> list[Path]:
-    top = [path for path in ROOT.iterdir() if path.is_file()]
+    # In a worktree of Git, .git is a file.
+    top = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
     below = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
     return sorted(
         path
