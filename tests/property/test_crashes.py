@@ -52,9 +52,25 @@ def _end(life: Life) -> dict[str, Any]:
     """Return how a story ended, without names that chance gave."""
     mirror = life.mirror
     targets = {op.operation_id: op.target for op in mirror.operations.values()}
+    # A scheduler may choose another host after a crash.
+    chosen = {
+        move.vm
+        for op in mirror.operations.values()
+        if op.driver_chooses
+        for move in op.moves
+    }
     return {
         "operations": sorted(
-            (op.verb.value, op.target, op.state.value, op.not_before, op.moves)
+            (
+                op.verb.value,
+                op.target,
+                op.state.value,
+                op.not_before,
+                tuple(
+                    replace(move, to_host="") if op.driver_chooses else move
+                    for move in op.moves
+                ),
+            )
             for op in mirror.operations.values()
         ),
         "events": sorted(
@@ -71,7 +87,13 @@ def _end(life: Life) -> dict[str, Any]:
             for event in mirror.events.values()
         ),
         "vms": {
-            name: (vm.host, vm.state, vm.moving_to, len(vm.started), vm.view)
+            name: (
+                "" if name in chosen else vm.host,
+                vm.state,
+                vm.moving_to,
+                len(vm.started),
+                vm.view,
+            )
             for name, vm in mirror.vms.items()
         },
         "hosts": {name: host.state for name, host in mirror.hosts.items()},
