@@ -108,7 +108,9 @@ class Killing:
         """Judge the store of the dead service."""
         kept = self.racks.stored()
         [campaign] = kept.table(CampaignRecord).values()
-        assert campaign.state is CampaignState.RUNNING
+        # On a busy machine, the last host can be done before the service is killed.
+        is_over = is_late and step == "exit" and campaign.state is CampaignState.DONE
+        assert is_over or campaign.state is CampaignState.RUNNING
         assert campaign.done >= self.done, "a host that was done is lost"
         self.done = campaign.done
         visits = kept.table(Visit).values()

@@ -135,6 +135,7 @@ def test_killed_run_leaves_no_report_of_an_earlier_run(
     report.write_text("<testsuites tests='1' failures='0'/>", encoding="utf-8")
     words = ("user-reboot", "live-migration", "--junit=report.xml")
     found = start(*words, *ANYWHERE).wait_ready()
+    eventually(lambda: errors(report), lambda listed: len(listed) == 2)
     found.process.kill()
     found.process.wait()
     [first, second] = errors(report)
