@@ -52,9 +52,9 @@ def _end(life: Life) -> dict[str, Any]:
     """Return how a story ended, without names that chance gave."""
     mirror = life.mirror
     targets = {op.operation_id: op.target for op in mirror.operations.values()}
-    # A scheduler may choose another host after a crash.
-    chosen = {
-        move.vm
+    # A scheduler may choose another host after a crash, but not the old one.
+    old_hosts = {
+        move.vm: op.host
         for op in mirror.operations.values()
         if op.driver_chooses
         for move in op.moves
@@ -67,7 +67,9 @@ def _end(life: Life) -> dict[str, Any]:
                 op.state.value,
                 op.not_before,
                 tuple(
-                    replace(move, to_host="") if op.driver_chooses else move
+                    replace(move, to_host=_place(move.to_host, op.host))
+                    if op.driver_chooses
+                    else move
                     for move in op.moves
                 ),
             )
@@ -88,7 +90,7 @@ def _end(life: Life) -> dict[str, Any]:
         ),
         "vms": {
             name: (
-                "" if name in chosen else vm.host,
+                _place(vm.host, old_hosts[name]) if name in old_hosts else vm.host,
                 vm.state,
                 vm.moving_to,
                 len(vm.started),
@@ -107,6 +109,10 @@ def _end(life: Life) -> dict[str, Any]:
         "now": life.world.now,
         "told": told(life),
     }
+
+
+def _place(host: str, old: str) -> str:
+    return "another" if host and host != old else host
 
 
 @pytest.mark.slow
