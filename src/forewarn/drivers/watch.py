@@ -15,6 +15,7 @@ from typing import Any, cast
 from forewarn.clock import Clock
 from forewarn.drivers import programs
 from forewarn.drivers.port import Sighting, StopCause
+from forewarn.drivers.restarts import keep_running
 from forewarn.fleet.validators import name_fault
 from forewarn.instants import Micros
 
@@ -27,13 +28,6 @@ TEXT_CHARACTERS_MAX = 200
 WAITING_MAX = 200_000
 """Maximum number of VMs with a sighting that control has not taken: twice the VMs of the
 largest fleet. Control takes them within a second, unless the store is locked."""
-
-AGAIN_SECONDS = 1.0
-"""Seconds until a program that ended is started again, at first. Each end doubles it."""
-
-AGAIN_SECONDS_MAX = 60.0
-"""Maximum seconds until a program is started again. A program that ran this long starts
-with `AGAIN_SECONDS` again."""
 
 STOP_SECONDS = 5.0
 """Maximum seconds for the thread to end: a killed program can hang in a system call."""
@@ -116,17 +110,10 @@ class Watch:
     # The thread
 
     def _main(self) -> None:
-        wait = AGAIN_SECONDS
-        while not self._is_over.is_set():
-            began = self._clock.monotonic()
-            why = self._run()
-            if self._is_over.is_set():
-                return
-            if self._clock.monotonic() - began >= AGAIN_SECONDS_MAX:
-                wait = AGAIN_SECONDS
+        def ended(why: str, wait: float) -> None:
             logger.warning("watch: %s; it is started again in %g s", why, wait)
-            self._is_over.wait(wait)
-            wait = min(2 * wait, AGAIN_SECONDS_MAX)
+
+        keep_running(self._run, until=self._is_over, clock=self._clock, ended=ended)
 
     def _run(self) -> str:
         """Run the program to its end; return how it ended."""

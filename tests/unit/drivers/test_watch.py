@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forewarn.clock import SystemClock
-from forewarn.drivers import watch
+from forewarn.drivers import restarts, watch
 from forewarn.drivers.port import Sighting, StopCause
 from forewarn.drivers.watch import Watch, parse_sighting
 from tests.support.processes import eventually
@@ -126,7 +126,7 @@ def test_program_that_ends_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(watch, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(restarts, "AGAIN_SECONDS", 0.01)
     line = 'print(\'{"vm": "a", "running": false}\'); raise SystemExit(3)'
     with caplog.at_level(logging.WARNING):
         of = run(started, line)

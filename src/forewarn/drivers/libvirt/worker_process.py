@@ -16,16 +16,11 @@ from typing import Any, cast
 from forewarn.clock import Clock
 from forewarn.drivers import programs
 from forewarn.drivers.programs import Words
+from forewarn.drivers.restarts import keep_running
 
 SEND_SECONDS = 5.0
 """Maximum seconds to write a line: a worker only passes its lines on, so one that does not
 read them hangs, and is started again."""
-
-AGAIN_SECONDS = 1.0
-"""Seconds until a worker that ended is started again, at first. Each end doubles it."""
-
-AGAIN_SECONDS_MAX = 60.0
-"""Maximum seconds until then. A worker that ran this long starts with `AGAIN_SECONDS`."""
 
 STOP_SECONDS = 5.0
 """Maximum seconds for the thread to end: a killed process can hang in a system call."""
@@ -103,19 +98,16 @@ class WorkerProcess:
     # The thread
 
     def _main(self) -> None:
-        wait = AGAIN_SECONDS
-        while not self._is_over.is_set():
-            began = self._clock.monotonic()
+        def run() -> str:
             why = self._run()
             self._ended(self)
-            if self._is_over.is_set():
-                return
-            if self._clock.monotonic() - began >= AGAIN_SECONDS_MAX:
-                wait = AGAIN_SECONDS
+            return why
+
+        def ended(why: str, wait: float) -> None:
             self.trouble = why
             logger.warning("libvirt: %s; it is started again in %g s", why, wait)
-            self._is_over.wait(wait)
-            wait = min(2 * wait, AGAIN_SECONDS_MAX)
+
+        keep_running(run, until=self._is_over, clock=self._clock, ended=ended)
 
     def _run(self) -> str:
         """Run the process to its end; return how it ended."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from forewarn.clock import SystemClock
+from forewarn.drivers import restarts
 from forewarn.drivers.libvirt import worker_process, workers
 from forewarn.drivers.libvirt.commands import module_problem, worker_words
 from forewarn.drivers.libvirt.workers import Workers
@@ -46,7 +47,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(worker_process, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(restarts, "AGAIN_SECONDS", 0.05)
     # A worker starts slowly on a busy machine.
     monkeypatch.setattr(workers, "ASK_SECONDS", PATIENCE_SECONDS)
     made = World(tmp_path)
