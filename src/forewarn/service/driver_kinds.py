@@ -224,10 +224,13 @@ def _records_of(settings: Settings) -> Path:
     """Return the directory of the command driver's memory."""
     if settings.command.records:
         return Path(settings.command.records)
-    store = path_of(settings.store.url)
-    if store is None:
-        return Path("forewarn.command")
-    return store.with_name(f"{store.name}.command")
+    return _memory_beside_store(settings, "command")
+
+
+def _memory_beside_store(settings: Settings, kind: str) -> Path:
+    """Return the directory of the memory of a kind of driver, next to the store."""
+    store = path_of(settings.store.url) or Path("forewarn")
+    return store.with_name(f"{store.name}.{kind}")
 
 
 # The driver for QEMU
@@ -244,7 +247,7 @@ def _open_qemu(settings: Settings) -> Driver:
             step_rules=step_rules(settings),
             parallel=settings.qemu.parallel,
         ),
-        records=_records_of_qemu(settings),
+        records=_memory_beside_store(settings, "qemu"),
         clock=SystemClock(),
         retention=settings.store.retention,
         kind="qemu",
@@ -288,14 +291,6 @@ def _program_of_qemu(settings: Settings, name: str) -> tuple[str, ...]:
     return _found(settings, f"driver.qemu.{name}", words) if words else ()
 
 
-def _records_of_qemu(settings: Settings) -> Path:
-    """Return the directory of the memory of the driver for QEMU."""
-    store = path_of(settings.store.url)
-    if store is None:
-        return Path("forewarn.qemu")
-    return store.with_name(f"{store.name}.qemu")
-
-
 # The driver for libvirt
 
 
@@ -315,7 +310,7 @@ def _open_libvirt(settings: Settings) -> Driver:
         ),
         python=libvirt.python,
         connections=connections,
-        records=_records_of_libvirt(settings),
+        records=_memory_beside_store(settings, "libvirt"),
         clock=SystemClock(),
         retention=settings.store.retention,
     )
@@ -357,14 +352,6 @@ def _check_module(settings: Settings) -> None:
         raise problem(settings, "driver.libvirt.python", trouble)
 
 
-def _records_of_libvirt(settings: Settings) -> Path:
-    """Return the directory of the memory of the driver for libvirt."""
-    store = path_of(settings.store.url)
-    if store is None:
-        return Path("forewarn.libvirt")
-    return store.with_name(f"{store.name}.libvirt")
-
-
 KINDS: Mapping[str, DriverKind] = {
     "simulated": DriverKind(
         open=_open_simulated,
@@ -382,14 +369,14 @@ KINDS: Mapping[str, DriverKind] = {
     ),
     "qemu": DriverKind(
         open=_open_qemu,
-        memory_of=_records_of_qemu,
+        memory_of=lambda settings: _memory_beside_store(settings, "qemu"),
         has_calls=records.has_calls,
         checks_of=_checks_of_qemu,
         actions_of=lambda settings: actions_of(_places(settings)),
     ),
     "libvirt": DriverKind(
         open=_open_libvirt,
-        memory_of=_records_of_libvirt,
+        memory_of=lambda settings: _memory_beside_store(settings, "libvirt"),
         has_calls=records.has_calls,
         checks_of=_checks_of_libvirt,
         actions_of=lambda settings: libvirt_commands.actions_of(
