@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from forewarn.cli.command_table import Call, CommandError, Exit, Option
-from forewarn.cli.settings import refused
+from forewarn.cli.settings import flags_for, given_flags, refused
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay.options import OPTIONS
 from forewarn.relay.process import run
@@ -12,7 +12,6 @@ from forewarn.relay.settings import (
     environment_name,
     load_settings,
 )
-from forewarn.settings.forms import flag_of
 from forewarn.supervisor import supervisor_of
 
 USUAL_FILE = Path("relay.toml")
@@ -21,25 +20,12 @@ USUAL_FILE = Path("relay.toml")
 
 def options() -> tuple[Option, ...]:
     """Return a flag for every setting."""
-    return tuple(
-        Option(
-            name=flag_of(name),
-            metavar=option.form.metavar,
-            may_be_empty=True,
-            help=f"Setting {name}, or {environment_name(name)}.",
-        )
-        for name, option in OPTIONS.items()
-    )
+    return flags_for(OPTIONS, environment_name)
 
 
 def relay(call: Call) -> int:
     """Run the relay until a signal stops it."""
-    flags = {
-        name: text
-        for name in OPTIONS
-        if (text := getattr(call.arguments, flag_of(name)[2:].replace("-", "_"), None))
-        is not None
-    }
+    flags = given_flags(call, OPTIONS)
     named = call.text("config")
     file = named or (str(USUAL_FILE) if USUAL_FILE.exists() else "")
     try:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from forewarn.cli.command_table import Call, CommandError, Exit, Option
@@ -10,6 +10,7 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.service.option_table import OPTIONS
 from forewarn.service.options import environment_name
 from forewarn.service.settings import Settings, SettingsError, describe, load_settings
+from forewarn.settings import forms
 from forewarn.settings.forms import flag_of
 from forewarn.texts import printable
 
@@ -19,25 +20,37 @@ USUAL_FILE = Path("forewarn.toml")
 
 def options() -> tuple[Option, ...]:
     """Return a flag for every setting."""
+    return flags_for(OPTIONS, environment_name)
+
+
+def flags_for(
+    settings: Mapping[str, forms.Option], variable_of: Callable[[str], str]
+) -> tuple[Option, ...]:
+    """Return a flag for each of these settings; `variable_of` names its variable."""
     return tuple(
         Option(
             name=flag_of(name),
-            metavar=option.form.metavar,
+            metavar=setting.form.metavar,
             may_be_empty=True,
-            help=f"Setting {name}, or {environment_name(name)}.",
+            help=f"Setting {name}, or {variable_of(name)}.",
         )
-        for name, option in OPTIONS.items()
+        for name, setting in settings.items()
     )
+
+
+def given_flags(call: Call, settings: Iterable[str]) -> dict[str, str]:
+    """Return the text of each flag that the call has, by the name of its setting."""
+    return {
+        name: text
+        for name in settings
+        if (text := getattr(call.arguments, flag_of(name)[2:].replace("-", "_"), None))
+        is not None
+    }
 
 
 def settings_of(call: Call) -> Settings:
     """Return the settings in force; raises CommandError."""
-    flags: Mapping[str, str] = {
-        name: text
-        for name in OPTIONS
-        if (text := getattr(call.arguments, flag_of(name)[2:].replace("-", "_"), None))
-        is not None
-    }
+    flags = given_flags(call, OPTIONS)
     named = call.text("config")
     file = Path(named) if named else USUAL_FILE
     try:

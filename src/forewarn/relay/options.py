@@ -12,6 +12,7 @@ from forewarn.instants import MINUTE, SECOND
 from forewarn.problems import quoted
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Forms, Option
+from forewarn.settings.log_options import LOG_OPTIONS
 
 RATE_MAX = 1_000_000
 """Maximum requests per second: more than any machine can answer."""
@@ -116,15 +117,5 @@ OPTIONS: Mapping[str, Option] = {
         most=LONGEST_WAIT_MAX,
         text="Maximum time of one wait for a change. Fractions of a second are ignored.",
     ),
-    "log.format": Option(
-        form=Forms.WORD,
-        words=("auto", "text", "json"),
-        text="`text`: lines for people. `json`: one JSON object per line, for programs. "
-        "`auto`: text on a terminal, JSON otherwise.",
-    ),
-    "log.level": Option(
-        form=Forms.WORD,
-        words=("debug", "info", "warning", "error"),
-        text="Minimum level of logged lines: `debug`, `info`, `warning` or `error`.",
-    ),
+    **LOG_OPTIONS,
 }

@@ -19,6 +19,7 @@ from forewarn.service.options import Forms
 from forewarn.service.qemu_options import QEMU_OPTIONS
 from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import Option
+from forewarn.settings.log_options import LOG_OPTIONS
 
 RATE_MAX = 1_000_000
 """Maximum requests per second: more than any machine can answer."""
@@ -279,17 +280,7 @@ _TABLE: Mapping[str, Option] = {
     **DRIVER_OPTIONS,
     **QEMU_OPTIONS,
     **LIBVIRT_OPTIONS,
-    "log.format": Option(
-        form=Forms.WORD,
-        words=("auto", "text", "json"),
-        text="`text`: lines for people. `json`: one JSON object per line, for programs. "
-        "`auto`: text on a terminal, JSON otherwise.",
-    ),
-    "log.level": Option(
-        form=Forms.WORD,
-        words=("debug", "info", "warning", "error"),
-        text="Minimum level of logged lines: `debug`, `info`, `warning` or `error`.",
-    ),
+    **LOG_OPTIONS,
 }
 
 OPTIONS: Mapping[str, Option] = {
