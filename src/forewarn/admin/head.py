@@ -99,16 +99,9 @@ class Head:
             if demand is not None:
                 check(caller, demand)
             return
-        if demand is None:
-            self._paces.refused.take(caller.token_id)
-            return
-        try:
-            check(caller, demand)
-        except ForbiddenError:
-            self._paces.refused.take(caller.token_id)
-            raise
-        pace = self._paces.writes if demand.writes else self._paces.reads
-        pace.take(caller.tenant)
+        if (allowed := self._allowed(caller, demand)) is not None:
+            pace = self._paces.writes if allowed.writes else self._paces.reads
+            pace.take(caller.tenant)
 
     def _admit_relay(self, caller: Caller, demand: Demand | None) -> None:
         """Raise ForbiddenError or TooManyError for the request of a relay.
@@ -116,15 +109,24 @@ class Head:
         The rate limit is that of its host, so that a stolen token is a matter of one
         host.
         """
+        if self._allowed(caller, demand) is not None:
+            self._paces.relays.take(caller.host)
+
+    def _allowed(self, caller: Caller, demand: Demand | None) -> Demand | None:
+        """Return the demand of a route that the caller may use; None: it has none.
+
+        Both a refused request and one without a demand count against the token. Raises
+        ForbiddenError.
+        """
         if demand is None:
             self._paces.refused.take(caller.token_id)
-            return
+            return None
         try:
             check(caller, demand)
         except ForbiddenError:
             self._paces.refused.take(caller.token_id)
             raise
-        self._paces.relays.take(caller.host)
+        return demand
 
     def _refusal(self, allowed: Allowance, headers: Headers) -> Response | None:
         length = headers.get("content-length", "")
