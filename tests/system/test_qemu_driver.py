@@ -10,13 +10,14 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.fake_qemus import fake_words
+from tests.support.interrupts import Interrupt, kills
 from tests.support.processes import Serving, eventually
 from tests.support.unpacked import environment, find, needing
 
@@ -100,7 +101,7 @@ class World:
             timing_recovery="200ms",
         ).wait_ready()
 
-    def restart(self) -> None:
+    def restart_service(self) -> None:
         """Kill the service and start it again."""
         self.service.kill()
         self.service = self.start()
@@ -167,22 +168,6 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path, is_real=request.param == "real")
     yield made
     made.end()
-
-
-Interrupt = Callable[[World], None]
-
-
-def nothing(_world: World) -> None:
-    """Let the service run on."""
-
-
-def kill(world: World) -> None:
-    """Kill the service as soon as the program of the call runs, and start it again."""
-    eventually(world.has_program, bool, what="the program")
-    world.restart()
-
-
-kills = pytest.mark.parametrize("interrupt", [nothing, kill])
 
 
 @kills

@@ -5,13 +5,14 @@ and without a kill of the service during it.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from forewarn.clock import SystemClock
 from tests.support.guest_world import VM, GuestWorld, world_or_skip
+from tests.support.interrupts import Interrupt, kills
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -28,22 +29,6 @@ def world(tmp_path: Path) -> Iterator[GuestWorld]:
         yield made
     finally:
         made.end()
-
-
-Interrupt = Callable[[GuestWorld], None]
-
-
-def nothing(_world: GuestWorld) -> None:
-    """Let the service run on."""
-
-
-def kill(world: GuestWorld) -> None:
-    """Kill the service as soon as the program of the call runs, and start it again."""
-    eventually(world.has_program, bool, what="the program")
-    world.restart_service()
-
-
-kills = pytest.mark.parametrize("interrupt", [nothing, kill])
 
 
 @kills

@@ -7,7 +7,6 @@ programs run. Its own workers observe, read marks and watch.
 import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +69,6 @@ class LibvirtWorld(CommandWorld):
         return driver
 
     def _programs(self) -> Programs:
-        wait = f"until {self._is_let_go('operation')}; do sleep 0.02; done;"
         own = programs_of(
             str(self.python),
             self.libvirts.connections(),
@@ -78,16 +76,7 @@ class LibvirtWorld(CommandWorld):
             steps=dict.fromkeys(STEPS.names, self._step_words()),
             step_rules=STEPS,
         )
-        return replace(
-            own,
-            actions={
-                action: self._waiting_words(words, wait)
-                for action, words in own.actions.items()
-            },
-            abortable=frozenset(own.actions),
-            # An operator must decide about lost programs, as in the other worlds.
-            probe=(),
-        )
+        return self._waiting_programs(own)
 
     def hide(self, vm: str) -> None:
         for host in HOSTS:

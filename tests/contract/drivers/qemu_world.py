@@ -28,23 +28,12 @@ class QemuWorld(CommandWorld):
         super().__init__(folder)
 
     def _programs(self) -> Programs:
-        wait = f"until {self._is_let_go('operation')}; do sleep 0.02; done;"
         own = programs_of(
             self.places,
             steps=dict.fromkeys(STEPS.names, self._step_words()),
             step_rules=STEPS,
         )
-        return replace(
-            own,
-            actions={
-                action: self._waiting_words(words, wait)
-                for action, words in own.actions.items()
-            },
-            abortable=frozenset(own.actions),
-            # An operator must decide about lost programs, as in the other worlds.
-            probe=(),
-            watch=self._watch(),
-        )
+        return replace(self._waiting_programs(own), watch=self._watch())
 
     def end(self) -> None:
         """End the fake QEMUs."""

@@ -331,6 +331,20 @@ class CommandWorld(World):
         """Return a shell condition: the call may end, or the test has ended."""
         return f"test -e {self._folder}/go-{{{what}}} || ! test -d {self._folder}"
 
+    def _waiting_programs(self, own: Programs) -> Programs:
+        """Return a driver's own programs, with each call waiting for `let_go`."""
+        wait = f"until {self._is_let_go('operation')}; do sleep 0.02; done;"
+        return replace(
+            own,
+            actions={
+                action: self._waiting_words(words, wait)
+                for action, words in own.actions.items()
+            },
+            abortable=frozenset(own.actions),
+            # An operator must decide about lost programs, as in the other worlds.
+            probe=(),
+        )
+
     def _step_words(self) -> tuple[str, ...]:
         wait = f"until {self._is_let_go('visit')}; do sleep 0.02; done"
         mark = f"{self._folder}/vms/mark.host.{{host}}"

@@ -51,6 +51,21 @@ async def relaying(
         await relay.stop()
 
 
+@asynccontextmanager
+async def knowing(
+    tmp_path: Path, whole: str = WHOLE
+) -> AsyncGenerator[tuple[Service, Any]]:
+    """Begin a service, and a relay that answers from its first line."""
+    async with (
+        Service() as service,
+        relaying(settings_of(tmp_path, service.url)) as relay,
+    ):
+        await service.stream()
+        service.tell(whole)
+        await until(lambda: relay.endpoint.is_open)
+        yield service, relay
+
+
 async def ask(relay: Any, body: Any = None) -> tuple[int, Any]:
     """Return the status and the document of web_0."""
     reader, writer = await asyncio.open_connection("127.0.0.1", relay.port)
@@ -196,13 +211,7 @@ def test_a_line_that_does_not_fit_ends_the_stream(
 
 def test_approvals_that_come_together_are_one_request(tmp_path: Path) -> None:
     async def story() -> None:
-        async with (
-            Service() as service,
-            relaying(settings_of(tmp_path, service.url)) as relay,
-        ):
-            await service.stream()
-            service.tell(WHOLE)
-            await until(lambda: relay.endpoint.is_open)
+        async with knowing(tmp_path) as (service, relay):
 
             def answer(_path: str, body: Any) -> Any:
                 service.tell(change(6))
@@ -226,13 +235,7 @@ def test_approvals_that_come_together_are_one_request(tmp_path: Path) -> None:
 
 def test_an_approval_without_a_durable_word_is_503(tmp_path: Path) -> None:
     async def story() -> None:
-        async with (
-            Service() as service,
-            relaying(settings_of(tmp_path, service.url)) as relay,
-        ):
-            await service.stream()
-            service.tell(WHOLE)
-            await until(lambda: relay.endpoint.is_open)
+        async with knowing(tmp_path) as (service, relay):
             for wrong in ({}, {"refusals": []}, {"refusals": [None, None]}, []):
                 service.answer = lambda _path, _body, wrong=wrong: wrong
                 assert (await ask(relay, APPROVAL))[0] == 503
@@ -248,13 +251,7 @@ def test_a_request_has_no_more_events_than_the_service_takes(
     monkeypatch.setattr(limits, "EVENTS_TOGETHER_MAX", 3)
 
     async def story() -> None:
-        async with (
-            Service() as service,
-            relaying(settings_of(tmp_path, service.url)) as relay,
-        ):
-            await service.stream()
-            service.tell(WHOLE)
-            await until(lambda: relay.endpoint.is_open)
+        async with knowing(tmp_path) as (service, relay):
             service.answer = lambda _path, body: {
                 "refusals": [None] * len(body["approvals"]),
                 "position": "3.7.abc",
@@ -273,13 +270,7 @@ def test_a_request_has_no_more_events_than_the_service_takes(
 
 def test_a_token_that_is_gone_for_a_while_ends_nothing(tmp_path: Path) -> None:
     async def story() -> None:
-        async with (
-            Service() as service,
-            relaying(settings_of(tmp_path, service.url)) as relay,
-        ):
-            await service.stream()
-            service.tell(WHOLE)
-            await until(lambda: relay.endpoint.is_open)
+        async with knowing(tmp_path) as (service, relay):
             service.answer = lambda _path, body: {
                 "refusals": [None] * len(body.get("approvals", ())),
                 "position": "3.7.abc",
@@ -298,13 +289,7 @@ def test_a_lost_connection_is_replaced_and_the_request_is_repeated(
     tmp_path: Path,
 ) -> None:
     async def story() -> None:
-        async with (
-            Service() as service,
-            relaying(settings_of(tmp_path, service.url)) as relay,
-        ):
-            await service.stream()
-            service.tell(WHOLE)
-            await until(lambda: relay.endpoint.is_open)
+        async with knowing(tmp_path) as (service, relay):
             service.answer = lambda _path, _body: {
                 "refusals": [None],
                 "position": "3.7.abc",
@@ -320,13 +305,7 @@ def test_the_first_request_of_a_view_waits_for_its_document(tmp_path: Path) -> N
     disabled = replace(HERE, views={"web": replace(view("web", 0), enabled=False)})
 
     async def story() -> None:
-        async with (
-            Service() as service,
-            relaying(settings_of(tmp_path, service.url)) as relay,
-        ):
-            await service.stream()
-            service.tell(messages.text_of(disabled))
-            await until(lambda: relay.endpoint.is_open)
+        async with knowing(tmp_path, messages.text_of(disabled)) as (service, relay):
 
             def answer(_path: str, _body: Any) -> Any:
                 service.tell(change(1).replace('"epoch": 1', '"epoch": 2'))
