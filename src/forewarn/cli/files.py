@@ -15,6 +15,9 @@ TEXT_BYTES_MAX = 64 << 20
 """Maximum bytes of a file that a user names: the operator API accepts a fleet file of
 this size, which is the longest kind."""
 
+LINKS_MAX = 40
+"""Maximum symbolic links that a name leads through, as in the kernel."""
+
 
 def read_text(name: str) -> tuple[str, str]:
     """Return a file's text, and its name for messages; raises CommandError.
@@ -70,10 +73,16 @@ def write_text(name: str, text: str) -> None:
 
 def is_replaceable(name: str) -> bool:
     """Return whether a name is that of a file, or of a future file: not a pipe or
-    device."""
-    given = Path(name).absolute()
-    of_system = any(given.is_relative_to(each) for each in ("/dev", "/proc"))
-    return not of_system and (given.is_file() or not given.exists())
+    device, and not an open file of a process such as `/dev/stdout`."""
+    file = Path(name).absolute()
+    for _ in range(LINKS_MAX):
+        file = file.parent.resolve() / file.name
+        if file.is_relative_to("/proc"):
+            return False
+        if not file.is_symlink():
+            return file.is_file() or not file.exists()
+        file = file.parent / file.readlink()
+    return False
 
 
 def replace_text(name: str, text: str) -> None:
@@ -82,11 +91,11 @@ def replace_text(name: str, text: str) -> None:
     A file that cannot be replaced, such as a pipe, is written directly. Raises
     CommandError.
     """
-    file = Path(name).resolve()
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    if not (is_replaceable(name) and os.access(file.parent, os.W_OK)):
+    if not (is_replaceable(name) and os.access(Path(name).resolve().parent, os.W_OK)):
         write_text(name, text)
         return
+    file = Path(name).resolve()
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         beside.write_text(text, encoding="utf-8")
         if file.exists():
