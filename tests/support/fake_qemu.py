@@ -4,7 +4,7 @@
                  [--ignores-power-button]
 
 It changes its run state by commands, keeps objects, and migrates to another fake over a
-Unix socket. Commands that begin with `x-` are of tests: `x-power-off` is a guest that
+Unix socket or TCP. Commands that begin with `x-` are of tests: `x-power-off` is a guest that
 shuts itself down, `x-hang` never answers, `x-said` tells which commands have come.
 The answers and events are those that a real one gave (tests/real/test_qemu.py).
 """
@@ -223,9 +223,6 @@ class FakeQemu:
         pass
 
     async def do_migrate_incoming(self, given: dict[str, Any]) -> None:
-        path = Path(given["uri"].removeprefix("unix:"))
-        path.unlink(missing_ok=True)  # noqa: ASYNC240 - a moment
-
         async def arrive(reader: asyncio.StreamReader, writer: Any) -> None:
             status = (await reader.readline()).decode().strip()
             if status:
@@ -234,19 +231,43 @@ class FakeQemu:
             writer.write(b"here\n")
             writer.close()
 
-        self.servers.append(await asyncio.start_unix_server(arrive, path))
+        kind, _, address = given["uri"].partition(":")
+        if kind == "unix":
+            Path(address).unlink(missing_ok=True)  # noqa: ASYNC240 - a moment
+            self.servers.append(await asyncio.start_unix_server(arrive, address))
+        else:
+            await self.listen_for_guest(arrive, *address.partition(",to=")[::2])
         self.tell("MIGRATION", status="setup")
+
+    async def listen_for_guest(self, arrive: Any, address: str, last: str) -> None:
+        """Listen on the first free port of a range, and tell which it is."""
+        host, _, first = address.rpartition(":")
+        for port in range(int(first), int(last or first) + 1):
+            with contextlib.suppress(OSError):
+                server = await asyncio.start_server(arrive, host, port)
+                self.servers.append(server)
+                taken = str(server.sockets[0].getsockname()[1])
+                self.migration["socket-address"] = [
+                    {"port": taken, "ipv4": True, "host": host, "type": "inet"}
+                ]
+                return
+        text = f"Failed to bind socket to {address}: Address already in use"
+        raise RefusedError("GenericError", text)
 
     async def do_migrate(self, given: dict[str, Any]) -> None:
         self.migration = {"status": "setup"}
         self.moving = asyncio.create_task(self.move(given["uri"]))
 
     async def move(self, uri: str) -> None:
-        before, path = self.status, uri.removeprefix("unix:")
+        before, (kind, _, address) = self.status, uri.partition(":")
         try:
-            reader, writer = await asyncio.open_unix_connection(path)
+            if kind == "unix":
+                reader, writer = await asyncio.open_unix_connection(address)
+            else:
+                host, _, port = address.rpartition(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
         except OSError as error:
-            text = f"Failed to connect to '{path}': {error.strerror}"
+            text = f"Failed to connect to '{address}': {error.strerror}"
             self.migration = {"status": "failed", "error-desc": text}
             return
         self.migration = {"status": "active"}

@@ -92,7 +92,7 @@ class World:
             driver_kind="qemu",
             driver_qemu_monitor=f"{self.run}/{{host}}/{{vm}}.qmp",
             driver_qemu_events=f"{self.run}/{{host}}/{{vm}}.events",
-            driver_qemu_migration=f"unix:{self.run}/{{vm}}.move",
+            driver_qemu_migration="tcp:127.0.0.1:0",
             driver_qemu_start=shlex.join(self._words),
             driver_qemu_receive=shlex.join([*self._words, *receive]),
             driver_qemu_freeze="3s",

@@ -44,8 +44,9 @@ QEMU_OPTIONS: Mapping[str, Option] = {
     "driver.qemu.migration": Option(
         form=Forms.MIGRATION,
         may_be_empty=True,
-        text="Address on which the destination of a live migration listens, such as "
-        "`tcp:{host}:4444` or `unix:/run/qemu/{vm}.move`. `{host}` is the destination.",
+        text="Address on which the destination of a live migration listens: a range of "
+        "ports, `tcp:{host}:49152,to=49215`, any free port, `tcp:{host}:0`, or a socket, "
+        "`unix:/run/qemu/{vm}.move`. `{host}` is the destination.",
     ),
     "driver.qemu.freeze": Option(
         form=Forms.DURATION,

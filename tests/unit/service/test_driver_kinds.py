@@ -87,7 +87,7 @@ def test_marks_of_simulated_vms_are_kept_next_to_the_store(tmp_path: Path) -> No
             "driver.qemu.monitor": "/run/qemu/{host}/{vm}.qmp",
             "driver.qemu.start": "true",
             "driver.qemu.receive": "true",
-            "driver.qemu.migration": "tcp:{host}:4444",
+            "driver.qemu.migration": "tcp:{host}:0",
         },
     ],
 )

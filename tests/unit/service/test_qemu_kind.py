@@ -16,7 +16,7 @@ MONITOR = {
 START = {"driver.qemu.start": "true {vm} {host}"}
 RECEIVE = {
     "driver.qemu.receive": "true {vm} {host}",
-    "driver.qemu.migration": "tcp:{host}:4444",
+    "driver.qemu.migration": "tcp:{host}:0",
 }
 USUAL = {Action.FREEZE, Action.REBOOT, Action.DELETE, Action.PAUSE, Action.RESUME}
 

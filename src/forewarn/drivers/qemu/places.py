@@ -54,7 +54,7 @@ class Places:
         return Path(_filled(self.monitor, vm=vm, host=host))
 
     def migration_of(self, vm: str, host: str) -> str:
-        """Return the address of a migration to a host."""
+        """Return the address on which a host listens for a migration."""
         return _filled(self.migration, vm=vm, host=host)
 
     def words_of(self, words: tuple[str, ...], vm: str, host: str) -> tuple[str, ...]:
@@ -80,17 +80,60 @@ def path_problem(path: str) -> str:
     """Return the problem of a monitor's path; empty if there is none."""
     if not path.startswith("/") or not path.isprintable():
         return "must be an absolute path"
-    if problem := _names_problem(path, needed=VM_AND_HOST):
+    example = "/run/qemu/{host}/{vm}.qmp"
+    if problem := _names_problem(path, needed=VM_AND_HOST, example=example):
         return problem
     return "" if _is_unambiguous(path) else _AMBIGUOUS
 
 
 def address_problem(address: str) -> str:
-    """Return the problem of the address of a migration; empty if there is none."""
-    if not address.startswith(("unix:/", "tcp:")) or not address.isprintable():
-        return "must be an address such as tcp:{host}:4444 or unix:/run/qemu/{vm}.move"
-    return _names_problem(address)
+    """Return the problem of the address of a migration; empty if there is none.
 
+    Two VMs can move to one host at once, so an address must not be that of both.
+    """
+    if not address.isprintable():
+        return _NO_ADDRESS
+    if address.startswith("unix:/"):
+        return _names_problem(address, needed=("vm",), example="/run/qemu/{vm}.move")
+    found = _TCP.fullmatch(address)
+    if found is None:
+        return _NO_ADDRESS
+    if problem := _names_problem(address):
+        return problem
+    first, last = int(found["first"]), int(found["last"] or found["first"])
+    if found["last"] and not 0 < first < last <= PORT_MAX:
+        return f"{first} to {last} is not a range of ports"
+    return "" if first == 0 or found["last"] else _ONE_PORT
+
+
+def destination_of(address: str, port: str) -> str:
+    """Return where the source sends a migration.
+
+    Parameters
+    ----------
+    address
+        Where the destination listens, as it was ordered.
+    port
+        The port that it has taken; empty for a Unix socket.
+    """
+    found = _TCP.fullmatch(address) if port else None
+    return f"tcp:{found['host']}:{port}" if found else address
+
+
+PORT_MAX = 65_535
+"""Maximum number of a port of TCP."""
+
+_TCP = re.compile(r"tcp:(?P<host>[^,]+):(?P<first>\d{1,5})(?:,to=(?P<last>\d{1,5}))?")
+"""An address of QEMU: it listens on the first free port of the range; 0 is any."""
+
+_NO_ADDRESS = (
+    "must be an address such as tcp:{host}:49152,to=49215 or unix:/run/qemu/{vm}.move"
+)
+
+_ONE_PORT = (
+    "two VMs can move to one host at once, and each needs a port of its own: name a range, "
+    "such as tcp:{host}:49152,to=49215, or any free port, tcp:{host}:0"
+)
 
 _AMBIGUOUS = (
     "two VMs could have one path: names contain dots and hyphens, so a VM a on a host b.c "
@@ -110,14 +153,16 @@ def _is_unambiguous(path: str) -> bool:
     )
 
 
-def _names_problem(text: str, *, needed: tuple[str, ...] = ()) -> str:
+def _names_problem(
+    text: str, *, needed: tuple[str, ...] = (), example: str = ""
+) -> str:
     found = re.findall(r"\{([^{}]*)\}", text)
     for name in found:
         if name not in VM_AND_HOST:
             return f"unknown placeholder {{{name}}}: use {{vm}} and {{host}}"
     for name in needed:
         if name not in found:
-            return f"must have the placeholder {{{name}}}, such as /run/qemu/{{host}}/{{vm}}.qmp"
+            return f"must have the placeholder {{{name}}}, such as {example}"
     return ""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from forewarn.drivers.marks import Mark, MarkState
-from forewarn.drivers.qemu.places import Places
+from forewarn.drivers.qemu.places import Places, destination_of
 from forewarn.drivers.qemu.processes import (
     PAUSE_SECONDS,
     ask_to_shut_down,
@@ -281,10 +281,11 @@ async def _migrate(
     """Move the guest; return the milliseconds that it stood still."""
     address = places.migration_of(order.vm, order.to_host)
     await destination.execute("migrate-incoming", {"uri": address})
+    target = destination_of(address, await _port_of(destination))
     await source.execute(
         "migrate-set-parameters", {"downtime-limit": round(places.downtime * 1000)}
     )
-    await source.execute("migrate", {"uri": address})
+    await source.execute("migrate", {"uri": target})
     found = await _until_migration(source, is_in=("completed", "failed", "cancelled"))
     if found["status"] != "completed":
         why = found.get("error-desc", "")
@@ -292,6 +293,13 @@ async def _migrate(
     # The source has sent everything; the destination runs at once.
     await wait_until_here(destination, seconds=EVENT_SECONDS)
     return int(found.get("downtime", 0))
+
+
+async def _port_of(destination: Monitor) -> str:
+    """Return the port on which a migration is awaited; empty for a Unix socket."""
+    found = await destination.execute("query-migrate")
+    listening: list[dict[str, str]] = found.get("socket-address", [])
+    return next((each["port"] for each in listening if "port" in each), "")
 
 
 async def _until_migration(

@@ -10,6 +10,7 @@ from forewarn.drivers.placeholders import expand
 from forewarn.drivers.qemu.places import (
     Places,
     address_problem,
+    destination_of,
     path_problem,
     places_from,
 )
@@ -19,7 +20,7 @@ from forewarn.fleet.validators import name_fault
 def test_settings_survive_the_placeholders_of_a_call() -> None:
     places = Places(
         monitor="/run/qemu/{host}/{vm}.qmp",
-        migration="tcp:{host}:4444",
+        migration="tcp:{host}:0",
         start=("/bin/start", "{vm}", "a{b}"),
         receive=("/bin/start", "{vm}", "-incoming", "defer"),
         freeze=7.5,
@@ -32,11 +33,11 @@ def test_paths_and_programs_have_the_names_of_a_vm_and_a_host() -> None:
     places = Places(
         monitor="/run/{host}/{vm}.qmp",
         events="/run/{host}/{vm}.events",
-        migration="tcp:{host}:4444",
+        migration="tcp:{host}:0",
     )
     assert places.monitor_of("web_0", "h1") == Path("/run/h1/web_0.qmp")
     assert places.events_of("web_0", "h1") == Path("/run/h1/web_0.events")
-    assert places.migration_of("web_0", "h2") == "tcp:h2:4444"
+    assert places.migration_of("web_0", "h2") == "tcp:h2:0"
     words = places.words_of(("/bin/start", "{vm}", "{host}"), "web_0", "h2")
     assert words == ("/bin/start", "web_0", "h2")
 
@@ -125,12 +126,37 @@ def test_refused_path_is_that_of_two_vms(
 @pytest.mark.parametrize(
     ("address", "problem"),
     [
-        ("tcp:{host}:4444", ""),
+        ("tcp:{host}:0", ""),
+        ("tcp:{host}:49152,to=49215", ""),
+        ("tcp:[::1]:49152,to=49215", ""),
         ("unix:/run/{vm}.move", ""),
         ("exec:rm -r /", "must be an address such as"),
-        ("tcp:{to_host}:4444", "unknown placeholder {to_host}"),
+        ("tcp:{host}", "must be an address such as"),
+        ("tcp:{host}:0\n", "must be an address such as"),
+        ("tcp:{host}:0,to=", "must be an address such as"),
+        ("tcp:{to_host}:0", "unknown placeholder {to_host}"),
+        ("tcp:{host}:49215,to=49152", "49215 to 49152 is not a range of ports"),
+        ("tcp:{host}:0,to=9", "0 to 9 is not a range of ports"),
+        ("tcp:{host}:65530,to=65536", "65530 to 65536 is not a range of ports"),
+        ("tcp:{host}:4444", "two VMs can move to one host at once"),
+        ("unix:/run/{host}.move", "must have the placeholder {vm}"),
     ],
 )
 def test_address_of_a_migration_is_tcp_or_a_socket(address: str, problem: str) -> None:
     assert address_problem(address).startswith(problem)
     assert bool(address_problem(address)) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("address", "port", "target"),
+    [
+        ("tcp:h2:0", "35825", "tcp:h2:35825"),
+        ("tcp:h2:49152,to=49215", "49153", "tcp:h2:49153"),
+        ("tcp:[::1]:49152,to=49215", "49152", "tcp:[::1]:49152"),
+        ("unix:/run/web_0.move", "", "unix:/run/web_0.move"),
+    ],
+)
+def test_source_sends_to_the_port_that_the_destination_has_taken(
+    address: str, port: str, target: str
+) -> None:
+    assert destination_of(address, port) == target

@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import json
+import os
+import signal
+import socket
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +87,42 @@ def test_guest_that_ignores_the_power_button_is_reset(
 
     living.run(story())
     assert "did not shut down in time, and was reset" in capsys.readouterr().out
+
+
+def test_two_guests_move_to_one_host_at_once(tmp_path: Path) -> None:
+    living = Living(tmp_path, migration="tcp:127.0.0.1:0")
+    orders = [replace(MIGRATE, vm=vm) for vm in ("web_0", "web_1")]
+
+    async def story() -> None:
+        for order in orders:
+            await living.start(order.vm)
+        found = await asyncio.gather(
+            *(carry_out(living.places, order) for order in orders)
+        )
+        assert found == [DONE_STATUS, DONE_STATUS]
+        for order in orders:
+            assert living.places.hosts_of(order.vm) == ["h2"]
+
+    living.run(story())
+    for file in tmp_path.glob("*.pid"):
+        os.kill(int(file.read_text()), signal.SIGKILL)
+
+
+def test_migration_without_a_free_port_leaves_the_vm_on_its_host(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        living = Living(tmp_path, migration=f"tcp:127.0.0.1:{port},to={port}")
+
+        async def story() -> None:
+            fake = await living.start()
+            assert await carry_out(living.places, MIGRATE) == RUNS_STATUS
+            assert fake.status == "running"
+
+        living.run(story())
+    assert "Address already in use" in capsys.readouterr().out
+    assert not list(tmp_path.glob("h2/*"))
 
 
 # What goes wrong
