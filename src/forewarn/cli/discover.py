@@ -12,17 +12,10 @@ from forewarn.drivers.port import DriverError
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.inventory import fleet_file, read_inventory
 from forewarn.instants import MINUTE, SECOND
-from forewarn.problems import quoted
 
 PYTHON = "/usr/bin/python3"
 """The Python that has the module libvirt, unless --python says otherwise: that of the
 system, for which Debian's python3-libvirt is made."""
-
-HOST_SHARE = 0.8
-"""Share of the time that a single libvirt has. They are asked at the same time."""
-
-HOST_SECONDS_MIN = 0.5
-"""Minimum seconds that a libvirt has: a local one answers in less."""
 
 TIMEOUT = 2 * MINUTE
 """Maximum time of the program, unless --timeout says otherwise: an API that is asked for
@@ -87,13 +80,7 @@ def _libvirt_words(
 ) -> tuple[str, ...]:
     """Return the worker that asks libvirt; raises CommandError."""
     for uri in uris:
-        if "{" in uri or commands.uri_problem(uri):
-            raise CommandError(
-                Exit.USAGE,
-                f"--libvirt: {quoted(uri)} is not a URI such as "
-                "qemu+ssh://root@h1/system",
-            )
+        if problem := commands.host_uri_problem(uri):
+            raise CommandError(Exit.USAGE, f"--libvirt: {problem}")
     python = call.text("python") or PYTHON
-    # A host that hangs is named before the worker is killed.
-    each = max(seconds * HOST_SHARE, HOST_SECONDS_MIN)
-    return (*commands.worker_words(python), "", "discover", f"{each:g}", *uris)
+    return commands.discovery_words(python, uris, seconds=seconds)

@@ -54,6 +54,7 @@ def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
             yield lambda number=number: _check_authorities(
                 settings, f"webhook.{number}", settings.webhook[number - 1].ca_file
             )
+    yield lambda: _check_inventory(settings)
     for check in settings.check:
         yield lambda check=check: _check_check(settings, check)
 
@@ -63,6 +64,16 @@ def _check_store(settings: Settings) -> None:
         check_url(settings.store.url)
     except ValueError as error:
         raise problem(settings, "store.url", str(error)) from error
+
+
+def _check_inventory(settings: Settings) -> None:
+    """Check that the program of the inventory exists; it is not run."""
+    inventory = settings.inventory
+    if inventory.program and shutil.which(inventory.program[0]) is None:
+        message = f"there is no program {inventory.program[0]}"
+        raise problem(settings, "inventory.program", message)
+    if inventory.libvirt:
+        driver_kinds.check_module(settings)
 
 
 def _check_check(settings: Settings, check: CheckSettings) -> None:

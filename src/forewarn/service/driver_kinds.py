@@ -318,7 +318,7 @@ def _open_libvirt(settings: Settings) -> Driver:
 
 def _checks_of_libvirt(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: _connections(settings)
-    yield lambda: _check_module(settings)
+    yield lambda: check_module(settings)
     for step in settings.host_step:
         yield lambda step=step: _step_program(settings, step)
 
@@ -346,7 +346,7 @@ def _connections(settings: Settings) -> Connections:
     )
 
 
-def _check_module(settings: Settings) -> None:
+def check_module(settings: Settings) -> None:
     """Refuse a Python that has no module `libvirt`."""
     if trouble := libvirt_commands.module_problem(settings.libvirt.python):
         raise problem(settings, "driver.libvirt.python", trouble)

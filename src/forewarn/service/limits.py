@@ -216,3 +216,7 @@ arrive: connecting, accepting and its callback take one each."""
 
 API_END_SECONDS = 1.0
 """Maximum time for the process to exit after the grace time of its requests."""
+
+INVENTORY_PAUSE_SECONDS = 0.5
+"""Minimum time from a run to the next one of the inventory, even if a run takes longer than
+`inventory.every`."""

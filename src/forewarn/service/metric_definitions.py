@@ -57,6 +57,9 @@ EVENT_STEPS = (
 """The steps of an event that the counter distinguishes."""
 
 
+INVENTORY_OUTCOMES = ("applied", "unchanged", "failed")
+"""The outcomes of a run of the inventory."""
+
 WEBHOOK_RESULTS = ("delivered", "failed")
 """The results of a post to a receiver."""
 
@@ -317,6 +320,19 @@ CHECK_ANSWERS = _counter(
     "Answers to checks, by outcome.",
     check=(),
     outcome=(outcome.value for outcome in Outcome),
+)
+
+# Inventory
+
+INVENTORY_RUNS = _counter(
+    "inventory_runs",
+    "Runs of the inventory, by outcome.",
+    outcome=INVENTORY_OUTCOMES,
+)
+INVENTORY_AGE = _gauge(
+    "inventory_age_seconds",
+    "Time since the last run of the inventory that did not fail, or since the start of "
+    "the service. 0: there is no inventory.",
 )
 
 # Control and store

@@ -42,6 +42,7 @@ from forewarn.service import limits, metric_definitions
 from forewarn.service.api import Api, resident_bytes
 from forewarn.service.campaign_metrics import OpenCampaigns
 from forewarn.service.checks.asker import Checks
+from forewarn.service.inventory import Inventory
 from forewarn.service.observed import Change, Listener
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
@@ -308,6 +309,7 @@ class Parts:
     api: Api
     webhooks: Webhooks
     checks: Checks
+    inventory: Inventory
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]
 
@@ -337,6 +339,7 @@ class Metrics:
             *self._of_work(held),
             *parts.webhooks.readings(),
             *parts.checks.readings(),
+            *parts.inventory.readings(),
             *self._of_control(parts.runner),
             Reading(metric_definitions.READY, int(parts.is_ready())),
             Reading(

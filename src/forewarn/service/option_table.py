@@ -14,6 +14,7 @@ from forewarn.fleet.reserve import RESERVED_HOSTS_MAX
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.service import settings_model
 from forewarn.service.driver_options import DRIVER_OPTIONS
+from forewarn.service.inventory_options import INVENTORY_OPTIONS
 from forewarn.service.libvirt_options import LIBVIRT_OPTIONS
 from forewarn.service.options import Forms
 from forewarn.service.qemu_options import QEMU_OPTIONS
@@ -49,6 +50,7 @@ SECTIONS: Mapping[str, type] = {
     "policy": settings_model.PolicySettings,
     "campaigns": settings_model.CampaignsSettings,
     "brake": BrakeLimits,
+    "inventory": settings_model.InventorySettings,
     "driver": settings_model.DriverSettings,
     "driver.simulated": settings_model.SimulatedSettings,
     "driver.command": settings_model.CommandSettings,
@@ -277,6 +279,7 @@ _TABLE: Mapping[str, Option] = {
         text="Time without further losses after which a brake that came on by itself is "
         "taken off. `0s`: only an operator takes it off.",
     ),
+    **INVENTORY_OPTIONS,
     **DRIVER_OPTIONS,
     **QEMU_OPTIONS,
     **LIBVIRT_OPTIONS,

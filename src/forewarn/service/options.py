@@ -7,7 +7,11 @@ from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from forewarn.control.rules.sightings import SightingAct
-from forewarn.drivers.libvirt.commands import exception_problem, uri_problem
+from forewarn.drivers.libvirt.commands import (
+    exception_problem,
+    host_uri_problem,
+    uri_problem,
+)
 from forewarn.drivers.placeholders import arguments_problem
 from forewarn.drivers.qemu.places import address_problem, path_problem
 from forewarn.drivers.tasks import parse_fault
@@ -121,6 +125,14 @@ def _libvirts(option: Option, value: object) -> tuple[str, ...]:
     words = _listed(option, value)
     for word in words:
         if problem := exception_problem(word):
+            raise ValueError(problem)
+    return words
+
+
+def _uris(option: Option, value: object) -> tuple[str, ...]:
+    words = _listed(option, value)
+    for word in words:
+        if problem := host_uri_problem(word):
             raise ValueError(problem)
     return words
 
@@ -263,6 +275,12 @@ class Forms(forms.Forms):
         told='a list of hosts and URIs such as ["h9=qemu+tls://h9.lan/system"]',
         read=_libvirts,
         read_text=lambda option, text: _libvirts(option, text.split()),
+        show=" ".join,
+    )
+    URIS = Form(
+        told='a list of URIs such as ["qemu+ssh://root@h1/system"]',
+        read=_uris,
+        read_text=lambda option, text: _uris(option, text.split()),
         show=" ".join,
     )
     EVENT = Form(

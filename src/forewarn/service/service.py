@@ -45,6 +45,7 @@ from forewarn.service.checks.asker import Checks
 from forewarn.service.fleets import Fleets, FleetWrites, PlanningError
 from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
 from forewarn.service.guests import GuestListeners, LastSeen
+from forewarn.service.inventory import Inventory
 from forewarn.service.listening import address_of, refused, url_of
 from forewarn.service.metrics import Metrics, Parts
 from forewarn.service.observed import ObservedStore
@@ -108,6 +109,7 @@ class Service:
         self._webhooks: Webhooks | None = None
         self._relay_news = RelayNews()
         self._checks = Checks(settings, clock=self.clock)
+        self._inventory = Inventory(settings, clock=self.clock)
         self.endpoint: Endpoint
         self.server: Server
         self.gateway: ThreadedOperatorGateway
@@ -188,6 +190,7 @@ class Service:
         await api.ready()
         if has_fleet:
             await self._update_at_start(fleet)
+        self._inventory.begin(self.gateway.merge_fleet)
 
     def _build(
         self,
@@ -321,6 +324,7 @@ class Service:
             api=api,
             webhooks=webhooks,
             checks=self._checks,
+            inventory=self._inventory,
             is_ready=lambda: self.health().ready,
             listeners_failed=lambda: len(self._guests.failed),
         )
@@ -426,7 +430,7 @@ class Service:
             ]
         if self._fleets is not None:
             problems.append(self._fleets.refusal)
-        problems += self._watched_hosts.troubles()
+        problems += (*self._watched_hosts.troubles(), *self._inventory.troubles())
         alive = runner is not None and runner.failure is None and runner.is_alive()
         return Health(
             alive=alive,
@@ -463,6 +467,7 @@ class Service:
         for planner in filter(None, (self._fleets, self._campaigns)):
             planner.close()
         await self._checks.end()
+        await self._inventory.end()
         if self._last_seen is not None:
             await self._last_seen.end()
         if self._has_listeners:

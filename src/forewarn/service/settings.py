@@ -153,6 +153,12 @@ def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
 
 def _check_together(settings: Settings) -> None:
     _check_targets(settings)
+    if settings.inventory.program and settings.inventory.libvirt:
+        raise problem(
+            settings,
+            "inventory.libvirt",
+            "cannot be used with inventory.program: there is one inventory",
+        )
     admin = settings.admin
     for named, other in (("certificate", "key"), ("key", "certificate")):
         if getattr(admin, f"tls_{named}") and not getattr(admin, f"tls_{other}"):

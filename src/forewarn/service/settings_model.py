@@ -18,7 +18,8 @@ from forewarn.control.rules.policy import (
     divided,
 )
 from forewarn.control.rules.sightings import SightingAct
-from forewarn.instants import SECOND, Micros
+from forewarn.fleet.sources import REMOVALS_MAX, removals_of
+from forewarn.instants import MINUTE, SECOND, Micros
 from forewarn.protocol.events import EventType
 from forewarn.protocol.host_steps import STEP_TIMEOUT, StepRule, StepRules
 from forewarn.protocol.operations import Action
@@ -34,6 +35,8 @@ _NOTICES = (
 
 ALL_NOTICES = "all"
 """The word for all notices in `notices` of [[webhook]]."""
+
+REMOVALS_USUAL = removals_of(REMOVALS_MAX)
 
 _USUAL = Policy()
 """The default policy; the defaults of many settings come from it."""
@@ -259,6 +262,17 @@ class CampaignsSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InventorySettings:
+    """[inventory]: the fleet of another system, which is merged again and again."""
+
+    program: tuple[str, ...] = ()
+    libvirt: tuple[str, ...] = ()
+    every: Micros = 15 * MINUTE
+    timeout: Micros = 2 * MINUTE
+    removals_max: Amount = REMOVALS_USUAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings of a service, with the origin of each."""
 
@@ -269,6 +283,7 @@ class Settings:
     policy: PolicySettings = field(default_factory=PolicySettings)
     campaigns: CampaignsSettings = field(default_factory=CampaignsSettings)
     brake: BrakeLimits = field(default_factory=BrakeLimits)
+    inventory: InventorySettings = field(default_factory=InventorySettings)
     driver: DriverSettings = field(default_factory=DriverSettings)
     simulated: SimulatedSettings = field(default_factory=SimulatedSettings)
     command: CommandSettings = field(default_factory=CommandSettings)

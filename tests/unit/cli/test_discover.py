@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.cli import discover
+from forewarn.drivers.libvirt import commands
 from forewarn.fleet.file import read_fleet
 from tests.support.fake_libvirts import FakeLibvirts, fake_python
 from tests.unit.cli.conftest import Ended
@@ -194,7 +194,7 @@ def test_inventory_of_libvirt_is_refused_unless_it_is_complete(
     if fault == "hang":
         libvirts.fault("h2", "hang")
         # On a busy machine, the program starts and ends slowly.
-        monkeypatch.setattr(discover, "HOST_SHARE", 0.05)
+        monkeypatch.setattr(commands, "HOST_SHARE", 0.05)
         words += ["--timeout", "1m"]
     elif fault == "runs twice":
         libvirts.start("web_0", "h2")

@@ -7,12 +7,13 @@ that hangs delays only its own calls.
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from forewarn.drivers.programs import Programs, Words, environment
 from forewarn.instants import SECOND, Micros
+from forewarn.problems import quoted
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 
@@ -29,6 +30,12 @@ CHECK_SECONDS = 30.0
 unless the machine is overloaded."""
 
 _BEFORE_NAME = re.compile(r"\{(?=[A-Za-z_])")
+
+HOST_SHARE = 0.8
+"""Share of the time that a single libvirt has. They are asked at the same time."""
+
+HOST_SECONDS_MIN = 0.5
+"""Minimum seconds that a libvirt has: a local one answers in less."""
 
 _URI = re.compile(r"[a-z][a-z0-9+]*:[!-~]+", re.ASCII)
 
@@ -73,6 +80,13 @@ def exception_problem(text: str) -> str:
     return ""
 
 
+def host_uri_problem(uri: str) -> str:
+    """Return the problem of the URI of one host's libvirt; empty if there is none."""
+    if "{" in uri or uri_problem(uri):
+        return f"{quoted(uri)} is not a URI such as qemu+ssh://root@h1/system"
+    return ""
+
+
 def module_problem(python: str) -> str:
     """Return why a Python cannot run workers; empty: it can. It starts the Python."""
     try:
@@ -105,6 +119,15 @@ def actions_of(*, can_reimage: bool) -> frozenset[Action]:
 def worker_words(python: str) -> Words:
     """Return the command of a worker, without the settings."""
     return (python, "-I", RUN)
+
+
+def discovery_words(python: str, uris: Iterable[str], *, seconds: float) -> Words:
+    """Return the command of the worker that prints the inventory of libvirts.
+
+    `seconds` are those of the whole command: a host that hangs is named before.
+    """
+    each = max(seconds * HOST_SHARE, HOST_SECONDS_MIN)
+    return (*worker_words(python), "", "discover", f"{each:g}", *uris)
 
 
 def programs_of(
