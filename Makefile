@@ -148,7 +148,13 @@ docs: .venv/docs.stamp .build/mermaid/mermaid.min.js ## Build the documentation 
 
 .PHONY: picture
 picture: .venv/server.stamp ## Record the demo again as the picture of the README.
-	@$(BIN)/python -m deploy.picture docs/_static/demo.svg
+	@$(BIN)/python -m deploy.picture demo docs/_static/demo.svg
+
+.PHONY: recording
+recording: .venv/server.stamp ## Record the lab again for the documentation (root).
+	@sh tests/real/unpack.sh lab
+	@sh tests/real/older_python.sh always
+	@$(BIN)/python -m deploy.picture lab docs/_static/lab.svg docs/_static/lab.cast
 
 .PHONY: linkcheck
 linkcheck: .venv/docs.stamp ## Ask every server that the documentation links to.
