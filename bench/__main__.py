@@ -16,6 +16,7 @@ from bench import (
     plan,
     push,
     record,
+    relay,
     rollout,
     scale,
     simulator,
@@ -42,6 +43,7 @@ class Extent:
     reactions: int
     starts: int
     rollout: int
+    relays: int
     planned: int
     """Hosts of a planned campaign."""
 
@@ -59,6 +61,7 @@ FULL = Extent(
     reactions=200,
     starts=20,
     rollout=1_000,
+    relays=1_000,
     planned=100_000,
 )
 QUICK = Extent(
@@ -74,6 +77,7 @@ QUICK = Extent(
     reactions=40,
     starts=8,
     rollout=200,
+    relays=200,
     planned=10_000,
 )
 
@@ -104,6 +108,14 @@ PARTS: Mapping[str, Part] = {
         seconds=extent.idle_seconds,
         runs=extent.reactions,
         starts=extent.starts,
+    ),
+    "relay": lambda report, folder, extent: relay.measure(
+        report,
+        folder,
+        hosts=extent.relays,
+        changes=extent.changes,
+        rounds=extent.rounds,
+        seconds=extent.seconds,
     ),
     "abuse": lambda report, folder, extent: abuse.measure(
         report, folder, seconds=extent.seconds

@@ -1,0 +1,298 @@
+"""Relays: 1,000 of them with 100 VMs each in one process, and the GET of one.
+
+The relays are those of `forewarn relay`, without a file. They share an event loop, so the
+times include the work of all of them on one core.
+"""
+
+import asyncio
+import gc
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvloop
+
+from bench import loads, machine
+from bench.client import PATH
+from bench.peers import free_port
+from bench.report import Report, Table, rounded
+from bench.service import PATIENCE_SECONDS, Service, direct_get, eventually, serving
+from forewarn.protocol.published import Publication
+from forewarn.relay.process import Relay
+from forewarn.relay.settings import load_settings
+from forewarn.service import open_files
+
+VMS_OF_HOST = 100
+
+GET_BAR = 0.9
+"""Minimum share of the service's requests per second."""
+
+CHANGE_SECONDS_BAR = 1.0
+RECONNECT_SECONDS_BAR = 10.0
+SERVICE_MIB_BAR = 1024
+RELAY_MIB_BAR = 45
+
+SETTINGS = {"metadata_rate_limit": "0", "log_format": "text"}
+
+
+def measure(
+    report: Report,
+    folder: Path,
+    *,
+    hosts: int,
+    changes: int,
+    rounds: int,
+    seconds: float,
+) -> None:
+    """Measure the GET, then many relays."""
+    folder.mkdir(exist_ok=True)
+    _measure_gets(report, folder / "one", rounds=rounds, seconds=seconds)
+    _measure_many(report, folder / "many", hosts=hosts, changes=changes)
+
+
+# The GET of one relay
+
+
+def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) -> None:
+    print(f"\nGET through a relay, {loads.CONNECTIONS} connections")
+    folder.mkdir(exist_ok=True)
+    fleet = '[[host]]\nname = "h1"\n[[vm]]\nname = "web_0"\nhost = "h1"\n'
+    fleet += 'address = "127.0.0.1"\n'
+    with serving(folder / "service", fleet, **SETTINGS) as service:
+        host, port = service.address
+        with _relaying(folder, service, "h1") as (pid, relay):
+            urls = {"forewarn serve": f"http://{host}:{port}", "forewarn relay": relay}
+            for url in urls.values():
+                direct_get(url + PATH)
+            service.admin("/v1/reboot", {"vms": ["web_0"], "not_before": "+24h"})
+            eventually(
+                lambda: b"EventId" in direct_get(relay + PATH), what="a document"
+            )
+            rates: dict[str, list[float]] = {name: [] for name in urls}
+            for _ in range(rounds):
+                for name, url in urls.items():
+                    load = loads.run(
+                        url + PATH,
+                        seconds=seconds,
+                        headers={"Metadata": "true"},
+                        fresh=False,
+                    )
+                    rates[name].append(load.rate)
+            used = _memory(pid)
+    table = Table("A GET through a relay, keep-alive", ("server", "requests/s"))
+    for name, found in rates.items():
+        table.rows.append((name, rounded(statistics.median(found))))
+    report.show(table)
+    ratio = statistics.median(
+        mine / its
+        for mine, its in zip(
+            rates["forewarn relay"], rates["forewarn serve"], strict=True
+        )
+    )
+    report.judge("relay's GET ÷ the service's", ratio, GET_BAR, "x", at_most=False)
+    report.judge("memory of a relay", used, RELAY_MIB_BAR, "MiB", at_most=True)
+
+
+@contextmanager
+def _relaying(folder: Path, service: Service, host: str) -> Generator[tuple[int, str]]:
+    """Run a relay; yield its process ID and its URL."""
+    token = service.admin("/v1/tokens", {"relay": host})["token"]
+    (folder / "relay-token").write_text(token, encoding="ascii")
+    port = free_port()
+    words = (
+        f"--url={service.operators}",
+        f"--listen=127.0.0.1:{port}",
+        "--rate-limit=0",
+    )
+    log = folder / "relay-log"
+    with log.open("wb") as opened:
+        process = subprocess.Popen(
+            machine.pinned(
+                machine.SERVER_CORE, [sys.executable, "-m", "forewarn", "relay", *words]
+            ),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=opened,
+            stderr=opened,
+        )
+    try:
+        eventually(lambda: "answers the VMs" in log.read_text(), what="a relay")
+        yield process.pid, f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_SECONDS)
+
+
+def _memory(*pids: int) -> float:
+    """Return the MiB of memory of processes."""
+    total = 0
+    for pid in pids:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        (line,) = (each for each in status.splitlines() if each.startswith("VmRSS"))
+        total += int(line.split()[1])
+    return total / 1024
+
+
+# Many relays
+
+
+def _fleet(hosts: int) -> str:
+    lines = ['[[scope]]\nname = "all"\nkind = "availability-set"']
+    for host in range(hosts):
+        lines.append(f'[[host]]\nname = "h{host}"')
+        lines += [
+            f'[[vm]]\nname = "h{host}_{vm}"\nhost = "h{host}"\n'
+            f'address = "10.{host >> 8}.{host & 255}.{vm + 1}"'
+            + ("" if vm else '\nscope = "all"')
+            for vm in range(VMS_OF_HOST)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _measure_many(report: Report, folder: Path, *, hosts: int, changes: int) -> None:
+    print(f"\n{hosts:,} relays with {VMS_OF_HOST} VMs each")
+    folder.mkdir(exist_ok=True)
+    open_files.allow()
+    settings = {**SETTINGS, "metadata_listen": ""}
+    port = free_port()
+    settings["admin_listen"] = f"127.0.0.1:{port}"
+    service = Service(folder, _fleet(hosts), settings)
+    try:
+        tokens = [
+            service.admin("/v1/tokens", {"relay": f"h{host}"})["token"]
+            for host in range(hosts)
+        ]
+        for host, token in enumerate(tokens):
+            (folder / f"token-{host}").write_text(token, encoding="ascii")
+
+        def again() -> None:
+            nonlocal service
+            service.end()
+            service = Service(folder, None, settings)
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            found = runner.run(
+                _Fleet(folder, port, hosts).live(service, again, changes)
+            )
+    finally:
+        service.end()
+    first, times, back, used = found
+    table = Table(
+        f"{hosts:,} relays with {VMS_OF_HOST} VMs each, on one core",
+        ("first connection s", "change p50 ms", "change p99 ms", "back s", "MiB"),
+    )
+    p99 = _at(times, 0.99)
+    table.rows.append(
+        (
+            rounded(first),
+            rounded(_at(times, 0.5) * 1000),
+            rounded(p99 * 1000),
+            rounded(back),
+            rounded(used),
+        )
+    )
+    report.show(table)
+    report.judge(
+        "a change at all relays, p99", p99, CHANGE_SECONDS_BAR, "s", at_most=True
+    )
+    report.judge(
+        "all relays back after a restart of the service",
+        back,
+        RECONNECT_SECONDS_BAR,
+        "s",
+        at_most=True,
+    )
+    report.judge(
+        "memory of the service with its API", used, SERVICE_MIB_BAR, "MiB", at_most=True
+    )
+
+
+def _at(times: Sequence[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+
+
+class _Fleet:
+    """Relays in this process, and when each got a change."""
+
+    def __init__(self, folder: Path, port: int, hosts: int) -> None:
+        self._folder = folder
+        self._port = port
+        self._hosts = hosts
+        self._relays: list[Relay] = []
+        self._arrived: dict[Relay, float] = {}
+
+    async def live(
+        self, service: Service, again: Callable[[], None], changes: int
+    ) -> tuple[float, list[float], float, float]:
+        """Return the seconds of the first connection, of each change at each relay, and
+        of the return, and the MiB of the service."""
+        begin = time.perf_counter()
+        self._relays = [self._relay(host) for host in range(self._hosts)]
+        for relay in self._relays:
+            await relay.start()
+        await self._all(lambda relay: relay.upstream.is_connected)
+        first = time.perf_counter() - begin
+        gc.freeze()
+        await self._enable()
+        times: list[float] = []
+        for number in range(changes):
+            times += await self._change(service, number)
+        used = _memory(service.pid, *_children(service.pid))
+        await asyncio.to_thread(again)
+        begin = time.perf_counter()
+        await self._all(lambda relay: relay.upstream.is_connected)
+        back = time.perf_counter() - begin
+        for relay in self._relays:
+            await relay.stop()
+        return first, times, back, used
+
+    async def _enable(self) -> None:
+        """Request the first document of the shared scope, as its VM would."""
+        self._arrived.clear()
+        await self._relays[0].desk.enable("h0_0")
+        await self._all(lambda relay: relay in self._arrived)
+
+    def _relay(self, host: int) -> Relay:
+        flags = {
+            "url": f"http://127.0.0.1:{self._port}",
+            "token_file": str(self._folder / f"token-{host}"),
+            "listen": "127.0.0.1:0",
+        }
+        draw = random.Random(host).random
+        relay = Relay(load_settings(file="", environ={}, flags=flags), draw=draw)
+        publish = relay.endpoint.publish
+
+        def published(publication: Publication) -> None:
+            publish(publication)
+            if publication.views:
+                self._arrived.setdefault(relay, time.perf_counter())
+
+        relay.endpoint.publish = published
+        return relay
+
+    async def _all(self, is_so: Callable[[Relay], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS * 5):
+            while not all(map(is_so, self._relays)):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async def _change(self, service: Service, number: int) -> list[float]:
+        """Announce the reboot of a VM; return the seconds until each relay had it.
+
+        A VM of each host is in one scope, so the document of all relays changes.
+        """
+        self._arrived.clear()
+        begin = time.perf_counter()
+        order = {"vms": [f"h{number}_0"], "not_before": "+24h"}
+        await asyncio.to_thread(service.admin, "/v1/reboot", order)
+        await self._all(lambda relay: relay in self._arrived)
+        return [at - begin for at in self._arrived.values()]
+
+
+def _children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in found.split()]
