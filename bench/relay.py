@@ -6,6 +6,8 @@ times include the work of all of them on one core.
 
 import asyncio
 import gc
+import logging
+import os
 import random
 import statistics
 import subprocess
@@ -13,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvloop
@@ -158,6 +161,8 @@ def _measure_many(report: Report, folder: Path, *, hosts: int, changes: int) -> 
     print(f"\n{hosts:,} relays with {VMS_OF_HOST} VMs each")
     folder.mkdir(exist_ok=True)
     open_files.allow()
+    # A thousand relays say that the service has gone.
+    logging.getLogger("forewarn.relay").setLevel(logging.ERROR)
     settings = {**SETTINGS, "metadata_listen": ""}
     port = free_port()
     settings["admin_listen"] = f"127.0.0.1:{port}"
@@ -177,43 +182,82 @@ def _measure_many(report: Report, folder: Path, *, hosts: int, changes: int) -> 
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             found = runner.run(
-                _Fleet(folder, port, hosts).live(service, again, changes)
+                _Fleet(folder, port, hosts).live(lambda: service, again, changes)
             )
     finally:
         service.end()
-    first, times, back, used = found
     table = Table(
         f"{hosts:,} relays with {VMS_OF_HOST} VMs each, on one core",
         ("first connection s", "change p50 ms", "change p99 ms", "back s", "MiB"),
     )
-    p99 = _at(times, 0.99)
+    p99 = _at(found.changes, 0.99)
     table.rows.append(
         (
-            rounded(first),
-            rounded(_at(times, 0.5) * 1000),
+            rounded(found.first),
+            rounded(_at(found.changes, 0.5) * 1000),
             rounded(p99 * 1000),
-            rounded(back),
-            rounded(used),
+            rounded(found.back),
+            rounded(found.used),
         )
     )
+    report.show(table)
+    table = Table(
+        "Processor time of one relay's share, ms",
+        ("part", "service", "relay"),
+    )
+    for part, (service_time, relay_time) in {
+        "a change": (found.change_work, found.change_relays),
+        "the return": (found.back_work, found.back_relays),
+    }.items():
+        table.rows.append(
+            (
+                part,
+                rounded(service_time / hosts * 1000),
+                rounded(relay_time / hosts * 1000),
+            )
+        )
     report.show(table)
     report.judge(
         "a change at all relays, p99", p99, CHANGE_SECONDS_BAR, "s", at_most=True
     )
     report.judge(
         "all relays back after a restart of the service",
-        back,
+        found.back,
         RECONNECT_SECONDS_BAR,
         "s",
         at_most=True,
     )
     report.judge(
-        "memory of the service with its API", used, SERVICE_MIB_BAR, "MiB", at_most=True
+        "memory of the service with its API",
+        found.used,
+        SERVICE_MIB_BAR,
+        "MiB",
+        at_most=True,
     )
 
 
 def _at(times: Sequence[float], share: float) -> float:
     return sorted(times)[min(len(times) - 1, int(len(times) * share))]
+
+
+@dataclass(slots=True)
+class _Found:
+    """Seconds and MiB."""
+
+    first: float = 0.0
+    """Until all were connected."""
+    changes: list[float] = field(default_factory=list[float])
+    """Until a relay had a change."""
+    back: float = 0.0
+    """Until all had their documents from a restarted service."""
+    used: float = 0.0
+    """MiB of the service."""
+    change_work: float = 0.0
+    """Processor time of the service for one change at all relays."""
+    change_relays: float = 0.0
+    """The same for the relays."""
+    back_work: float = 0.0
+    back_relays: float = 0.0
 
 
 class _Fleet:
@@ -227,29 +271,34 @@ class _Fleet:
         self._arrived: dict[Relay, float] = {}
 
     async def live(
-        self, service: Service, again: Callable[[], None], changes: int
-    ) -> tuple[float, list[float], float, float]:
-        """Return the seconds of the first connection, of each change at each relay, and
-        of the return, and the MiB of the service."""
+        self, service: Callable[[], Service], again: Callable[[], None], changes: int
+    ) -> _Found:
+        """Connect the relays, change something, and restart the service by `again`."""
+        found = _Found()
         begin = time.perf_counter()
         self._relays = [self._relay(host) for host in range(self._hosts)]
         for relay in self._relays:
             await relay.start()
         await self._all(lambda relay: relay.upstream.is_connected)
-        first = time.perf_counter() - begin
+        found.first = time.perf_counter() - begin
         gc.freeze()
         await self._enable()
-        times: list[float] = []
+        work = _processor(service()), time.process_time()
         for number in range(changes):
-            times += await self._change(service, number)
-        used = _memory(service.pid, *_children(service.pid))
+            found.changes += await self._change(service(), number)
+        found.change_work = (_processor(service()) - work[0]) / changes
+        found.change_relays = (time.process_time() - work[1]) / changes
+        found.used = _memory(*_processes(service()))
+        starts = {relay: _start_of(relay) for relay in self._relays}
         await asyncio.to_thread(again)
-        begin = time.perf_counter()
-        await self._all(lambda relay: relay.upstream.is_connected)
-        back = time.perf_counter() - begin
+        begin, work = time.perf_counter(), (_processor(service()), time.process_time())
+        await self._all(lambda relay: _start_of(relay) != starts[relay])
+        found.back = time.perf_counter() - begin
+        found.back_work = _processor(service()) - work[0]
+        found.back_relays = time.process_time() - work[1]
         for relay in self._relays:
             await relay.stop()
-        return first, times, back, used
+        return found
 
     async def _enable(self) -> None:
         """Request the first document of the shared scope, as its VM would."""
@@ -293,6 +342,23 @@ class _Fleet:
         return [at - begin for at in self._arrived.values()]
 
 
-def _children(pid: int) -> list[int]:
+def _start_of(relay: Relay) -> str:
+    """Return the process of the service that a relay's documents came from."""
+    at = relay.knowledge.position
+    return "" if at is None else at.start
+
+
+def _processes(service: Service) -> list[int]:
+    """Return the processes of a service."""
+    pid = service.pid
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
-    return [int(each) for each in found.split()]
+    return [pid, *map(int, found.split())]
+
+
+def _processor(service: Service) -> float:
+    """Return the seconds of processor time that a service has used."""
+    ticks = 0
+    for pid in _processes(service):
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
+        ticks += sum(map(int, text.rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")

@@ -92,8 +92,11 @@ RELAY_GONE_MAX = 1_000
 """Maximum names of objects that have left a host, kept for relays that reconnect."""
 
 RELAY_HOSTS_TOGETHER = 20
-"""Hosts that one read of the store has: with 100 VMs each, it takes a fifth of a second
-of one reader."""
+"""Maximum hosts of one read of the store for relays."""
+
+RELAY_VMS_TOGETHER = 1_000
+"""VMs after which such a read leaves further hosts to the next one: some 40 ms. Requests
+of other relays wait this long at most, even if all relays come at once."""
 
 RELAY_VIEWS_TOGETHER = 500
 """Views that one read of the store has."""

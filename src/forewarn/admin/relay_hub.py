@@ -7,6 +7,7 @@ so a slow relay costs no memory.
 """
 
 import asyncio
+import itertools
 import json
 import logging
 import secrets
@@ -75,6 +76,8 @@ class Host:
         """The number of the change that removed an object."""
         self.view_of: Mapping[str, str] = {}
         self.tokens: Mapping[str, Micros] = {}
+        self.is_read = False
+        """Whether it was read from the store since it was created."""
         self.streams = 0
         self.left_at = 0.0
         self.changed = asyncio.Event()
@@ -154,7 +157,11 @@ class RelayHub:
         self._hosts_of: dict[str, set[str]] = {}
         """The hosts that have a view."""
         self._turn = asyncio.Lock()
+        """Held for one read of the store at a time: those who wait get it in turn."""
         self._task: asyncio.Task[None] | None = None
+        self._coming: dict[str, asyncio.Future[None]] = {}
+        """The hosts whose relay waits until its VMs are read, in the order of arrival."""
+        self._entrance: asyncio.Task[None] | None = None
         self.streams = 0
         """Number of open streams."""
 
@@ -232,24 +239,43 @@ class RelayHub:
         state = self._hosts.get(host)
         if state is None:
             state = self._hosts[host] = Host(host, self._number)
-            state.streams += 1
-            self.streams += 1
-            try:
-                await self._take(News(hosts=frozenset({host})))
-            except BaseException:
-                self._leave(state)
-                self._forget(host)
-                raise
-            return state
         state.streams += 1
         self.streams += 1
         try:
-            # Another relay of the host may still be waiting for its first read.
-            async with self._turn:
-                return state
+            if not state.is_read:
+                await self._come(host)
         except BaseException:
             self._leave(state)
+            if not state.streams and not state.is_read:
+                self._forget(host)
             raise
+        return state
+
+    async def _come(self, host: str) -> None:
+        """Wait until a host is read, together with others that have come."""
+        if host not in self._coming:
+            self._coming[host] = asyncio.get_running_loop().create_future()
+        if self._entrance is None or self._entrance.done():
+            self._entrance = asyncio.create_task(self._let_in())
+        # Another relay of the host may wait for it too.
+        await asyncio.shield(self._coming[host])
+
+    async def _let_in(self) -> None:
+        while self._coming:
+            some = [*itertools.islice(self._coming, limits.RELAY_HOSTS_TOGETHER)]
+            failure: Exception | None = None
+            try:
+                some = (await self._step(some, ())).served
+            except Exception as error:  # noqa: BLE001 - those that wait raise it
+                failure = error
+            for host in some:
+                come = self._coming.pop(host)
+                if failure is None:
+                    come.set_result(None)
+                else:
+                    come.set_exception(failure)
+                    # If the relay has left, it is not asked for.
+                    come.exception()
 
     def _leave(self, state: Host) -> None:
         state.streams -= 1
@@ -289,23 +315,38 @@ class RelayHub:
 
     async def _take(self, news: News) -> None:
         """Read again what has changed, in steps, and tell the relays."""
+        known = self._hosts
+        hosts = set(known) if news.is_everything else known.keys() & news.hosts
+        left = sorted(hosts)
+        while left:
+            done = await self._step(left[: limits.RELAY_HOSTS_TOGETHER], ())
+            left = [host for host in left if host not in done.served]
+        views = sorted(self._hosts_of.keys() & news.views)
+        for start in range(0, len(views), limits.RELAY_VIEWS_TOGETHER):
+            await self._step((), views[start : start + limits.RELAY_VIEWS_TOGETHER])
+
+    async def _step(self, hosts: Iterable[str], views: Iterable[str]) -> _Look:
+        """Read views, and as many of the hosts as one read may have."""
         async with self._turn:
-            known = self._hosts
-            hosts = set(known) if news.is_everything else known.keys() & news.hosts
-            for some in _in_steps(sorted(hosts), limits.RELAY_HOSTS_TOGETHER):
-                self._absorb(await self._read(some, ()))
-            views = self._hosts_of.keys() & news.views
-            for some in _in_steps(sorted(views), limits.RELAY_VIEWS_TOGETHER):
-                self._absorb(await self._read((), some))
+            look = await self._read(hosts, views)
+            self._absorb(look)
+            return look
 
     async def _read(self, hosts: Iterable[str], views: Iterable[str]) -> _Look:
         def look(reader: Reader) -> _Look:
-            texts = relays.Views(reader)
+            texts = relays.Texts(reader)
             leader = reader.get(Leader, LEADER_KEY)
+            served: dict[str, relays.Served] = {}
+            vms = 0
+            for host in hosts:
+                served[host] = relays.served(reader, host, texts)
+                vms += len(served[host].guests)
+                if vms >= limits.RELAY_VMS_TOGETHER:
+                    break
             return _Look(
                 term=0 if leader is None else leader.term,
-                served={host: relays.served(reader, host, texts) for host in hosts},
-                views={view: texts.text(view) for view in views},
+                served=served,
+                views={view: texts.view(view) for view in views},
             )
 
         return await self._gateway().read(look)
@@ -323,6 +364,7 @@ class RelayHub:
             has_changed |= state.put("guests", served.guests, number)
             has_changed |= state.tokens != served.tokens
             state.view_of, state.tokens = served.view_of, served.tokens
+            state.is_read = True
             if has_changed:
                 _tell(state)
         for view, text in look.views.items():
@@ -350,7 +392,3 @@ def alive(since: int, position: str) -> str:
 def _tell(state: Host) -> None:
     state.changed.set()
     state.changed = asyncio.Event()
-
-
-def _in_steps(names: list[str], most: int) -> Iterable[list[str]]:
-    return (names[start : start + most] for start in range(0, len(names), most))

@@ -4,7 +4,8 @@ A relay serves the VMs on its host and those on their way to it. Its requests fo
 VMs have no effect, so a stolen token of a relay is a matter of one host.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from forewarn.control.requests import approvals, enabling
@@ -19,10 +20,19 @@ from forewarn.protocol import relayed
 from forewarn.protocol.actors import vm_actor
 from forewarn.protocol.views import View
 from forewarn.store import kinds
-from forewarn.store.port import Reader, every
+from forewarn.store.port import Reader, columns_of, every
 
 UNKNOWN_VM = "this VM is not known"
 """The refusal for a VM of another host: the same as for one that does not exist."""
+
+_OF_VIEW = (
+    *("view_id", "scope", "vm", "state", "epoch", "incarnation"),
+    *("ready_at", "events_from"),
+)
+"""The fields of a view that its text depends on."""
+
+_OF_SCOPE = ("name", "tenant", "kind", "scale_set")
+"""The fields of a scope that the texts of its VMs depend on, and its tenant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,26 +49,60 @@ class Served:
     """The end of each token of the relay; 0: it does not expire."""
 
 
-class Views:
-    """The texts of views, read once for all relays of one snapshot of the store."""
+class Texts:
+    """The texts of views and VMs, for all relays of one snapshot of the store.
+
+    The records that they need are read together, and each of them once.
+    """
 
     def __init__(self, reader: Reader) -> None:
         """Read from `reader`."""
         self._reader = reader
-        self._texts: dict[str, str | None] = {}
+        self._views: dict[str, str | None] = {}
+        self._scopes: dict[str, Scope] = {}
+        self._hosts: dict[str, Host] = {}
 
-    def text(self, view_id: str) -> str | None:
+    def view(self, view_id: str) -> str | None:
         """Return a view as JSON; None: it does not exist."""
-        if view_id not in self._texts:
-            view = self._reader.get(View, view_id)
-            self._texts[view_id] = (
-                None
-                if view is None
-                else relayed.view_text(
+        self._read_views({view_id})
+        return self._views[view_id]
+
+    def views(self, vms: Iterable[Vm]) -> dict[str, str]:
+        """Return the views of VMs as JSON, by their IDs."""
+        wanted = dict.fromkeys(vm.view for vm in vms)
+        self._read_views(wanted.keys())
+        texts = {view: self._views[view] for view in wanted}
+        return {view: text for view, text in texts.items() if text is not None}
+
+    def guests(self, vms: Collection[Vm]) -> dict[str, str]:
+        """Return VMs as JSON, by their names."""
+        self._read_scopes({vm.scope for vm in vms})
+        return {vm.name: self._guest(vm) for vm in vms}
+
+    def _guest(self, vm: Vm) -> str:
+        if vm.host not in self._hosts:
+            self._hosts[vm.host] = need(self._reader, Host, vm.host)
+        facts = InstanceFacts(
+            vm=vm, scope=self._scopes[vm.scope], host=self._hosts[vm.host]
+        )
+        return relayed.guest_text(guest_of(vm), instance_json.members_of(facts))
+
+    def _read_views(self, wanted: AbstractSet[str]) -> None:
+        missing = wanted - self._views.keys()
+        self._views |= dict.fromkeys(missing)
+        for page in columns_of(self._reader, View, _OF_VIEW, missing):
+            for values in zip(*page, strict=True):
+                view = View(enabling="", **dict(zip(_OF_VIEW, values, strict=True)))
+                self._views[view.view_id] = relayed.view_text(
                     snapshot_of(view, events_for(self._reader, view))
                 )
-            )
-        return self._texts[view_id]
+
+    def _read_scopes(self, wanted: AbstractSet[str]) -> None:
+        missing = wanted - self._scopes.keys()
+        for page in columns_of(self._reader, Scope, _OF_SCOPE, missing):
+            for values in zip(*page, strict=True):
+                scope = Scope(**dict(zip(_OF_SCOPE, values, strict=True)))
+                self._scopes[scope.name] = scope
 
 
 def is_served(vm: Vm | None, host: str) -> bool:
@@ -66,28 +110,20 @@ def is_served(vm: Vm | None, host: str) -> bool:
     return host in taken_by(vm)
 
 
-def served(reader: Reader, host: str, views: Views) -> Served:
+def served(reader: Reader, host: str, texts: Texts) -> Served:
     """Return what the relay of the host serves now."""
-    vms = {vm.name: vm for vm in every(reader, kinds.VMS_ON_HOST, host)}
-    vms |= {vm.name: vm for vm in every(reader, kinds.VMS_MOVING_TO, host)}
-    vms = {name: vm for name, vm in vms.items() if is_served(vm, host)}
-    texts = {vm.view: views.text(vm.view) for vm in vms.values()}
+    found = {vm.name: vm for vm in every(reader, kinds.VMS_ON_HOST, host)}
+    found |= {vm.name: vm for vm in every(reader, kinds.VMS_MOVING_TO, host)}
+    vms = [vm for vm in found.values() if is_served(vm, host)]
     return Served(
-        guests={name: _guest_text(reader, vm) for name, vm in vms.items()},
-        views={view: text for view, text in texts.items() if text is not None},
-        view_of={name: vm.view for name, vm in vms.items()},
+        guests=texts.guests(vms),
+        views=texts.views(vms),
+        view_of={vm.name: vm.view for vm in vms},
         tokens={
             token.token_id: token.expires_at
             for token in every(reader, kinds.TOKENS_OF_RELAY, host)
         },
     )
-
-
-def _guest_text(reader: Reader, vm: Vm) -> str:
-    facts = InstanceFacts(
-        vm=vm, scope=need(reader, Scope, vm.scope), host=need(reader, Host, vm.host)
-    )
-    return relayed.guest_text(guest_of(vm), instance_json.members_of(facts))
 
 
 def approve(

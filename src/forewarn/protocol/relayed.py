@@ -23,6 +23,8 @@ from forewarn.protocol.published import Guest, ViewSnapshot
 
 T = TypeVar("T")
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 def view_text(view: ViewSnapshot) -> str:
     """Return a view as JSON."""
@@ -117,7 +119,7 @@ def _event_of(value: object) -> Event:
 
 
 def _text(members: Mapping[str, Any]) -> str:
-    return json.dumps(members, separators=(",", ":"))
+    return _ENCODER.encode(members)
 
 
 def _members(value: object) -> Mapping[str, object]:

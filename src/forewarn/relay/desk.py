@@ -11,7 +11,7 @@ import logging
 import math
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from forewarn.agent.wire.urls import Url
@@ -27,6 +27,12 @@ from forewarn.relay.wire import Connection, UnreachableError
 logger = logging.getLogger("forewarn.relay")
 
 _OK = 200
+
+_INVALID = frozenset({400, 413, 422})
+"""The statuses of a request that no repetition makes valid."""
+
+INVALID = "the service does not know such events"
+"""The refusal of an approval that is not valid, such as one of an ID that is too long."""
 
 _Asked: TypeAlias = tuple[str, tuple[str, ...], "asyncio.Future[str | None]"]
 """The approval of a VM: its name, the events, and where the result goes."""
@@ -164,12 +170,10 @@ class Desk:
 
     async def report_seen(self, ages: Mapping[str, Micros]) -> None:
         """Report how long ago VMs asked; a lost report is replaced by the next one."""
-        names = sorted(ages)
-        for start in range(0, len(names), limits.SEEN_TOGETHER_MAX):
-            some = names[start : start + limits.SEEN_TOGETHER_MAX]
-            body = {"seconds_ago": {vm: ages[vm] // SECOND for vm in some}}
+        seconds = {vm: ages[vm] // SECOND for vm in sorted(ages)}
+        for some in _in_parts(seconds):
             with contextlib.suppress(UnreachableError):
-                await self._send(self._others, "seen", body)
+                await self._send(self._others, "seen", {"seconds_ago": some})
 
     async def close(self) -> None:
         """Wait for the requests that were sent, and close the connections."""
@@ -197,25 +201,35 @@ class Desk:
     def _next(self) -> list[_Asked]:
         """Take the approvals of the next request, within the limits of the service."""
         some: list[_Asked] = []
-        events = 0
+        events = size = 0
         while self._waiting and len(some) < limits.APPROVALS_TOGETHER_MAX:
-            _, ids, verdict = self._waiting[0]
-            if some and events + len(ids) > limits.EVENTS_TOGETHER_MAX:
+            vm, ids, verdict = self._waiting[0]
+            events += len(ids)
+            size += _size(_members(vm, ids))
+            is_full = (
+                events > limits.EVENTS_TOGETHER_MAX or size > limits.BODY_BYTES_MAX
+            )
+            if some and is_full:
                 break
             asked = self._waiting.popleft()
             # A VM that does not wait any longer asks again.
-            if not verdict.done():
+            if verdict.done():
+                events -= len(ids)
+                size -= _size(_members(vm, ids))
+            else:
                 some.append(asked)
-                events += len(ids)
         return some
 
     async def _send_some(self, some: list[_Asked]) -> None:
-        body = {"approvals": [{"vm": vm, "event_ids": ids} for vm, ids, _ in some]}
+        body = {"approvals": [_members(vm, ids) for vm, ids, _ in some]}
         verdicts = [verdict for *_, verdict in some]
         try:
             answer = await self._send(self._approvals, "approve", body)
             refusals = _refusals(answer, len(some))
         except UnreachableError as error:
+            if error.status in _INVALID:
+                await self._send_alone(some)
+                return
             for verdict in verdicts:
                 if not verdict.done():
                     verdict.set_exception(error)
@@ -223,6 +237,19 @@ class Desk:
                     verdict.exception()
             return
         self._spawn(self._tell(verdicts, refusals, answer))
+
+    async def _send_alone(self, some: list[_Asked]) -> None:
+        """Send approvals again that were refused together, because one is not valid.
+
+        The approval of one VM must not hold up those of others.
+        """
+        if len(some) > 1:
+            for asked in some:
+                await self._send_some([asked])
+            return
+        [(_, _, verdict)] = some
+        if not verdict.done():
+            verdict.set_result(INVALID)
 
     async def _tell(
         self,
@@ -266,3 +293,30 @@ def _refusals(answer: Mapping[str, Any], number: int) -> list[object]:
     if len(refusals) != number:
         raise UnreachableError("the service did not answer each approval")
     return refusals
+
+
+def _members(vm: str, event_ids: Sequence[str]) -> dict[str, Any]:
+    """Return an approval for a body."""
+    return {"vm": vm, "event_ids": event_ids}
+
+
+def _size(members: Mapping[str, Any]) -> int:
+    """Return the bytes of a value in a body, with the comma after it."""
+    return len(json.dumps(members)) + 2
+
+
+def _in_parts(seconds: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Yield the numbers in parts, each of which the service takes as one body."""
+    part: dict[str, int] = {}
+    size = 0
+    for vm, number in seconds.items():
+        more = _size({vm: number})
+        if part and (
+            len(part) == limits.SEEN_TOGETHER_MAX or size + more > limits.BODY_BYTES_MAX
+        ):
+            yield part
+            part, size = {}, 0
+        part[vm] = number
+        size += more
+    if part:
+        yield part

@@ -38,6 +38,10 @@ EVENTS_TOGETHER_MAX = 1_000
 """Maximum events in the approvals of one request: as many as one VM can approve at once,
 some 40 KiB."""
 
+BODY_BYTES_MAX = 60 * 1024
+"""Maximum bytes of the JSON of several VMs in one request: the service takes 64 KiB. A
+name of 128 characters can have 768 bytes, so 80 names can fill it."""
+
 SEEN_SECONDS = 30.0
 """Time between two reports of the last requests of VMs. The shortest useful
 `disable_after` of a service is minutes."""

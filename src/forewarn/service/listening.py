@@ -27,9 +27,10 @@ from forewarn.service import open_files
 from forewarn.service.options import SOCKET_PREFIX, socket_path
 from forewarn.settings.forms import flag_of
 
-ADMIN_BACKLOG = 128
-"""Maximum pending connections of operators in the kernel: operators are few, and their
-API's process restarts within a second."""
+ADMIN_BACKLOG = 4096
+"""Maximum pending connections of operators and relays in the kernel: after a restart, all
+relays connect while the API's process still starts. With fewer, the kernel drops
+connections, and relays notice only after seconds."""
 
 
 class StartError(ForewarnError):

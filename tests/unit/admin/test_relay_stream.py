@@ -17,6 +17,8 @@ from forewarn.store.port import StoreError
 from tests.unit.admin.gateway import FLEET
 from tests.unit.admin.relays import Api, NoNews, Stream
 
+HOSTS = ["h1", "h2", "same"]
+
 
 @pytest.fixture
 def api() -> Api:
@@ -272,6 +274,60 @@ def test_a_relay_that_leaves_while_it_waits_for_another_counts_no_more(
         turn.set()
         assert (await entered)["whole"] is True
         await first.close()
+
+    run(story())
+
+
+def test_relays_that_come_together_share_reads_of_the_store(
+    api: Api, hub: RelayHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = {host: api.create(host)["id"] for host in HOSTS}
+    before = api.gateway.reads
+
+    async def come(hub: RelayHub) -> None:
+        streams = [Stream(hub, host, token) for host, token in tokens.items()]
+        wholes = await asyncio.gather(*(stream.next() for stream in streams))
+        assert [whole["host"] for whole in wholes] == HOSTS
+        await asyncio.gather(*(stream.close() for stream in streams))
+
+    asyncio.run(come(hub))
+    assert api.gateway.reads == before + 1
+    # A read has a bound, so that hosts with many VMs do not hold up others for long.
+    monkeypatch.setattr(limits, "RELAY_VMS_TOGETHER", 1)
+    again = RelayHub(lambda: api.gateway, api.gateway.news)
+    asyncio.run(come(again))
+    assert api.gateway.reads == before + 1 + len(HOSTS)
+
+
+def test_an_approval_does_not_wait_until_all_relays_have_come(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RELAY_VMS_TOGETHER", 1)
+    hub = RelayHub(lambda: api.gateway, NoNews())
+
+    async def story() -> None:
+        ours = Stream(hub, "h1", api.create("h1")["id"])
+        await ours.next()
+        others = [Stream(hub, each, api.create(each)["id"]) for each in HOSTS[1:]]
+        coming = [asyncio.create_task(stream.next()) for stream in others]
+        read = api.gateway.read
+
+        async def slowly(ask: Any) -> Any:
+            await asyncio.sleep(0)
+            return await read(ask)
+
+        api.gateway.read = slowly
+        await asyncio.sleep(0)
+        api.gateway.enable("web_0")
+        reads = api.gateway.reads
+        position = await hub.catch_up("h1", {"web_0"})
+        # At most one host was read before it.
+        assert api.gateway.reads - reads <= 2
+        line = await ours.next()
+        assert (line["position"], line["views"][0]["enabled"]) == (position, True)
+        assert all((await each)["whole"] for each in coming)
+        for stream in (ours, *others):
+            await stream.close()
 
     run(story())
 

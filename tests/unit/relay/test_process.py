@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from forewarn.admin.limits import TENANT_BYTES_MAX
+from forewarn.instants import SECOND
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay import limits, messages, upstream
+from forewarn.relay.desk import INVALID
 from forewarn.relay.memory import Memory
 from forewarn.relay.process import Relay
 from forewarn.relay.settings import Settings, load_settings
@@ -264,6 +267,61 @@ def test_a_request_has_no_more_events_than_the_service_takes(
                 if method == "POST"
             ]
             assert sent == [[["E1", "E2"], ["E3"]], [["E4"]], [wanted[3]], [["E9"]]]
+
+    run(story())
+
+
+def test_an_approval_that_is_not_valid_costs_other_vms_nothing(tmp_path: Path) -> None:
+    long = "E" * 300
+
+    async def story() -> None:
+        async with knowing(tmp_path) as (service, relay):
+
+            def answer(_path: str, body: Any) -> Any:
+                ids = [each["event_ids"] for each in body["approvals"]]
+                service.status = 422 if [long] in ids else 200
+                return {"refusals": [None] * len(ids), "position": "3.7.abc"}
+
+            service.answer = answer
+            found = await asyncio.gather(
+                *(relay.desk.approve("web_0", [each]) for each in ("E1", long, "E2"))
+            )
+            assert found == [None, INVALID, None]
+
+    run(story())
+
+
+def test_no_request_for_several_vms_is_longer_than_the_service_takes(
+    tmp_path: Path,
+) -> None:
+    # Each character is six bytes in JSON.
+    vms = [f"{number:04}" + "\u00e9" * 124 for number in range(2_000)]
+
+    async def story() -> None:
+        async with knowing(tmp_path) as (service, relay):
+            service.answer = lambda _path, body: {
+                "refusals": [None] * len(body.get("approvals", ())),
+                "position": "3.7.abc",
+            }
+            await relay.desk.report_seen(dict.fromkeys(vms, 3 * SECOND))
+            reports = [body["seconds_ago"] for *_, body in service.asked if body]
+            assert {vm: age for part in reports for vm, age in part.items()} == (
+                dict.fromkeys(vms, 3)
+            )
+            assert len(reports) > 1
+            short = {f"vm-{number}": SECOND for number in range(2_001)}
+            await relay.desk.report_seen(short)
+            assert [len(body["seconds_ago"]) for *_, body in service.asked[-2:]] == [
+                2_000,
+                1,
+            ]
+            before = len(service.asked)
+            ids = ["E" * 200] * 50
+            await asyncio.gather(*(relay.desk.approve(vm, ids) for vm in vms[:64]))
+            approvals = [body["approvals"] for *_, body in service.asked[before:]]
+            assert [each["vm"] for some in approvals for each in some] == vms[:64]
+            for _, _, body in service.asked:
+                assert len(json.dumps(body)) <= TENANT_BYTES_MAX
 
     run(story())
 
