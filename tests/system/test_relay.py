@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.cli import main
+from forewarn.clock import SystemClock
 from tests.support.processes import Serving, eventually
 from tests.support.relays import Relaying, token
 
@@ -15,6 +17,11 @@ WEB_0, DB_0, WEB_1 = "127.0.0.1", "127.0.0.3", "127.0.0.2"
 
 MIB_MAX = 45
 """Maximum memory of a relay."""
+
+SECOND_OF_A_BUSY_MACHINE = 5.0
+"""Maximum seconds until a revoked relay has lost its stream, which takes a tenth of a
+second. It is less than the time between two lines without news, at which a stream also
+looks at its token."""
 
 FLEET = f"""
 [[scope]]
@@ -156,6 +163,86 @@ def test_a_revoked_relay_loses_its_stream_and_approves_nothing(
     (folder / "relay-token").write_text(secret, encoding="ascii")
     eventually(lambda: relay.approve(WEB_0, event), lambda status: status == 200)
     assert secret not in relay.log()
+
+
+def test_the_whole_protocol_is_kept_through_a_relay(
+    service: Serving, relays: dict[str, Relaying], capsys: pytest.CaptureFixture[str]
+) -> None:
+    relay = relays["h1"]
+    assert relay.ask(WEB_0)[0] == 200
+    reboot(service, "web_0")
+    relay.until(WEB_0, lambda found: found["Events"])
+    status = main(["conform", f"http://127.0.0.1:{relay.port}", "--approve"])
+    assert status == 0, capsys.readouterr().out
+
+
+def test_a_thief_learns_nothing_a_second_after_the_token_is_revoked(
+    service: Serving, relays: dict[str, Relaying], tmp_path: Path
+) -> None:
+    url = service.urls["operators"]
+    stolen = token(service, "h1")
+    thief = Relaying(tmp_path / "thief", url, stolen["token"]).wait_connected()
+    try:
+        ours = relays["h1"]
+        assert ours.ask(WEB_0)[0] == 200
+        thief.until(WEB_0, lambda found: found["DocumentIncarnation"])
+        clock = SystemClock()
+        began = clock.monotonic()
+        service.admin("/v1/tokens/revoke", {"id": stolen["id"]})
+        eventually(thief.log, lambda log: "no stream of the service" in log)
+        assert clock.monotonic() - began < SECOND_OF_A_BUSY_MACHINE
+        event = reboot(service, "web_0")
+        ours.until(WEB_0, lambda found: found["Events"])
+        eventually(thief.log, lambda log: "status 401" in log)
+        # It has the old document, and can approve nothing.
+        assert thief.ask(WEB_0)[1]["Events"] == []
+        assert thief.approve(WEB_0, event) != 200
+        assert ours.approve(WEB_0, event) == 200
+    finally:
+        thief.kill()
+
+
+def test_both_relays_show_a_vm_that_moves_the_same(tmp_path: Path) -> None:
+    fleet = FLEET + '[[host]]\nname = "h3"\n'
+    service = Serving(
+        tmp_path / "service",
+        fleet,
+        driver_simulated_live_migrate="1s",
+        timing_recovery="1s",
+    ).wait_ready()
+    url = service.urls["operators"]
+    relays = [
+        Relaying(tmp_path / host, url, token(service, host)["token"]).wait_connected()
+        for host in ("h1", "h3")
+    ]
+    old, new = relays
+    try:
+        for address in (WEB_0, DB_0):
+            assert old.ask(address)[0] == 200
+        assert new.ask(WEB_0)[0] == 404
+        order = {"hosts": ["h1"], "impact": "live-migrate"}
+        service.admin("/v1/maintain", order)
+        for address in (WEB_0, DB_0):
+            (event,) = old.until(address, lambda found: found["Events"])["Events"]
+            assert old.approve(address, event["EventId"]) == 200
+        shown: list[int] = []
+
+        def has_moved() -> bool:
+            """Ask both relays: one of them answers at any time."""
+            states = [relay.ask(WEB_0) for relay in relays]
+            for status, found in states:
+                if status == 200:
+                    shown.append(found["DocumentIncarnation"])
+            assert any(status == 200 for status, _ in states)
+            return [status for status, _ in states] == [404, 200]
+
+        eventually(has_moved, bool, what="the VM on its new host only")
+        last = new.until(WEB_0, lambda found: not found["Events"])
+        assert last["DocumentIncarnation"] >= max(shown)
+    finally:
+        for relay in relays:
+            relay.kill()
+        service.kill()
 
 
 def test_a_silent_service_ends_the_answers_after_a_limit(
