@@ -186,6 +186,10 @@ def _measure_many(report: Report, folder: Path, *, hosts: int, changes: int) -> 
             )
     finally:
         service.end()
+    _show(report, found, hosts)
+
+
+def _show(report: Report, found: "_Found", hosts: int) -> None:
     table = Table(
         f"{hosts:,} relays with {VMS_OF_HOST} VMs each, on one core",
         ("first connection s", "change p50 ms", "change p99 ms", "back s", "MiB"),
