@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from forewarn.campaigns import bounds, clearing, limits
+from forewarn.campaigns import bounds, clearing, limits, never
 from forewarn.campaigns.bounds import Bound
 from forewarn.campaigns.clearing import Refusal
 from forewarn.campaigns.durations import MODEL_LABEL, Measured, Sample, measured
@@ -27,7 +27,7 @@ from forewarn.fleet.blackouts import Blackout, Clash, coming
 from forewarn.fleet.model import PLACES
 from forewarn.fleet.reserve import NO_RESERVE
 from forewarn.fleet.windows import Opening, openings
-from forewarn.instants import Micros, describe_duration
+from forewarn.instants import Micros
 from forewarn.protocol.errors import RefusedError
 from forewarn.settings.amounts import Amount
 
@@ -124,7 +124,7 @@ def plan_campaign(
     """Return the plan of a campaign. `past` has the durations of past work.
 
     Raises RefusedError if the fleet does not have the selected hosts, if none of them
-    can be done, or if no window is long enough for a host.
+    can be done, or if no window outside the blackouts is ever long enough for a host.
     """
     selected = select(fleet, campaign.select)
     reserve = _reserve(campaign, terms)
@@ -289,10 +289,16 @@ def _forecasts(
             now=now,
         )
         if played is None:
-            raise RefusedError(
-                f"{_closed([*closed, *parts])} for a host, which takes up to "
-                f"{describe_duration(expect.slow)} after its notice",
-                hint="Lengthen the windows, or correct [campaign.expect].",
+            raise never.refusal(
+                never.Asked(
+                    at=now,
+                    notice=terms.notices[campaign.impact],
+                    work=expect.slow,
+                    windows=campaign.windows,
+                    own=campaign.blackouts,
+                    wide=terms.blackouts,
+                ),
+                parts,
             )
         found.append(played)
     typical, slow = found
@@ -312,12 +318,6 @@ def _recovers(
         return recovery
     moving = 0 if times is None or times.moving is None else times.moving
     return max(0, min(moving, work) + recovery - work)
-
-
-def _closed(closed: Sequence[Blackout | StoppedPart]) -> str:
-    if closed:
-        return "no window outside the blackouts is long enough"
-    return "no window is long enough"
 
 
 def _nothing_left(refusals: Sequence[Refusal]) -> RefusedError:

@@ -435,6 +435,13 @@ CAMPAIGN_ENTRIES = (
                 ),
             ),
             Refusal(
+                when="the blackout would leave no time for its hosts",
+                sentences=(
+                    "with blackout …, no opening ever comes for campaign …",
+                    "with blackout …, beside blackout …, no opening ever comes for campaign …",
+                ),
+            ),
+            Refusal(
                 when="the change allows more, the requester started the campaign, and "
                 "campaigns.second_person is on",
                 sentences=("… started the campaign and cannot …",),

@@ -89,5 +89,10 @@ def test_emergency_ignores_them() -> None:
 def test_hosts_that_are_never_free_refuse_the_plan() -> None:
     whole_days = Window(days=EVERY_DAY, start=0, length=DAY, timezone="UTC")
     part = PartBlackout(time=Blackout(name="all", window=whole_days), places=R0)
-    with pytest.raises(RefusedError, match="no window outside the blackouts"):
+    with pytest.raises(
+        RefusedError, match="no opening ever comes for 2 hosts"
+    ) as found:
         plan_with(part)
+    assert "blackout all leaves no time" in found.value.message
+    assert "`forewarn blackout remove all --reason TEXT`" in found.value.hint
+    assert "select] except" in found.value.hint

@@ -7,7 +7,7 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.requests import campaign_changes, campaign_turns, campaigns
 from forewarn.control.transactions.work import Work
 from forewarn.instants import format_instant, parse_instant
-from forewarn.protocol.errors import BadRequestError
+from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.protocol.notes import Withdrawn
 from forewarn.protocol.operations import OperationState
 from forewarn.reporting.campaigns import campaign_report
@@ -247,3 +247,26 @@ def test_wrong_changes_of_blackouts_are_refused() -> None:
     change(it, blackout="b7 tue 22:00 1h")
     with pytest.raises(BadRequestError, match="at most 50 blackouts"):
         change(it, blackout="b50 mon 22:00 1h")
+
+
+def test_blackout_that_would_leave_no_time_is_refused() -> None:
+    it = of(2)
+    hours = '[[campaign.window]]\nstart = "22:00"\nlength = "4h"\n'
+    start(it, EXPECT + hours + ONE_STAGE)
+    before = campaign(it)
+    for line in ("always 00:00 24h", "nights 21:00 9h"):
+        name = line.split()[0]
+        with pytest.raises(
+            RefusedError, match=f"with blackout {name}, no opening"
+        ) as no:
+            change(it, blackout=line)
+        assert "campaign pause bios --reason TEXT" in no.value.hint
+    assert campaign(it) == before
+    change(it, blackout="first 21:30 2h")
+    with pytest.raises(
+        RefusedError, match="blackout second, beside blackout first, no"
+    ):
+        change(it, blackout="second 23:45 3h")
+    # One with the same name replaces it.
+    change(it, blackout="first 23:45 3h")
+    run(it)

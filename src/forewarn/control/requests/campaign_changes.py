@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from forewarn.campaigns import never
 from forewarn.campaigns.loosening import loosened
 from forewarn.campaigns.options import BUDGET, TOLERANCE
 from forewarn.campaigns.record import CampaignRecord
@@ -22,6 +23,7 @@ from forewarn.fleet.blackout_fields import (
     line_of_blackout,
 )
 from forewarn.fleet.blackouts import Blackout
+from forewarn.problems import listed
 from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.settings import forms
 from forewarn.settings.forms import Option
@@ -68,6 +70,7 @@ def change(
             actor=work.who.actor,
             act=f"loosen {', '.join(more)} of campaign {old.name}",
         )
+    _check_opens(work, old, new)
     before, after = _terms(old), _terms(new)
     changes = tuple(
         (key, before[key], after[key]) for key in before if before[key] != after[key]
@@ -145,6 +148,29 @@ def _blackouts(old: CampaignRecord, given: Mapping[str, str]) -> tuple[Blackout,
                 hint=f"Run `forewarn campaign set {old.name} --remove-blackout NAME`.",
             )
     return tuple(kept.values())
+
+
+def _check_opens(work: Work, old: CampaignRecord, new: CampaignRecord) -> None:
+    """Refuse a blackout after which no host of the campaign could ever begin."""
+    added = [each.name for each in new.blackouts if each not in old.blackouts]
+    if not added:
+        return
+    before, after = (campaign_gate.hours_of(work.tx, each) for each in (old, new))
+    asked = never.Asked(
+        at=work.now, notice=new.notice, work=after.work, windows=after.windows
+    )
+    closed = (*after.blackouts, *after.wide)
+    if asked.fits(closed) or not asked.fits((*before.blackouts, *before.wide)):
+        return
+    banned = [each.name for each in never.needed(asked, closed)]
+    others = [each for each in banned if each not in added]
+    beside = f", beside blackout {listed(others)}" if others else ""
+    raise RefusedError(
+        f"with blackout {added[0]}{beside}, no opening ever comes for campaign "
+        f"{new.name}",
+        hint=f"Leave time for a host between its times, or run `forewarn campaign pause "
+        f"{new.name} --reason TEXT`.",
+    )
 
 
 def _value(
