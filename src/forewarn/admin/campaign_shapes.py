@@ -89,6 +89,19 @@ BlackoutTimeShape = shape(
     "BlackoutTimeShape", "A time of a blackout.", name=str, begins=str, ends=str
 )
 
+HeldHostsShape = shape(
+    "HeldHostsShape",
+    "Hosts of the plan that another campaign has and has not ended.",
+    campaign=(str, "ID of the other campaign."),
+    name=str,
+    state=str,
+    host_count=int,
+    hosts=(list[str], "The first 100 of these hosts."),
+    refuses_start=(bool, "false: this emergency takes the hosts over."),
+    message=str,
+    hint=(str, "What frees the hosts; empty: nothing is needed."),
+)
+
 CampaignPlanShape = shape(
     "CampaignPlanShape",
     "The course of a campaign that starts now.",
@@ -117,6 +130,7 @@ CampaignPlanShape = shape(
     refused_count=int,
     refused_by_reason=dict[str, int],
     refused=(list_of(RefusedHostShape), "The first 100 hosts that cannot be done."),
+    held=(list_of(HeldHostsShape), "Other campaigns that have any of the hosts."),
     warnings=list[str],
     openings=(list_of(OpeningShape), "The next openings; empty without windows."),
     blackouts=(list_of(BlackoutTimeShape), "The next times of the blackouts."),

@@ -28,6 +28,9 @@ GROUPS_SHOWN = 8
 REFUSED_SHOWN = 20
 """Hosts that cannot be done in the text of a plan; --json has more."""
 
+HELD_SHOWN = 10
+"""Hosts of another campaign in the text of a plan: one line; --json has more."""
+
 FAILED_SHOWN = 20
 """Failed hosts, and deferred hosts, in the text of a campaign."""
 
@@ -336,7 +339,7 @@ def _show(told: Json, *, with_all: bool) -> None:
     rest = f"and {count(left, 'more host')}: --all prints all of them" if left else ""
     output.table("no hosts", _HOSTS, map(_host, shown), rest)
     output.line()
-    for each in (*_pace(told), *_times(told), *_refused(told)):
+    for each in (*_pace(told), *_times(told), *_refused(told), *_held(told)):
         output.line(each)
     for each in told["warnings"]:
         output.line(f"warning: {each}")
@@ -456,3 +459,16 @@ def _refused(told: Json) -> Iterator[str]:
             for reason, number in told["refused_by_reason"].items()
         )
         yield f"  and {total - len(shown):,} more; in all {reasons}"
+
+
+def _held(told: Json) -> Iterator[str]:
+    """Yield which other campaigns have any of the hosts, and what to do about it."""
+    for each in told["held"]:
+        shown = listed(each["hosts"], HELD_SHOWN)
+        left = each["host_count"] - len(each["hosts"])
+        more = f" (and {left:,} more)" if left else ""
+        begin = "the start would be refused: " if each["refuses_start"] else ""
+        yield f"{begin}{each['message']}"
+        yield f"  {each['name']} ({each['campaign']}, {each['state']}): {shown}{more}"
+        if each["hint"]:
+            yield f"  hint: {each['hint']}"

@@ -41,6 +41,10 @@ Json: TypeAlias = dict[str, Any]
 REFUSALS_TOLD_MAX = 100
 """Maximum hosts that a report names as not possible; all of them are counted."""
 
+HELD_TOLD_MAX = 100
+"""Maximum hosts that a report names for each other campaign that has them; all of them
+are counted."""
+
 GROUPS_TOLD_MAX = 50
 """Maximum values of a label that a report counts: there can be thousands of racks."""
 
@@ -123,9 +127,8 @@ def planned(reader: Reader, request: PlanRequest) -> str:
     Raises CampaignFileError and RefusedError.
     """
     plan, fleet_hosts = _plan_of(reader, request)
-    return json_text(
-        plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
-    )
+    report = plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
+    return json_text({**report, "held": _held(reader, plan)})
 
 
 def plan_of(
@@ -263,6 +266,31 @@ def time_of_blackout(found: Clash) -> Json:
         "begins": format_instant(found.begins),
         "ends": format_instant(found.ends),
     }
+
+
+def _held(reader: Reader, plan: CampaignPlan) -> list[Json]:
+    """Return the other campaigns that have any of the hosts, with what to do."""
+    found = campaign_hosts.holdings(
+        reader,
+        plan.hosts,
+        is_emergency=plan.campaign.is_emergency,
+        with_taken_over=True,
+    )
+    return [
+        {
+            "campaign": each.campaign_id,
+            "name": each.name,
+            "state": each.state.value,
+            "host_count": len(each.hosts),
+            "hosts": each.hosts[:HELD_TOLD_MAX],
+            "refuses_start": each.refusal is not None,
+            "message": wording.held(each.name, len(each.hosts))
+            if each.refusal is None
+            else each.refusal.message,
+            "hint": "" if each.refusal is None else each.refusal.hint,
+        }
+        for each in found
+    ]
 
 
 def _measured(found: Measured) -> Json:

@@ -171,6 +171,11 @@ def warnings(plan: CampaignPlan) -> list[str]:
     return found
 
 
+def held(name: str, hosts: int) -> str:
+    """Return that an emergency takes hosts over from another campaign."""
+    return f"{count(hosts, 'host')} of campaign {name} would be taken over, each at its turn"
+
+
 def not_simulated(
     *, operations: int, campaigns: Sequence[str], is_braked: bool, checks: int
 ) -> list[str]:

@@ -65,6 +65,27 @@ def test_page_has_each_host_and_no_script(
     assert "http" not in text
 
 
+def test_plan_names_hosts_of_other_campaigns_and_what_frees_them(
+    tmp_path: Path, service: Served, forewarn: Run
+) -> None:
+    file, page = tmp_path / "kernel.toml", tmp_path / "kernel.html"
+    file.write_text(TEXT)
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    assert plan["held"] == []
+    digest = ("--plan", plan["digest"], "--reason", "night")
+    assert forewarn("campaign", "start", str(file), *digest).status == 0
+    file.write_text(TEXT.replace('"kernel"', '"bios"'))
+    ended = forewarn("campaign", "plan", str(file), "--html", str(page))
+    assert ended.status == 0, ended.err
+    (held,) = json.loads(forewarn("campaign", "plan", str(file), "--json").out)["held"]
+    lines = ended.out.splitlines()
+    place = lines.index(f"the start would be refused: {held['message']}")
+    assert lines[place + 1].startswith(f"  kernel ({held['campaign']}, Running): ")
+    assert lines[place + 2] == f"  hint: {held['hint']}"
+    assert "`forewarn campaign skip kernel " in held["hint"]
+    assert "<h2>Hosts of other campaigns</h2>" in page.read_text()
+
+
 def test_invalid_file_and_unknown_names_have_their_statuses(
     tmp_path: Path, service: Served, forewarn: Run
 ) -> None:

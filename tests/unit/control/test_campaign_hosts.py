@@ -1,7 +1,9 @@
 """A host is in one campaign that has not ended, however two starts are interleaved."""
 
+import json
 from collections import Counter
 from itertools import permutations
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,17 @@ def prepare(it: World, name: str, select: str = "all = true") -> Prepared:
             reader, campaign_plans.plan_of(reader, asked), text
         )
     )
+
+
+def held_in_plan(it: World, name: str, more: str = "") -> list[dict[str, Any]]:
+    """Return which other campaigns have hosts of a plan, as its report says."""
+    written = file_of(ONE_STAGE, name=name).replace(
+        "all = true }", f"all = true }}{more}"
+    )
+    text = CampaignText(name="campaign.toml", text=written)
+    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now)
+    told = it.read(lambda reader: campaign_plans.planned(reader, asked))
+    return json.loads(told)["held"]
 
 
 def begin(it: World, prepared: Prepared) -> bool:
@@ -163,3 +176,41 @@ def test_failed_host_of_a_campaign_is_repaired_alone_and_joins_no_other() -> Non
     with pytest.raises(RefusedError, match="host h0000 has failed in campaign a"):
         it.order(lambda work: DECISIONS["host-drain"](work, given))
     assert ordered(it, "h0000"), "a repair by hand stays possible"
+
+
+def test_plan_names_the_campaigns_that_have_its_hosts_as_the_start_does() -> None:
+    it = of(5)
+    assert held_in_plan(it, "a") == []
+    assert begin(it, prepare(it, "a", 'host = ["h0001", "h0003"]'))
+    other = ordered(it, "h0002", "h0004")
+    first, second = held_in_plan(it, "b")
+    assert (first["name"], first["state"]) == ("a", "Running")
+    assert (first["host_count"], first["hosts"]) == (2, ["h0001", "h0003"])
+    assert first["refuses_start"]
+    assert "`forewarn campaign skip a h0001 h0003 --reason TEXT`" in first["hint"]
+    assert (second["name"], second["hosts"]) == (other, ["h0002", "h0004"])
+    with pytest.raises(RefusedError) as refused:
+        prepare(it, "b")
+    # The order of the campaigns is that of the plan.
+    assert (refused.value.message, refused.value.hint) == (
+        first["message"],
+        first["hint"],
+    )
+
+
+def test_plan_of_an_emergency_says_which_hosts_it_takes_over() -> None:
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
+    it = world_of([{f"s{number}": 0} for number in range(4)], driver=driver)
+    assert begin(it, prepare(it, "a", 'host = ["h0000", "h0001", "h0002"]'))
+    it.settle()
+    while not campaign(it, "a").failed:
+        it.advance("1m")
+    failed, taken = held_in_plan(it, "b", "\nemergency = true")
+    assert (failed["hosts"], failed["refuses_start"]) == (["h0000"], True)
+    assert "`forewarn campaign skip a h0000 --reason TEXT`" in failed["hint"]
+    assert (taken["hosts"], taken["refuses_start"]) == (["h0001", "h0002"], False)
+    assert taken["message"] == (
+        "2 hosts of campaign a would be taken over, each at its turn"
+    )
+    assert taken["hint"] == ""

@@ -7,8 +7,17 @@ its cost does not depend on the fleet. A rollout of several hosts counts as a ca
 before a verb steers it, so that steering it never makes a second campaign of a host.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
 
+from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import implied_campaigns
 from forewarn.protocol.errors import RefusedError
@@ -32,6 +41,89 @@ def seen(reader: Reader) -> Seen:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """Hosts of a planned campaign that another campaign has and has not ended."""
+
+    campaign_id: str
+    name: str
+    state: CampaignState
+    hosts: tuple[str, ...]
+    """In the order of their names."""
+    has_failed: bool = False
+    """Whether they have failed there, and the planned campaign is an emergency."""
+    is_taken_over: bool = False
+    """Whether the planned campaign takes them over at their turn."""
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        """Return why these hosts refuse a start; None: they do not."""
+        if self.is_taken_over:
+            return None
+        skip = (
+            f"`forewarn campaign skip {self.name} {_named(self.hosts)} --reason TEXT`"
+        )
+        if self.has_failed:
+            return RefusedError(
+                f"{len(self.hosts):,} of the hosts have failed in campaign {self.name}, "
+                f"such as {self.hosts[0]}",
+                hint=f"Run {skip} first, or exclude them with [campaign.select] except.",
+            )
+        return RefusedError(
+            f"campaign {self.name} has {len(self.hosts):,} of the hosts and has not "
+            f"ended, such as {self.hosts[0]}",
+            hint="Wait until it ends, exclude these hosts with [campaign.select] "
+            f"except, or run {skip}. An emergency takes hosts over from routine "
+            "campaigns.",
+        )
+
+
+def holdings(
+    reader: Reader,
+    hosts: Collection[str],
+    *,
+    known: Seen = frozenset(),
+    is_emergency: bool = False,
+    with_taken_over: bool = False,
+) -> Iterator[Holding]:
+    """Yield the other campaigns that have any of these hosts, with the hosts.
+
+    `known` has campaigns that were compared with these hosts before. An emergency takes
+    hosts over from routine campaigns, except those that have failed there: a person must
+    look at these first. `with_taken_over`: yield those that it takes over, too.
+    """
+    wanted: frozenset[str] | None = None
+    for other in implied_campaigns.open_ones(reader):
+        if (other.campaign_id, other.hosts) in known:
+            continue
+        wanted = frozenset(hosts) if wanted is None else wanted
+        takes_over = is_emergency and not _is_emergency(reader, other)
+        failed = wanted.intersection(other.failed_hosts if takes_over else ())
+        if failed:
+            yield _holding(other, failed, has_failed=True)
+        if takes_over and not with_taken_over:
+            continue
+        if shared := (wanted & _hosts_of(reader, other)) - failed:
+            yield _holding(other, shared, is_taken_over=takes_over)
+
+
+def _holding(
+    campaign: CampaignRecord,
+    hosts: Iterable[str],
+    *,
+    has_failed: bool = False,
+    is_taken_over: bool = False,
+) -> Holding:
+    return Holding(
+        campaign_id=campaign.campaign_id,
+        name=campaign.name,
+        state=campaign.state,
+        hosts=tuple(sorted(hosts)),
+        has_failed=has_failed,
+        is_taken_over=is_taken_over,
+    )
+
+
 def check_free(
     reader: Reader,
     hosts: Collection[str],
@@ -41,31 +133,11 @@ def check_free(
 ) -> None:
     """Refuse hosts that another campaign has and has not ended; raises RefusedError.
 
-    `known` has campaigns that were compared with these hosts before. An emergency takes
-    hosts over from routine campaigns, except those that have failed there: a person must
-    look at these first.
+    The arguments are those of `holdings`.
     """
-    wanted: frozenset[str] | None = None
-    for other in implied_campaigns.open_ones(reader):
-        if (other.campaign_id, other.hosts) in known:
-            continue
-        wanted = frozenset(hosts) if wanted is None else wanted
-        if is_emergency and not _is_emergency(reader, other):
-            if shared := sorted(wanted.intersection(other.failed_hosts)):
-                raise RefusedError(
-                    f"{len(shared):,} of the hosts have failed in campaign {other.name}, "
-                    f"such as {shared[0]}",
-                    hint=f"Run `forewarn campaign skip {other.name} {_named(shared)} "
-                    "--reason TEXT` first, or exclude them with [campaign.select] except.",
-                )
-        elif shared := sorted(wanted & _hosts_of(reader, other)):
-            raise RefusedError(
-                f"campaign {other.name} has {len(shared):,} of the hosts and has not "
-                f"ended, such as {shared[0]}",
-                hint="Wait until it ends, exclude these hosts with [campaign.select] "
-                f"except, or run `forewarn campaign skip {other.name} {_named(shared)} "
-                "--reason TEXT`. An emergency takes hosts over from routine campaigns.",
-            )
+    for found in holdings(reader, hosts, known=known, is_emergency=is_emergency):
+        if found.refusal is not None:
+            raise found.refusal
 
 
 def _is_emergency(reader: Reader, campaign: CampaignRecord) -> bool:
