@@ -118,14 +118,10 @@ class Move:
     """Whether that failed call, or the last attempt of all, left this VM down."""
 
 
-def could_not_move(
-    state: OperationState, action: Action, moves: Sequence[Move]
-) -> bool:
+def could_not_move(state: OperationState, action: Action, *, is_any_down: bool) -> bool:
     """Return whether an operation failed to move VMs away, and left none of them down."""
     return (
-        state is OperationState.FAILED
-        and action in MOVING_ACTIONS
-        and not any(move.is_down for move in moves)
+        state is OperationState.FAILED and action in MOVING_ACTIONS and not is_any_down
     )
 
 
@@ -244,7 +240,8 @@ class Operation:
     @property
     def could_not_move(self) -> bool:
         """Return whether it failed to move VMs away, and left none of them down."""
-        return could_not_move(self.state, self.action, self.moves)
+        is_any_down = any(move.is_down for move in self.moves)
+        return could_not_move(self.state, self.action, is_any_down=is_any_down)
 
     @property
     def is_host_bound(self) -> bool:

@@ -41,7 +41,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
 from forewarn.store import statements
-from forewarn.store.nested import fields_of, shape_of
+from forewarn.store.nested import fields_of, members_of, shape_of
 from forewarn.store.port import StoreError
 from forewarn.store.questions import Record
 from forewarn.store.records import (
@@ -81,6 +81,8 @@ class Column:
     decode: Callable[[Any], Any] | None = None
     attribute: str = ""
     """The stored attribute of the field, as a dot and a name; empty: the field."""
+    members: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    """For a list of dataclasses: the default of each plain field; None: there is none."""
 
 
 _ONE_TEXT = re.compile(r'\["([A-Za-z0-9.:_-]*)"\]')
@@ -97,7 +99,7 @@ def _list(hint: Any) -> Column:
             return (only[1],)  # Most other lists are the single address of a VM.
         return shape.decode(json.loads(text))
 
-    return Column((str,), shape.write, decode)
+    return Column((str,), shape.write, decode, members=members_of(hint))
 
 
 def _choice(kind: type[enum.Enum], *, nullable: bool = False) -> Column:
@@ -313,18 +315,42 @@ class Codec(Generic[R]):
     def transposed(
         self, names: Sequence[str], rows: Sequence[Row]
     ) -> list[Sequence[Any]]:
-        """Return the decoded values of each column in rows of these columns."""
-        values: list[Sequence[Any]] = [*zip(*rows, strict=True)]
+        """Return the decoded values of each name in rows of the columns `columns_for`."""
+        stored = statements.columns_for(names)
+        values = dict(zip(stored, zip(*rows, strict=True), strict=True))
         try:
-            for at, name in enumerate(names):
-                decode = self.columns[name].decode
-                if decode:
-                    # Columns that are decoded have few different values.
-                    decoded = {value: decode(value) for value in set(values[at])}
-                    values[at] = [*map(decoded.__getitem__, values[at])]
-            return values
-        except (KeyError, TypeError, ValueError) as error:
+            parsed = {
+                name: [*map(json.loads, values[name])]
+                for name in {name.partition(".")[0] for name in names if "." in name}
+            }
+            return [
+                self._parts(name, parsed)
+                if "." in name
+                else self._decoded(name, values[name])
+                for name in names
+            ]
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._unreadable(rows[0], f"or a later one: {error!r}") from error
+
+    def _decoded(self, name: str, values: Sequence[Any]) -> Sequence[Any]:
+        decode = self.columns[name].decode
+        if decode is None:
+            return values
+        # Columns that are decoded have few different values.
+        decoded = {value: decode(value) for value in set(values)}
+        return [*map(decoded.__getitem__, values)]
+
+    def _parts(self, name: str, parsed: Mapping[str, list[Any]]) -> Sequence[Any]:
+        """Return one field of the members of each list, as `moves.vm` names it.
+
+        The members themselves are not created, which would take three times as long.
+        """
+        column, _, part = name.partition(".")
+        usual = self.columns[column].members[part]
+        return [
+            tuple([member.get(part, usual) for member in members])
+            for members in parsed[column]
+        ]
 
     def _unreadable(self, row: Row, why: str) -> StoreError:
         return StoreError(

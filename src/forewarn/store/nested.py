@@ -120,6 +120,19 @@ def fields_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda value: tuple([getattr(value, name) for name in names])
 
 
+def members_of(hint: Any) -> dict[str, Any]:
+    """Return the default of each text, number and flag in the members of a list."""
+    kind = typing.get_args(hint)[0]
+    if not dataclasses.is_dataclass(kind):
+        return {}
+    hints = typing.get_type_hints(kind)
+    return {
+        each.name: None if each.default is dataclasses.MISSING else each.default
+        for each in dataclasses.fields(kind)
+        if hints[each.name] in _PLAIN
+    }
+
+
 def _object(kind: type[Any], tag: str = "") -> Shape:
     hints = typing.get_type_hints(kind)
     fields = dataclasses.fields(kind)

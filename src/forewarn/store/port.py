@@ -17,7 +17,6 @@ No code above this port may use a rowid, a dialect of SQL, or load a whole fleet
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from forewarn.instants import Micros
@@ -235,6 +234,7 @@ def columns(
 ) -> Iterator[Columns]:
     """Yield at least two fields of the records found under all values of a query.
 
+    `moves.vm` is the field `vm` of each member of the list `moves`, as a tuple.
     With `between`, only values from the first to the second one count. The records are in
     the order of the value and of the key, some hundreds together. This is for a process
     that may read a whole fleet.
@@ -252,7 +252,8 @@ def columns(
         key=lambda each: (each[0], each[1].key),
     )
     if found:
-        yield [*zip(*(attrgetter(*names)(record) for _, record in found), strict=True)]
+        get = _fields_of(names)
+        yield [*zip(*(get(record) for _, record in found), strict=True)]
 
 
 def columns_of(
@@ -268,7 +269,23 @@ def columns_of(
     found = [reader.get(kind, key) for key in sorted(set(keys))]
     there = [record for record in found if record is not None]
     if there:
-        yield [*zip(*map(attrgetter(*names), there), strict=True)]
+        yield [*zip(*map(_fields_of(names), there), strict=True)]
+
+
+def _fields_of(names: Sequence[str]) -> Callable[[Record], tuple[Any, ...]]:
+    """Return a getter of these fields, and of fields of the members of lists."""
+
+    def get(record: Record) -> tuple[Any, ...]:
+        found: list[Any] = []
+        for name in names:
+            column, _, part = name.partition(".")
+            value = getattr(record, column)
+            found.append(
+                tuple(getattr(each, part) for each in value) if part else value
+            )
+        return tuple(found)
+
+    return get
 
 
 def require_unchanged(reader: Reader, old: Record) -> None:

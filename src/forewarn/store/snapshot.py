@@ -36,7 +36,8 @@ class SnapshotReader(RowReader):
     ) -> Iterator[Columns]:
         """Yield fields of the records found under all values of a query."""
         codec = self._schema.codecs[query.kind]
-        sql = queries.columns(query, names, codec, is_bounded=between is not None)
+        stored = statements.columns_for(names)
+        sql = queries.columns(query, stored, codec, is_bounded=between is not None)
         for page in self._connection.pages(sql, COLUMN_ROWS, between or ()):
             yield codec.transposed(names, page)
 
@@ -45,7 +46,9 @@ class SnapshotReader(RowReader):
     ) -> Iterator[Columns]:
         """Yield fields of the records with some keys."""
         codec = self._schema.codecs[kind]
-        sql = statements.columns_of(codec.table, names, codec.key)
+        sql = statements.columns_of(
+            codec.table, statements.columns_for(names), codec.key
+        )
         asked = (json.dumps([*keys]),)
         for page in self._connection.pages(sql, COLUMN_ROWS, asked):
             yield codec.transposed(names, page)

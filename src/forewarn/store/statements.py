@@ -19,6 +19,11 @@ def every(table: str, key: str) -> str:
     return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
 
 
+def columns_for(names: Sequence[str]) -> list[str]:
+    """Return the columns for these names of fields: `moves` for `moves.vm`."""
+    return [*dict.fromkeys(name.partition(".")[0] for name in names)]
+
+
 def columns(source: str, columns: Sequence[str], order: Sequence[str]) -> str:
     """Return the statement that gets columns of rows, in an order.
 

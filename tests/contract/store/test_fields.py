@@ -1,18 +1,58 @@
 """Single fields of all records, which plans of campaigns read."""
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from forewarn.fleet.model import Host, HostState, Scope, ScopeKind, Vm, VmState
+from forewarn.protocol.operations import (
+    Action,
+    Move,
+    Operation,
+    OperationState,
+    TargetKind,
+    Verb,
+)
 from forewarn.store import kinds, questions
 from forewarn.store.memory import MemoryStore
-from forewarn.store.port import ColumnReader, Reader, Store, columns, columns_of, every
+from forewarn.store.port import (
+    ColumnReader,
+    Reader,
+    Store,
+    StoreError,
+    columns,
+    columns_of,
+    every,
+)
 from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.sqlite import SqliteStore
 
 NAMES = ("name", "state", "fault_domain", "movable", "memory", "addresses")
+
+
+OPERATION = Operation(
+    operation_id="op-1",
+    request="req-1",
+    verb=Verb.MAINTAIN,
+    action=Action.LIVE_MIGRATE,
+    target_kind=TargetKind.HOST,
+    target="h1",
+    host="h1",
+    state=OperationState.DONE,
+    routine=True,
+    not_before=2,
+    moves=(),
+    scopes=(),
+    duration_seconds=5,
+    description="",
+    created=1,
+    ended_at=3,
+)
 
 
 def vm(number: int) -> Vm:
@@ -150,3 +190,48 @@ def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
         ]
     snapshot.close()
     store.close()
+
+
+def test_fields_of_the_members_of_lists_are_those_of_the_records(
+    tmp_path: Path,
+) -> None:
+    moves = (
+        Move(vm="web_0", to_host="h2", done=True),
+        Move(vm="web_1", is_down=True),
+        Move(vm="web_2"),
+    )
+    operations = [
+        replace(OPERATION, operation_id=f"op-{number}", moves=moves[:number])
+        for number in range(4)
+    ]
+    names = ("host", "moves.vm", "moves.to_host", "operation_id", "moves.is_down")
+    store = SqliteStore(tmp_path / "store.db")
+    memory = MemoryStore()
+    for each in (store, memory):
+        each.transact(lambda tx: [tx.add(one) for one in operations])
+    snapshot = SnapshotStore(tmp_path / "store.db")
+    query = kinds.OPERATIONS_OF_REQUEST
+    found = snapshot.read(lambda reader: rows_of(reader, query, names))
+    assert found == memory.read(lambda reader: rows_of(reader, query, names))
+    assert found[0] == ("h1", (), (), "op-0", ())
+    last = ("web_0", "web_1", "web_2"), ("h2", "", ""), "op-3", (False, True, False)
+    assert found[3] == ("h1", *last)
+    snapshot.close()
+    store.close()
+
+
+def test_members_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    store = SqliteStore(file)
+    store.transact(lambda tx: tx.add(replace(OPERATION, moves=(Move(vm="web_0"),))))
+    store.close()
+    names = ("host", "moves.vm")
+    for text in ("[1]", "nothing"):
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("UPDATE operations SET moves = ?", [text])
+        snapshot = SnapshotStore(file)
+        with pytest.raises(StoreError, match="a row of Operation cannot be read"):
+            snapshot.read(
+                lambda reader: rows_of(reader, kinds.OPERATIONS_OF_REQUEST, names)
+            )
+        snapshot.close()

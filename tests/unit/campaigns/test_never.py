@@ -27,12 +27,12 @@ ONE_STAGE = replace(CAMPAIGN, stages=(), budget=Budget(in_flight=Amount(value=1)
 
 def asked(**changes: object) -> Asked:
     usual = Asked(at=NOW, notice=15 * MINUTE, work=30 * MINUTE)
-    return replace(usual, **changes)  # pyright: ignore[reportArgumentType]
+    return replace(usual, **changes)
 
 
 def refused(campaign: Campaign, **terms: object) -> RefusedError:
     with pytest.raises(RefusedError) as found:
-        planned(campaign, SMALL, replace(TERMS, **terms))  # pyright: ignore[reportArgumentType]
+        planned(campaign, SMALL, replace(TERMS, **terms))
     return found.value
 
 
