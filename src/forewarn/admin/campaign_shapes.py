@@ -99,7 +99,7 @@ HeldHostsShape = shape(
     hosts=(list[str], "The first 100 of these hosts."),
     refuses_start=(bool, "false: this emergency takes the hosts over."),
     message=str,
-    hint=(str, "What frees the hosts; empty: nothing is needed."),
+    hint=(str, "How to free the hosts; empty: nothing is needed."),
 )
 
 CampaignPlanShape = shape(

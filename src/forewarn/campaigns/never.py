@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a host needs, and the times that the campaign keeps to."""
+    """The needs of a host, and the times that the campaign keeps to."""
 
     at: Micros
     notice: Micros

@@ -283,14 +283,21 @@ def _held(reader: Reader, plan: CampaignPlan) -> list[Json]:
             "state": each.state.value,
             "host_count": len(each.hosts),
             "hosts": each.hosts[:HELD_TOLD_MAX],
-            "refuses_start": each.refusal is not None,
-            "message": wording.held(each.name, len(each.hosts))
-            if each.refusal is None
-            else each.refusal.message,
-            "hint": "" if each.refusal is None else each.refusal.hint,
+            "refuses_start": not each.is_taken_over,
+            **_advice(each),
         }
         for each in found
     ]
+
+
+def _advice(found: campaign_hosts.Holding) -> Json:
+    """Return what a start would do about hosts of another campaign, and a hint."""
+    if found.is_taken_over:
+        return {"message": wording.held(found.name, len(found.hosts)), "hint": ""}
+    try:
+        found.refuse()
+    except RefusedError as error:
+        return {"message": error.message, "hint": error.hint}
 
 
 def _measured(found: Measured) -> Json:

@@ -82,7 +82,8 @@ class Column:
     attribute: str = ""
     """The stored attribute of the field, as a dot and a name; empty: the field."""
     members: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    """For a list of dataclasses: the default of each plain field; None: there is none."""
+    """The default of each plain field of the members, if it is a list of dataclasses;
+    None: the field has none."""
 
 
 _ONE_TEXT = re.compile(r'\["([A-Za-z0-9.:_-]*)"\]')

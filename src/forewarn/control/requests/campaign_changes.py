@@ -164,10 +164,15 @@ def _check_opens(work: Work, old: CampaignRecord, new: CampaignRecord) -> None:
         return
     banned = [each.name for each in never.needed(asked, closed)]
     others = [each for each in banned if each not in added]
-    beside = f", beside blackout {listed(others)}" if others else ""
+    if others:
+        raise RefusedError(
+            f"with blackout {added[0]}, beside blackout {listed(others)}, no opening ever "
+            f"comes for campaign {new.name}",
+            hint="Leave time for a host between their times, or run `forewarn campaign "
+            f"pause {new.name} --reason TEXT`.",
+        )
     raise RefusedError(
-        f"with blackout {added[0]}{beside}, no opening ever comes for campaign "
-        f"{new.name}",
+        f"with blackout {added[0]}, no opening ever comes for campaign {new.name}",
         hint=f"Leave time for a host between its times, or run `forewarn campaign pause "
         f"{new.name} --reason TEXT`.",
     )

@@ -16,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import dataclass
+from typing import NoReturn
 
 from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.record import CampaignRecord
@@ -53,28 +54,23 @@ class Holding:
     has_failed: bool = False
     """Whether they have failed there, and the planned campaign is an emergency."""
     is_taken_over: bool = False
-    """Whether the planned campaign takes them over at their turn."""
+    """Whether the planned campaign takes them over at their turn, and is not refused."""
 
-    @property
-    def refusal(self) -> RefusedError | None:
-        """Return why these hosts refuse a start; None: they do not."""
-        if self.is_taken_over:
-            return None
-        skip = (
-            f"`forewarn campaign skip {self.name} {_named(self.hosts)} --reason TEXT`"
-        )
+    def refuse(self) -> NoReturn:
+        """Raise the RefusedError of a start with these hosts."""
         if self.has_failed:
-            return RefusedError(
+            raise RefusedError(
                 f"{len(self.hosts):,} of the hosts have failed in campaign {self.name}, "
                 f"such as {self.hosts[0]}",
-                hint=f"Run {skip} first, or exclude them with [campaign.select] except.",
+                hint=f"Run `forewarn campaign skip {self.name} {_named(self.hosts)} "
+                "--reason TEXT` first, or exclude them with [campaign.select] except.",
             )
-        return RefusedError(
+        raise RefusedError(
             f"campaign {self.name} has {len(self.hosts):,} of the hosts and has not "
             f"ended, such as {self.hosts[0]}",
-            hint="Wait until it ends, exclude these hosts with [campaign.select] "
-            f"except, or run {skip}. An emergency takes hosts over from routine "
-            "campaigns.",
+            hint="Wait until it ends, exclude these hosts with [campaign.select] except, "
+            f"or run `forewarn campaign skip {self.name} {_named(self.hosts)} "
+            "--reason TEXT`. An emergency takes hosts over from routine campaigns.",
         )
 
 
@@ -136,8 +132,7 @@ def check_free(
     The arguments are those of `holdings`.
     """
     for found in holdings(reader, hosts, known=known, is_emergency=is_emergency):
-        if found.refusal is not None:
-            raise found.refusal
+        found.refuse()
 
 
 def _is_emergency(reader: Reader, campaign: CampaignRecord) -> bool:
