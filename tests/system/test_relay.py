@@ -268,6 +268,23 @@ def test_a_silent_service_ends_the_answers_after_a_limit(
         relay.kill()
 
 
+def test_operators_see_which_relays_are_connected(
+    service: Serving, relays: dict[str, Relaying]
+) -> None:
+    def listed() -> dict[str, bool]:
+        found = service.admin("/v1/relays")["relays"]
+        return {each["host"]: each["connected"] for each in found}
+
+    assert listed() == {"h1": True, "h2": True}
+    assert relays["h1"].ask(WEB_0)[0] == 200
+    relays["h2"].kill()
+    eventually(listed, lambda found: found == {"h1": True, "h2": False})
+    states = {each["host"]: each for each in service.admin("/v1/relays")["relays"]}
+    assert states["h1"]["last_seen"] >= states["h1"]["since"]
+    assert states["h2"]["since"] is None
+    assert states["h2"]["last_seen"] is not None
+
+
 def test_a_relay_ends_in_order(relays: dict[str, Relaying]) -> None:
     relay = relays["h1"]
     assert relay.ask(WEB_0)[0] == 200

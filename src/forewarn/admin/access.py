@@ -180,6 +180,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/operations/{name}": Demand.TENANT_READS,
     "GET /v1/problems": Demand.TENANT_READS,
     "GET /v1/relay/stream": Demand.RELAY,
+    "GET /v1/relays": Demand.OPERATOR_READS,
     "GET /v1/requests/{name}": Demand.TENANT_READS,
     "GET /v1/rollouts": Demand.OPERATOR_READS,
     "GET /v1/rollouts/{name}": Demand.OPERATOR_READS,

@@ -30,6 +30,7 @@ from forewarn.admin import (
     metrics,
     orders,
     relay,
+    relay_list,
     upcoming,
     watch,
     webhooks,
@@ -181,7 +182,9 @@ def _routers(
 ) -> Iterator[APIRouter]:
     """Yield the routers below /v1, without those of other programs."""
     if relays is not None:
-        yield relay.router(RelayHub(lambda: app.state.gateway, relays))
+        hub = RelayHub(lambda: app.state.gateway, relays)
+        yield relay.router(hub)
+        yield relay_list.router(hub)
     yield from (each.router for each in _PARTS)
     if receivers is not None:
         yield webhooks.router(receivers)

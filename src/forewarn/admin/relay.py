@@ -99,6 +99,7 @@ def router(hub: RelayHub) -> APIRouter:
     )
     async def relay_approve(body: RelayApprovals, giver: Giving) -> Response:
         """Approve events for VMs of the relay's host."""
+        hub.note_heard(giver.caller.host)
         refusals = await giver.give("relay-approve", body)
         vms = {each.vm for each in body.approvals}
         position = await hub.catch_up(giver.caller.host, vms)
@@ -107,6 +108,7 @@ def router(hub: RelayHub) -> APIRouter:
     @routes.post("/enable", responses=documented(EnabledShape, 400))
     async def relay_enable(body: RelayEnable, giver: Giving) -> Response:
         """Enable Scheduled Events for a VM of the relay's host."""
+        hub.note_heard(giver.caller.host)
         enabled = await giver.give("relay-enable", body)
         position = await hub.catch_up(giver.caller.host, {body.vm})
         return answer({"enabled": enabled, "position": position})
@@ -114,6 +116,7 @@ def router(hub: RelayHub) -> APIRouter:
     @routes.post("/seen", responses=documented(SeenShape, 400))
     async def relay_seen(body: RelaySeen, giver: Giving) -> Response:
         """Store when VMs of the relay's host last requested their documents."""
+        hub.note_heard(giver.caller.host)
         await giver.give("relay-seen", body)
         return answer({})
 

@@ -43,6 +43,19 @@ class News:
     """Whether there were too many changes to name them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """How the relay of a host is connected."""
+
+    connected_at: Micros = 0
+    """When it connected; 0: it is not connected."""
+    heard_at: Micros = 0
+    """When it last sent a request, or left; 0: not since the service started."""
+    streams: int = 0
+    behind_seconds: float = 0.0
+    """Seconds for which a change waits until it takes it; 0: it has all changes."""
+
+
 class RelayFeed(Protocol):
     """The changes that concern relays."""
 
@@ -80,6 +93,12 @@ class Host:
         """Whether it was read from the store since it was created."""
         self.streams = 0
         self.left_at = 0.0
+        self.connected_at: Micros = 0
+        """When its relay connected; 0: it is not connected."""
+        self.heard_at: Micros = 0
+        """When its relay last sent a request, or left."""
+        self.untold_since: float | None = None
+        """The beginning of the wait for the relay to take a change; None: it has all."""
         self.changed = asyncio.Event()
         """Set at each change, and then replaced."""
 
@@ -165,6 +184,31 @@ class RelayHub:
         self.streams = 0
         """Number of open streams."""
 
+    def states(self) -> Mapping[str, State]:
+        """Return the state of each relay that was connected since the service started.
+
+        Relays that have left long ago may be left out.
+        """
+        now = asyncio.get_running_loop().time()
+        return {
+            name: State(
+                connected_at=host.connected_at if host.streams else 0,
+                heard_at=host.heard_at,
+                streams=host.streams,
+                behind_seconds=0.0
+                if host.untold_since is None or not host.streams
+                else now - host.untold_since,
+            )
+            for name, host in self._hosts.items()
+            if host.heard_at
+        }
+
+    def note_heard(self, host: str) -> None:
+        """Note that the relay of a host has sent a request."""
+        state = self._hosts.get(host)
+        if state is not None:
+            state.heard_at = self.now()
+
     def count(self, host: str) -> int:
         """Return the number of open streams of a host's relay."""
         state = self._hosts.get(host)
@@ -189,6 +233,8 @@ class RelayHub:
             # The relay connects again, perhaps to another service.
             logger.warning("the relay of %s gets no stream: %s", host, error.message)
             return
+        state.heard_at = self.now()
+        state.connected_at = state.connected_at or state.heard_at
         try:
             number = self._number_of(state, after)
             while self.is_good(state, token_id):
@@ -198,6 +244,8 @@ class RelayHub:
                 latest = self._number
                 yield state.message(number, self.position)
                 number = latest
+                if not changed.is_set():
+                    state.untold_since = None
                 while not changed.is_set() and self.is_good(state, token_id):
                     try:
                         async with asyncio.timeout(limits.KEEP_ALIVE_SECONDS):
@@ -281,6 +329,8 @@ class RelayHub:
         state.streams -= 1
         self.streams -= 1
         state.left_at = asyncio.get_running_loop().time()
+        if not state.streams and state.connected_at:
+            state.connected_at, state.heard_at = 0, self.now()
 
     def _forget_unused(self) -> None:
         """Forget hosts whose relay has left long ago."""
@@ -390,5 +440,7 @@ def alive(since: int, position: str) -> str:
 
 
 def _tell(state: Host) -> None:
+    if state.untold_since is None:
+        state.untold_since = asyncio.get_running_loop().time()
     state.changed.set()
     state.changed = asyncio.Event()

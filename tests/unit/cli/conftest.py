@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from forewarn import cli
 from forewarn.admin.app import create_app
 from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.relays import NoNews
 from tests.unit.admin.test_checks import Asker
 from tests.unit.admin.test_webhooks import Receivers
 
@@ -47,6 +48,7 @@ def server() -> Iterator[Served]:
         version="1.2.3",
         receivers=Receivers(),
         checks=Asker(),
+        relays=NoNews(),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -60,8 +60,10 @@ GROUPS = {
     "token": "create, list and revoke tokens of the operator API",
     "addresses": "let the guests of this host reach 169.254.169.254",
     "webhook": "list and test receivers of webhooks",
+    "relay": "run the relay of a host, and list the relays of all hosts",
     "store": "check and back up the file of the store",
     "agent": "watch for maintenance in a VM: prepare, approve, recover",
     "sim": "control a running simulator: its clock, events, faults, VMs",
 }
-"""Words that begin several commands, each with its summary. `agent` is also a command."""
+"""Words that begin several commands, each with its summary. `agent` and `relay`
+are also commands."""

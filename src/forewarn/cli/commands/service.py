@@ -70,6 +70,17 @@ SERVICE = (
         ),
     ),
     Command(
+        path=("relay", "list"),
+        summary="list the relays of all hosts",
+        text="List the hosts for whose relay a token exists, and whether the relay is "
+        "connected: since when, when it last sent a request, and for how long a change "
+        "waits until it takes it. Times before the last start of the service are not "
+        "known.",
+        run="forewarn.cli.relay_list:list_",
+        options=CLIENT,
+        examples=("forewarn relay list", "forewarn relay list --json"),
+    ),
+    Command(
         path=("config", "show"),
         summary="print the settings in force",
         text="Print every setting in force and the source of its value, as `serve` "

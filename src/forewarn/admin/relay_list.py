@@ -1,0 +1,81 @@
+"""`/v1/relays`: the relays of all hosts, and whether they are connected. For operators."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Desk
+from forewarn.admin.relay_hub import RelayHub, State
+from forewarn.admin.shapes import list_of, shape
+from forewarn.instants import format_instant
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+RelayShape = shape(
+    "RelayShape",
+    "The relay of a host.",
+    host=str,
+    connected=bool,
+    since=(str | None, "When it connected; null if it is not connected."),
+    last_seen=(
+        str | None,
+        "When it last sent a request, or left; null: not since the service started.",
+    ),
+    behind_seconds=(
+        float,
+        "For how long a change waits until the relay takes it; 0 if it has all.",
+    ),
+    streams=(int, "Open streams: more than one if an earlier one has not ended yet."),
+)
+
+RelayList = shape(
+    "RelayList",
+    "The hosts for whose relay a token exists, and those with a connected relay.",
+    relays=list_of(RelayShape),
+)
+
+
+def router(hub: RelayHub) -> APIRouter:
+    """Return the route of /v1/relays."""
+    routes = APIRouter(tags=["relays"])
+
+    @routes.get("/relays", responses=documented(RelayList))
+    async def relays(gateway: Desk) -> Response:
+        """List the relays of all hosts with their connections, in order of the hosts."""
+        now = gateway.now()
+
+        def ask(reader: Reader) -> set[str]:
+            return {
+                token.host
+                for token in every(reader, kinds.ALL_TOKENS)
+                if token.host and not token.is_expired(now=now)
+            }
+
+        return answer({"relays": report(await gateway.read(ask), hub.states())})
+
+    return routes
+
+
+def report(
+    expected: Collection[str], states: Mapping[str, State]
+) -> list[dict[str, Any]]:
+    """Return the relays of hosts: those that are expected, and connected ones."""
+    connected = {host for host, state in states.items() if state.streams}
+    return [
+        _relay(host, states.get(host, State()))
+        for host in sorted({*expected, *connected})
+    ]
+
+
+def _relay(host: str, state: State) -> dict[str, Any]:
+    return {
+        "host": host,
+        "connected": state.streams > 0,
+        "since": format_instant(state.connected_at) if state.connected_at else None,
+        "last_seen": format_instant(state.heard_at) if state.heard_at else None,
+        "behind_seconds": round(state.behind_seconds, 3),
+        "streams": state.streams,
+    }

@@ -1,0 +1,28 @@
+"""`relay list`: the relays of all hosts."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.client import Client
+from forewarn.cli.command_table import Call
+
+_COLUMNS = ("HOST", "STATE", "SINCE", "LAST SEEN", "BEHIND")
+
+
+def list_(call: Call) -> int:
+    """List the relays."""
+    found = Client.of(call).get("relays")["relays"]
+    return output.listed(call, found, "no relays", _COLUMNS, map(row, found))
+
+
+def row(relay: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a relay."""
+    behind = relay["behind_seconds"]
+    return (
+        relay["host"],
+        "connected" if relay["connected"] else "away",
+        relay["since"] or "-",
+        relay["last_seen"] or "-",
+        f"{behind:.1f} s" if behind else "-",
+    )
