@@ -52,20 +52,19 @@ def libvirts(hosts: RealLibvirts) -> Iterator[RealLibvirts]:
 class World:
     """A service for the hosts."""
 
-    def __init__(self, folder: Path, libvirts: RealLibvirts) -> None:
-        self.service = Serving(
-            folder,
-            FLEET,
-            driver_kind="libvirt",
-            driver_libvirt_python=libvirts.python,
-            driver_libvirt_uri=libvirts.uri,
-            driver_libvirt_data_uri=libvirts.data_uri,
-            driver_libvirt_freeze="1s",
-            driver_libvirt_shutdown_timeout="1s",
-            driver_attempts="1",
-            driver_sighting_confirm="1s",
-            timing_recovery="200ms",
-        ).wait_ready()
+    def __init__(self, folder: Path, libvirts: RealLibvirts, **settings: str) -> None:
+        usual = {
+            "driver_kind": "libvirt",
+            "driver_libvirt_python": libvirts.python,
+            "driver_libvirt_uri": libvirts.uri,
+            "driver_libvirt_data_uri": libvirts.data_uri,
+            "driver_libvirt_freeze": "1s",
+            "driver_libvirt_shutdown_timeout": "1s",
+            "driver_attempts": "1",
+            "driver_sighting_confirm": "1s",
+            "timing_recovery": "200ms",
+        }
+        self.service = Serving(folder, FLEET, **{**usual, **settings}).wait_ready()
         self.service.document("web_0")
 
     def maintain(self, impact: str) -> dict[str, Any]:
@@ -110,6 +109,47 @@ def test_guest_is_frozen_restarted_and_migrated_with_approvals(
     assert (libvirts.state("web_0", "h2") or [0])[0] == RUNNING
     [vm] = world.service.admin("/v1/fleet")["vms"]
     assert vm["host"] == "h2"
+
+
+@pytest.mark.parametrize("migration", ["auto-converge", "post-copy"])
+def test_guest_is_migrated_in_the_other_ways(
+    tmp_path: Path, libvirts: RealLibvirts, migration: str
+) -> None:
+    world = World(tmp_path, libvirts, driver_libvirt_migration=migration)
+    try:
+        assert world.maintain("live-migrate")["state"] == "Done"
+    finally:
+        world.service.kill()
+    assert libvirts.state("web_0", "h1") is None
+    assert (libvirts.state("web_0", "h2") or [0])[0] == RUNNING
+
+
+def test_hosts_are_reached_over_tls_also_by_each_other(
+    tmp_path: Path, libvirts: RealLibvirts
+) -> None:
+    uris = " ".join(f"{host}={libvirts.tls_uri(host)}" for host in ("h1", "h2"))
+    world = World(tmp_path, libvirts, driver_libvirt_uris=uris)
+    try:
+        assert world.maintain("freeze")["state"] == "Done"
+        assert world.maintain("live-migrate")["state"] == "Done"
+    finally:
+        world.service.kill()
+    assert (libvirts.state("web_0", "h2") or [0])[0] == RUNNING
+
+
+def test_host_that_shows_the_certificate_of_others_is_a_problem(
+    tmp_path: Path, libvirts: RealLibvirts
+) -> None:
+    # The certificate is for the address only.
+    wrong = libvirts.tls_uri("h1").replace("127.0.0.1", "localhost")
+    world = World(tmp_path, libvirts, driver_libvirt_uris=f"h1={wrong}")
+    try:
+        told = eventually(world.problems, lambda text: "h1" in text, what="a problem")
+        assert "ertificate" in told
+        assert world.maintain("freeze")["state"] == "Failed"
+    finally:
+        world.service.kill()
+    assert (libvirts.state("web_0", "h1") or [0])[0] == RUNNING
 
 
 def test_killed_guest_fails_although_nobody_asked_for_it(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import unpacked
+from tests.support.agents import free_port
 from tests.support.processes import eventually
 
 QEMU = "qemu-system-x86_64"
@@ -44,6 +45,12 @@ unix_sock_dir = "{folder}/run"
 auth_unix_rw = "none"
 auth_unix_ro = "none"
 host_uuid = "{uuid}"
+listen_tls = 1
+listen_addr = "127.0.0.1"
+tls_port = "{port}"
+ca_file = "{pki}/cacert.pem"
+cert_file = "{pki}/servercert.pem"
+key_file = "{pki}/serverkey.pem"
 log_outputs = "3:file:{folder}/log"
 """
 
@@ -65,7 +72,20 @@ mount -t tmpfs none /run/libvirt
 mount --bind "$folder/lib" /var/lib/libvirt
 mount --bind "$folder/cache" /var/cache/libvirt
 mount --bind "$folder/etc" /etc/libvirt
-exec libvirtd -f "$folder/libvirtd.conf" -p "$folder/run/libvirtd.pid"
+exec libvirtd --listen -f "$folder/libvirtd.conf" -p "$folder/run/libvirtd.pid"
+"""
+
+CERTIFICATES = """
+set -e
+cd "$1"
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=tests \\
+    -keyout cakey.pem -out cacert.pem
+for of in server client; do
+    openssl req -newkey rsa:2048 -nodes -subj /CN=$of \\
+        -addext subjectAltName=IP:127.0.0.1 -keyout ${of}key.pem -out $of.csr
+    openssl x509 -req -in $of.csr -CA cacert.pem -CAkey cakey.pem -CAcreateserial \\
+        -copy_extensions copy -days 2 -out ${of}cert.pem
+done
 """
 
 RUNNER = """
@@ -117,6 +137,15 @@ class RealLibvirts:
         self.folder = folder
         self.uri = f"qemu+unix:///system?socket={folder}/{{host}}/run/libvirt-sock"
         self.data_uri = f"unix://{folder}/move.{{host}}"
+        self.pki = folder / "pki"
+        self.pki.mkdir()
+        subprocess.run(
+            ["sh", "-c", CERTIFICATES, "sh", str(self.pki)],
+            check=True,
+            capture_output=True,
+        )
+        first = free_port(following=1)
+        self._ports = {"h1": first, "h2": first + 1}
         self.python = self._python()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         for host in ("h1", "h2"):
@@ -124,7 +153,9 @@ class RealLibvirts:
                 (folder / host / name).mkdir(parents=True)
             (folder / host / "etc" / "qemu.conf").write_text(QEMU_SETTINGS)
             uuid = f"00000000-0000-4000-8000-0000000000{host.replace('h', 'f')}"
-            text = LIBVIRT_SETTINGS.format(folder=folder / host, uuid=uuid)
+            text = LIBVIRT_SETTINGS.format(
+                folder=folder / host, uuid=uuid, port=self._ports[host], pki=self.pki
+            )
             (folder / host / "libvirtd.conf").write_text(text)
             self.begin(host)
 
@@ -142,6 +173,12 @@ class RealLibvirts:
         )
         python.chmod(0o755)
         return str(python)
+
+    def tls_uri(self, host: str) -> str:
+        """Return the URI of a host over TLS, with a certificate on both sides."""
+        port = self._ports[host]
+        # libvirt refuses to migrate a VM to a host that is named localhost.
+        return f"qemu+tls://127.0.0.1:{port}/system?pkipath={self.pki}"
 
     def begin(self, host: str) -> None:
         """Start the libvirtd of a host."""
