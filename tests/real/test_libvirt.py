@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +124,11 @@ def test_guest_is_migrated_in_the_other_ways(
     assert (libvirts.state("web_0", "h2") or [0])[0] == RUNNING
 
 
-def test_hosts_are_reached_over_tls_also_by_each_other(
-    tmp_path: Path, libvirts: RealLibvirts
+@pytest.mark.parametrize("way", [RealLibvirts.tls_uri, RealLibvirts.ssh_uri])
+def test_hosts_are_reached_over_tls_and_ssh_also_by_each_other(
+    tmp_path: Path, libvirts: RealLibvirts, way: Callable[[RealLibvirts, str], str]
 ) -> None:
-    uris = " ".join(f"{host}={libvirts.tls_uri(host)}" for host in ("h1", "h2"))
+    uris = " ".join(f"{host}={way(libvirts, host)}" for host in ("h1", "h2"))
     world = World(tmp_path, libvirts, driver_libvirt_uris=uris)
     try:
         assert world.maintain("freeze")["state"] == "Done"

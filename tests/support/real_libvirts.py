@@ -63,6 +63,7 @@ for layer; do
 done
 cp /etc/passwd /etc/group "$folder"
 echo libvirt-qemu:x:64055:64055::/:/bin/false >> "$folder/passwd"
+echo sshd:x:64057:65534::/run/sshd:/bin/false >> "$folder/passwd"
 printf 'libvirt-qemu:x:64055:\\nkvm:x:64056:\\n' >> "$folder/group"
 mount --bind "$folder/passwd" /etc/passwd
 mount --bind "$folder/group" /etc/group
@@ -72,7 +73,21 @@ mount -t tmpfs none /run/libvirt
 mount --bind "$folder/lib" /var/lib/libvirt
 mount --bind "$folder/cache" /var/cache/libvirt
 mount --bind "$folder/etc" /etc/libvirt
+ln -s "$folder/run/libvirt-sock" /run/libvirt/libvirt-sock
+mkdir -p /run/sshd
+/usr/sbin/sshd -D -f "$folder/sshd_config" -E "$folder/sshd.log" &
 exec libvirtd --listen -f "$folder/libvirtd.conf" -p "$folder/run/libvirtd.pid"
+"""
+
+SSH_SETTINGS = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {pki}/hostkey
+AuthorizedKeysFile {pki}/userkey.pub
+PidFile none
+StrictModes no
+PasswordAuthentication no
+PermitRootLogin yes
 """
 
 CERTIFICATES = """
@@ -121,7 +136,7 @@ match order["do"]:
 
 def why_not() -> str:
     """Return why real libvirts cannot run here; empty: they can."""
-    if missing := unpacked.needs("libvirtd", QEMU):
+    if missing := unpacked.needs("libvirtd", QEMU, "ssh", "sshd", "openssl"):
         return missing
     if os.getuid():
         return "needs root, for namespaces"
@@ -138,14 +153,10 @@ class RealLibvirts:
         self.uri = f"qemu+unix:///system?socket={folder}/{{host}}/run/libvirt-sock"
         self.data_uri = f"unix://{folder}/move.{{host}}"
         self.pki = folder / "pki"
-        self.pki.mkdir()
-        subprocess.run(
-            ["sh", "-c", CERTIFICATES, "sh", str(self.pki)],
-            check=True,
-            capture_output=True,
-        )
-        first = free_port(following=1)
+        self._make_keys()
+        first = free_port(following=3)
         self._ports = {"h1": first, "h2": first + 1}
+        self._ssh_ports = {"h1": first + 2, "h2": first + 3}
         self.python = self._python()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         for host in ("h1", "h2"):
@@ -157,7 +168,21 @@ class RealLibvirts:
                 folder=folder / host, uuid=uuid, port=self._ports[host], pki=self.pki
             )
             (folder / host / "libvirtd.conf").write_text(text)
+            text = SSH_SETTINGS.format(port=self._ssh_ports[host], pki=self.pki)
+            (folder / host / "sshd_config").write_text(text)
             self.begin(host)
+
+    def _make_keys(self) -> None:
+        """Create the certificates for TLS and the keys for SSH."""
+        self.pki.mkdir()
+        words = ["sh", "-c", CERTIFICATES, "sh", str(self.pki)]
+        subprocess.run(words, check=True, capture_output=True)
+        for name in ("hostkey", "userkey"):
+            keygen = Path(unpacked.find("ssh")).with_name("ssh-keygen")
+            words = [str(keygen), "-q", "-t", "ed25519", "-N", "", "-f", name]
+            subprocess.run(
+                words, check=True, cwd=self.pki, env=unpacked.environment("ssh")
+            )
 
     def _python(self) -> str:
         """Return a Python that has the module."""
@@ -180,6 +205,14 @@ class RealLibvirts:
         # libvirt refuses to migrate a VM to a host that is named localhost.
         return f"qemu+tls://127.0.0.1:{port}/system?pkipath={self.pki}"
 
+    def ssh_uri(self, host: str) -> str:
+        """Return the URI of a host over SSH."""
+        key, ssh = self.pki / "userkey", unpacked.find("ssh")
+        return (
+            f"qemu+ssh://root@127.0.0.1:{self._ssh_ports[host]}/system"
+            f"?keyfile={key}&no_verify=1&command={ssh}"
+        )
+
     def begin(self, host: str) -> None:
         """Start the libvirtd of a host."""
         layers = [str(unpacked.TOOLS)] if unpacked.is_unpacked("libvirtd") else []
@@ -195,9 +228,9 @@ class RealLibvirts:
         eventually(socket.exists, bool, what=f"libvirt of {host}")
 
     def kill(self, host: str) -> None:
-        """Kill the libvirtd of a host; its VMs go on."""
+        """Kill the libvirtd of a host and its sshd; its VMs go on."""
         process = self._processes.pop(host)
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         (self.folder / host / "run" / "libvirt-sock").unlink(missing_ok=True)
 
@@ -244,6 +277,5 @@ class RealLibvirts:
         """End everything."""
         with contextlib.suppress(AssertionError):
             self.remove_all()
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
+        for host in [*self._processes]:
+            self.kill(host)
