@@ -122,6 +122,7 @@ class CampaignWatcher:
                 course.ramp, course.ramp_done = 2 * course.ramp, 0
         if new:
             self._failed(moment, before, after, {host for host, _ in new})
+        self._approval(moment, before, after)
         if after.stage != before.stage:
             self._stage(moment, before, after)
         stopped = {CampaignState.PAUSED, CampaignState.HALTED}
@@ -167,17 +168,22 @@ class CampaignWatcher:
         passed = self.monotonic() - self.courses[after.campaign_id].ended_at
         is_soaked = passed >= term.soak / SECOND - SLACK_SECONDS
         assert is_soaked or self.is_reset, f"2.6: soaked {passed} s of {term}"
-        end = sum(each.hosts for each in before.stages[: before.stage])
-        left = [
-            each.host
-            for each in _operations(moment, before)
-            if each.position <= end
-            and each.state not in ENDED_STATES
-            and not _is_visited(moment, each)
-        ]
+        left = _left_until(moment, before)
         assert not left, f"2.6: {left} of an earlier stage wait"
         course = self.courses[after.campaign_id]
         course.ramp, course.ramp_done = 1, 0
+
+    def _approval(
+        self, moment: Moment, before: CampaignRecord, after: CampaignRecord
+    ) -> None:
+        """2.6: a stage is approved for a result that is there, and that is still good."""
+        if after.is_approved and not before.is_approved:
+            left = _left_until(moment, after)
+            left += [host for host in after.failed_hosts if host not in left]
+            assert not left, f"2.6: approved, and {left} have no result: {after}"
+        if after.halt is not None and before.halt is None:
+            why = f"2.6: approved before its halt: {after}"
+            assert not after.is_approved, why
 
     def _operation(
         self,
@@ -263,6 +269,26 @@ def _operations(moment: Moment, campaign: CampaignRecord) -> list[Operation]:
         for each in moment.mirror.operations.values()
         if each.request == campaign.request
     ]
+
+
+def _left_until(moment: Moment, campaign: CampaignRecord) -> list[str]:
+    """Return the hosts that wait or are worked on, up to the current stage."""
+    end = sum(each.hosts for each in campaign.stages[: campaign.stage])
+    return [
+        each.host
+        for each in _operations(moment, campaign)
+        if each.position <= end
+        and (
+            _is_worked_on(moment, each)
+            if _is_visited(moment, each)
+            else each.state not in ENDED_STATES
+        )
+    ]
+
+
+def _is_worked_on(moment: Moment, operation: Operation) -> bool:
+    visit = moment.mirror.table(Visit)[operation.visit]
+    return not visit.ended_at and visit.state not in STUCK_VISITS
 
 
 def _visits(moment: Moment, campaign: CampaignRecord) -> list[Visit]:

@@ -5,6 +5,7 @@ from forewarn.fleet.windows import openings
 from forewarn.protocol.operations import WAITING_STATES, OperationState
 from forewarn.protocol.verbs import PLANNED_VERBS, Verb
 from forewarn.store.records import Brake, Choice
+from tests.support.choices_watched import CHOICES
 from tests.support.moments import Moment
 
 
@@ -54,7 +55,7 @@ def s15_maintenance_starts_in_its_windows(moment: Moment) -> None:
             )
             if windows and not is_expedited:
                 opening = next(openings(windows, moment.now))
-                assert opening.opens <= moment.now, (operation, opening)
+                assert opening.opens <= moment.now, f"4.8: {operation}, {opening}"
 
 
 def s14_losses_withdraw(moment: Moment) -> None:
@@ -72,32 +73,11 @@ CLOSED_SETTLED = (s14_losses_withdraw,)
 """Asked when all that is due has been done."""
 
 
-def s16_deferred_maintenance_is_not_announced(moment: Moment) -> None:
-    """4.8: no host is announced for a time before a tenant's latest choice allows it."""
-    chosen: dict[tuple[str, str, str], Choice] = {
-        (each.request, each.scope, each.vm): each
-        for each in moment.mirror.table(Choice).values()
-    }
-    for before, after in moment.changed():
-        is_planned = before is None or before.state is OperationState.PLANNED
-        if not is_planned or after.state is OperationState.PLANNED:
-            continue
-        if after.ended_at or after.is_emergency or after.verb is not Verb.MAINTAIN:
-            continue
-        for vm in after.vms:
-            scope = moment.mirror.vms[vm].scope
-            keys = [(after.request, scope, ""), (after.request, scope, vm)]
-            made = [chosen[key] for key in keys if key in chosen]
-            if made:
-                latest = max(made, key=lambda each: (each.at, each.vm))
-                assert latest.until <= after.not_before, (latest, after)
-
-
 CLOSED = (
     s13_cordoned_hosts_take_no_vm,
     s13_owners_are_distinct,
     s14_brake_stops_routine_work,
     s15_maintenance_starts_in_its_windows,
-    s16_deferred_maintenance_is_not_announced,
+    *CHOICES,
 )
 """Asked after every commit."""

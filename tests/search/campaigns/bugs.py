@@ -189,6 +189,18 @@ class NoApproval(Model):
         return super().may_advance(course._replace(is_approved=True), hour)
 
 
+class ApprovedEarly(Model):
+    """A stage is approved before the one before it has its result."""
+
+    approves_results = False
+
+
+class ApprovalKept(Model):
+    """A halt keeps the approval of the next stage."""
+
+    keeps_approval = True
+
+
 class AllTolerated(Model):
     """Failures never halt the campaign."""
 
@@ -230,7 +242,9 @@ PLANTED = (
         (SoakForgotten, "K8"),
         (NoSoak, "2.6"),
         (NoApproval, "2.6"),
+        (ApprovedEarly, "2.6"),
     ),
+    *_planted(worlds.APPROVALS, (ApprovalKept, "2.6")),
     *_planted(
         worlds.FAILURES,
         (StagesMixed, "K1"),

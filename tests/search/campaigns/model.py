@@ -34,6 +34,10 @@ class Model:
     """Whether something that became free is checked by those that wait for it."""
     takes_turns = True
     """Whether a verb of an operator lets the campaign continue."""
+    approves_results = True
+    """Whether a stage is approved only when the one before it has its result."""
+    keeps_approval = False
+    """Whether a halt keeps the approval of the next stage."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting

@@ -251,9 +251,12 @@ class Turn:
         """Halt the campaign."""
         need(so=not self.course.halt and not self.course.has_ended)
         halted = self.decisions.step(self.course, CampaignInput.HALT)
-        is_asked = halted.is_asked and not halted.is_approved
+        is_kept = halted.is_approved and self.model.keeps_approval
         self.course = halted._replace(
-            halt=cause.value, due=-1, is_approved=False, is_asked=is_asked
+            halt=cause.value,
+            due=-1,
+            is_approved=is_kept,
+            is_asked=halted.is_asked and not halted.is_approved,
         )
         self.take_turn()
 

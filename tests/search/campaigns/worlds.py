@@ -20,6 +20,11 @@ STAGES = Setting(
     aborts=True,
     skips=True,
 )
+APPROVALS = Setting(
+    name="a stage that is approved before and after halts",
+    stages=(StagePlan(hosts=1, soak=1, approval=True), StagePlan(hosts=3)),
+    halts=True,
+)
 FAILURES = Setting(
     name="failed work, retries and a lost host",
     stages=(StagePlan(hosts=1), StagePlan(hosts=3)),
@@ -49,4 +54,4 @@ WINDOWS = Setting(
     length=2,
     halts=True,
 )
-WORLDS = (STEERED, STAGES, FAILURES, BUDGETS, BRAKES, WINDOWS)
+WORLDS = (STEERED, STAGES, APPROVALS, FAILURES, BUDGETS, BRAKES, WINDOWS)
