@@ -123,7 +123,8 @@ def _blackouts(old: CampaignRecord, given: Mapping[str, str]) -> tuple[Blackout,
     if old.is_emergency and given.keys() & {"blackout", "remove_blackout"}:
         raise RefusedError(
             f"campaign {old.name} is an emergency, which no blackout stops",
-            hint=f"Run `forewarn campaign pause {old.name}` to stop it for a while.",
+            hint=f"Run `forewarn campaign pause {old.name} --reason TEXT` to stop it for a "
+            "while.",
         )
     if removed := given.get("remove_blackout", ""):
         if removed not in kept:

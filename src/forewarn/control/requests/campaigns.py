@@ -228,7 +228,8 @@ def pause(work: Work, name: str) -> CampaignRecord:
     if any(each.by.is_same_as(actor) for each in old.pauses):
         raise RefusedError(
             f"campaign {old.name} is already paused by {actor.text}",
-            hint=f"Run `forewarn campaign resume {old.name}` first to change the reason.",
+            hint=f"Run `forewarn campaign resume {old.name} --reason TEXT` first to change "
+            "the reason.",
         )
     mine = Pause(by=actor, reason=check_reason(work, "a pause"), at=work.now)
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_PAUSED)
@@ -263,7 +264,12 @@ def resume(
     old = find_open(work, name)
     for check in despite:
         if check not in old.checks:
-            raise RefusedError(f"campaign {old.name} has no check {check}")
+            raise RefusedError(
+                f"campaign {old.name} has no check {check}",
+                hint=f"Its checks are {listed(old.checks)}."
+                if old.checks
+                else "It has no checks, so leave out --despite.",
+            )
         second_person.check(
             work.policy,
             starter=old.actor,
@@ -271,7 +277,10 @@ def resume(
             act=f"override check {check} of campaign {old.name}",
         )
     if old.halt is None and not old.pauses:
-        raise RefusedError(f"campaign {old.name} is neither paused nor halted")
+        raise RefusedError(
+            f"campaign {old.name} is neither paused nor halted",
+            hint=f"Run `forewarn campaign show {old.name}` to see what it waits for.",
+        )
     check_reason(work, "a resumption")
     campaign_checks.refuse_failing(work, old, despite=despite)
     left = (
@@ -285,8 +294,8 @@ def resume(
         owners = listed([each.by.text for each in left])
         raise RefusedError(
             f"campaign {old.name} is paused by {owners}, not by {work.who.actor.text}",
-            hint=f"Run `forewarn campaign resume {old.name} --all-owners` to end their "
-            "pauses.",
+            hint=f"Run `forewarn campaign resume {old.name} --all-owners --reason TEXT` to "
+            "end their pauses.",
         )
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_RESUMED)
     if old.halt is not None:

@@ -1,0 +1,148 @@
+"""Every refusal of `forewarn campaign resume`, from a real service, and its hint.
+
+Two operators with tokens of their own run the commands. Where a hint names a command, that
+command works.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forewarn.verbs.table import VERBS
+from tests.support.forked import ran
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+TOKENS = {name: f"{name}-0123456789abcdef0123" for name in ("alice", "bob")}
+
+FLEET = "".join(f'[[host]]\nname = "h{number}"\n' for number in range(4))
+
+CAMPAIGN = """
+[campaign]
+name = "bios"
+reason = "CVE-2026-1234"
+impact = "none"
+select = { all = true }
+[campaign.steps]
+work = { step = "flash" }
+[[campaign.check]]
+use = "errors"
+[[campaign.stage]]
+hosts = 1
+soak = "1h"
+"""
+
+UNABLE = 4
+"""Exit status of a command that the service refuses."""
+
+
+class Company:
+    """A service with a check that a file decides, and its two operators."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.good = folder / "good"
+        self.good.touch()
+        (folder / "tokens").write_text(
+            "".join(f"{name}:{token}\n" for name, token in TOKENS.items())
+        )
+        (folder / "tokens").chmod(0o600)
+        (folder / "bios.toml").write_text(CAMPAIGN)
+        (folder / "forewarn.toml").write_text(
+            "[campaigns]\nsecond_person = true\n"
+            '[check.errors]\nkind = "command"\nevery = "5s"\n'
+            f'program = ["test", "-e", "{self.good}"]\n'
+            '[host_step.flash]\nprogram = ["true"]\n'
+        )
+        self.service = Serving(folder, FLEET, admin_token_file="tokens").wait_ready()
+        self.refused: list[str] = []
+        """The messages of all refusals of `campaign resume`."""
+
+    def run(self, who: str, command: str) -> "subprocess.CompletedProcess[str]":
+        """Run a command as an operator."""
+        environ = {
+            "PATH": "/usr/bin:/bin",
+            "FOREWARN_URL": self.service.urls["operators"],
+            "FOREWARN_TOKEN": TOKENS[who],
+        }
+        return ran(shlex.split(command)[1:], cwd=self.folder, environ=environ)
+
+    def done(self, who: str, command: str) -> str:
+        """Run a command that works; return what it says."""
+        ended = self.run(who, command)
+        assert ended.returncode == 0, (command, ended.stderr)
+        return ended.stdout
+
+    def refuses(self, who: str, command: str) -> str:
+        """Run a command that is refused; return its message and hint on one line."""
+        ended = self.run(who, f"forewarn campaign resume bios {command}")
+        assert (ended.returncode, ended.stdout) == (UNABLE, ""), ended
+        told = " ".join(ended.stderr.split())
+        self.refused.append(told)
+        return told
+
+    def state(self) -> str:
+        """Return the state of the campaign."""
+        shown = self.done("bob", "forewarn campaign show bios --json")
+        return str(json.loads(shown)["state"])
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Iterator[Company]:
+    made = Company(tmp_path)
+    plan = json.loads(made.done("alice", "forewarn campaign plan bios.toml --json"))
+    made.done("alice", f"forewarn campaign start bios.toml --plan {plan['digest']}")
+    yield made
+    made.service.kill()
+
+
+def hinted(told: str) -> str:
+    """Return the command that a hint names, with a reason in place of TEXT."""
+    found = re.search(r"`(forewarn [^`]*)`", told)
+    assert found, told
+    return found[1].replace("TEXT", "'it is repaired'")
+
+
+def test_each_refusal_of_a_resumption_tells_how_to_go_on(company: Company) -> None:
+    told = company.refuses("alice", "--reason over")
+    assert "campaign bios is neither paused nor halted" in told
+    company.done("alice", hinted(told))
+
+    company.done("bob", "forewarn campaign pause bios --reason 'release tonight'")
+    told = company.refuses("alice", "--reason over --despite latency")
+    assert "campaign bios has no check latency" in told
+    assert "Its checks are errors." in told
+    told = company.refuses("bob", "")
+    assert "a resumption needs a reason" in told
+    assert "--reason TEXT" in told
+    told = company.refuses("alice", "--reason over")
+    assert "campaign bios is paused by operator bob, not by operator alice" in told
+    company.done("alice", hinted(told))
+    assert company.state() == "Running"
+
+    company.good.unlink()
+    eventually(company.state, lambda state: state == "Halted")
+    told = company.refuses("bob", "--reason over")
+    assert "check errors of campaign bios fails" in told
+    despite = hinted(told)
+    told = company.refuses("alice", "--reason over --despite errors")
+    assert "alice started the campaign and cannot override check errors" in told
+    assert "Ask another operator" in told
+    company.done("bob", despite)
+    assert company.state() == "Running"
+
+    company.done("bob", "forewarn campaign abort bios --reason 'faulty image'")
+    told = company.refuses("bob", "--reason over")
+    assert "campaign bios is Aborted" in told
+    company.done("bob", hinted(told))
+
+    for refusal in VERBS["campaign-resume"].refusals:
+        for sentence in refusal.sentences:
+            pattern = ".*".join(map(re.escape, sentence.split("…")))
+            assert any(re.search(pattern, each) for each in company.refused), sentence
