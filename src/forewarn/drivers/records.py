@@ -246,9 +246,12 @@ class CallDirectory:
         if not start.exists():
             return _STOPPED if self.is_stopped else _WAITING
         # First look for the process, then read the record: a shim records, then ends.
-        is_watched = _is_alive(_read(start))
+        claimed = _read(start)
+        is_watched = _is_alive(claimed)
         is_running = is_watched or _is_alive(_read(self.path / f"{number}.program"))
         end = _read(self.path / f"{number}.end")
+        if end is None and claimed is not None and "end" in claimed:
+            end = claimed
         if end is not None:
             self._ends[number] = _progress_of(end)
             return self._ends[number]
@@ -280,9 +283,15 @@ class CallDirectory:
         shim.write(self.path / f"{number}.end", note)
 
     def record_unstarted(self, number: int, *, end: str, output: str) -> None:
-        """Record that a program does not run, unless a shim has started it."""
-        if shim.claim(self.path / f"{number}.start", {"pid": 0, "identity": ""}):
-            self.record_end(number, end=end, status=None, output=output)
+        """Record that a program does not run, unless a shim has started it.
+
+        The claim says so by itself: a disk that is full has no room for a second record.
+        Raises OSError if even that cannot be written.
+        """
+        note = {"pid": 0, "identity": "", "end": end, "status": None, "output": output}
+        if shim.claim(self.path / f"{number}.start", note):
+            with contextlib.suppress(OSError):
+                self.record_end(number, end=end, status=None, output=output)
 
     def stop(self) -> None:
         """Request the end of all programs of the call; raises OSError."""

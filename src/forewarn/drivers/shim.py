@@ -9,7 +9,8 @@ DIRECTORY NUMBER` runs the program NUMBER of DIRECTORY/call.json. It writes ther
 - `NUMBER.end`: how the program ended, with the end of its output.
 
 The shim flushes each file to the disk before its next step, and writes each file as a
-whole. The command returns when the first file exists. A status other than 0 means that
+whole. If the disk is full when the program has ended, it waits until it can write. The
+command returns when the first file exists. A status other than 0 means that
 this shim did not start the program and never will. A file `stop` in the directory makes
 the shim terminate the program. The program inherits the environment.
 """
@@ -31,6 +32,10 @@ CALL, STOP = "call.json", "stop"
 POLL_SECONDS = 0.1
 """Interval of the checks for the file `stop`: a delay of a tenth of a second does not
 matter for a stop, and a check costs microseconds."""
+
+WRITE_AGAIN_SECONDS = 1.0
+"""Interval of the attempts to record the end of a program on a disk that is full: an
+operator makes room by hand, and an attempt costs a flush at most."""
 
 OUTPUT_BYTES_MAX = 16 * 1024
 """Maximum bytes of a program's output that are kept, from its end."""
@@ -79,6 +84,23 @@ def write(path: Path, note: Mapping[str, Any]) -> None:
     sync_folder(path.parent)
 
 
+def write_when_possible(path: Path, note: Mapping[str, Any]) -> None:
+    """Write a record; if the disk takes none, wait until it does.
+
+    Otherwise nobody would know what the program has done. Raises OSError if the directory
+    was removed.
+    """
+    while True:
+        try:
+            write(path, note)
+        except OSError:
+            if not path.parent.exists():
+                raise
+            time.sleep(WRITE_AGAIN_SECONDS)
+        else:
+            return
+
+
 def sync_folder(folder: Path) -> None:
     """Flush the names in a directory to the disk."""
     opened = os.open(folder, os.O_RDONLY)
@@ -114,10 +136,10 @@ def carry_out(folder: Path, number: int) -> dict[str, Any]:
         )
     except OSError as error:
         return {"end": "unstartable", "output": f"{run['words'][0]}: {error.strerror}"}
-    write(
-        folder / f"{number}.program",
-        {"pid": process.pid, "identity": identity(process.pid)},
-    )
+    note = {"pid": process.pid, "identity": identity(process.pid)}
+    # A full disk must not end the program: while this process runs, no record is missed.
+    with contextlib.suppress(OSError):
+        write(folder / f"{number}.program", note)
     tail = bytearray()
     assert process.stdin is not None
     assert process.stdout is not None
@@ -191,7 +213,7 @@ def watch_over(folder: Path, number: int, ready: int) -> None:
     os.close(ready)
     if is_first:
         _close_streams()
-        write(folder / f"{number}.end", carry_out(folder, number))
+        write_when_possible(folder / f"{number}.end", carry_out(folder, number))
 
 
 def _ignore_signal(_number: int, _frame: object) -> None:
