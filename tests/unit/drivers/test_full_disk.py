@@ -79,19 +79,17 @@ def test_the_end_of_a_program_is_recorded_when_there_is_room_again(
     assert (progress.state, progress.reason) == (RunState.DONE, "version 2.19 is there")
 
 
-def test_a_program_runs_on_if_its_process_cannot_be_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.system
+def test_a_program_runs_on_if_its_process_cannot_be_recorded(tmp_path: Path) -> None:
     directory = accepted(tmp_path / "records", "cat")
-
-    def write(path: Path, _note: object) -> None:
-        assert path.name == "0.program"
-        raise FULL
-
-    monkeypatch.setattr(shim, "write", write)
-    ended = shim.carry_out(directory.path, 0)
-    assert (ended["end"], ended["status"]) == ("exited", 0)
-    assert '"vm": "a"' in ended["output"]
+    # No file can take the place of a directory.
+    (directory.path / "0.program").mkdir()
+    start_shim(directory.path, 0)
+    [progress] = eventually(
+        directory.progress, lambda each: each[0].state is not RunState.RUNNING
+    )
+    assert progress.state is RunState.DONE
+    assert '"vm": "a"' in progress.reason
 
 
 def test_the_end_of_a_program_is_written_again_and_again(
