@@ -23,7 +23,7 @@ from forewarn.drivers.marks import Reading, Trace, mark_of
 from forewarn.drivers.port import Call, CallVm, DriverError, hint_for
 from forewarn.fleet.validators import name_fault
 from forewarn.ids import RandomIds
-from forewarn.instants import SECOND, Micros, parse_duration
+from forewarn.instants import Micros, parse_duration
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
 
@@ -421,14 +421,6 @@ def has_calls(path: Path) -> bool:
         # The directory does not exist, or opening it later reports why it cannot be
         # used.
         return False
-
-
-def age(directory: CallDirectory, *, now: Micros) -> Micros:
-    """Return the time since the last record of a call."""
-    try:
-        return now - round(directory.path.stat().st_mtime * SECOND)
-    except OSError:
-        return 0
 
 
 def _read(path: Path) -> dict[str, Any] | None:

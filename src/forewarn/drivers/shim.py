@@ -87,7 +87,7 @@ def write(path: Path, note: Mapping[str, Any]) -> None:
 def write_when_possible(path: Path, note: Mapping[str, Any]) -> None:
     """Write a record; if the disk takes none, wait until it does.
 
-    Otherwise nobody would know what the program has done. Raises OSError if the directory
+    Otherwise the outcome of the program would be unknown. Raises OSError if the directory
     was removed.
     """
     while True:

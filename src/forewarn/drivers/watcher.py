@@ -16,8 +16,13 @@ from forewarn.drivers.book import CallList, TrackedCall
 from forewarn.drivers.errands import Errands
 from forewarn.drivers.port import DriverError, ProbeState
 from forewarn.drivers.programs import Programs, VmObserver
-from forewarn.drivers.records import UNDER_WAY, CallDirectories, RunState, age
-from forewarn.instants import Micros
+from forewarn.drivers.records import (
+    UNDER_WAY,
+    CallDirectories,
+    CallDirectory,
+    RunState,
+)
+from forewarn.instants import SECOND, Micros
 
 WATCH_SECONDS = 0.05
 """Interval of the checks while programs run: a freeze takes some seconds, and a late
@@ -203,7 +208,7 @@ class Watcher:
         now = self._clock.now()
         removed = 0
         for case in self._book.all_cases():
-            if age(case.directory, now=now) < self._retention:
+            if _age(case.directory, now=now) < self._retention:
                 continue
             if any(each.state in UNDER_WAY for each in case.progress()):
                 continue
@@ -212,3 +217,11 @@ class Watcher:
             removed += 1
             if removed >= PURGED_TOGETHER_MAX:
                 return
+
+
+def _age(directory: CallDirectory, *, now: Micros) -> Micros:
+    """Return the time since the last record of a call."""
+    try:
+        return now - round(directory.path.stat().st_mtime * SECOND)
+    except OSError:
+        return 0
