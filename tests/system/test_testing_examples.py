@@ -97,6 +97,17 @@ def test_test_of_the_readme_passes(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_a_campaign_of_the_reference_reaches_the_vms(tmp_path: Path) -> None:
+    [test] = [
+        each
+        for each in _blocks("reference/pytest-plugin.md", "python")
+        if "[campaign]" in each
+    ]
+    (tmp_path / "test_campaign.py").write_text(test, encoding="utf-8")
+    done = _run(sys.executable, "-m", "pytest", "-q", "-W", "error", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
 def test_user_test_passes_strict_type_checks(tmp_path: Path) -> None:
     """A strict type check finds nothing unknown."""
     (tmp_path / "test_it.py").write_text(

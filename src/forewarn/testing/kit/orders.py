@@ -13,7 +13,7 @@ from forewarn.control.requests.verbs import DECISIONS
 from forewarn.control.requests.verbs.changes import CHANGES
 from forewarn.control.transactions.work import Work
 from forewarn.instants import SECOND
-from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.events import Event as StoredEvent
 from forewarn.protocol.events import EventSource, EventType
 from forewarn.protocol.operations import Action, Verb
@@ -33,6 +33,12 @@ from forewarn.verbs.table import VERBS
 
 Impact: TypeAlias = Literal["freeze", "live-migrate", "reboot", "redeploy"]
 """The impact of a host's maintenance on its VMs."""
+
+OTHER_VERBS = (
+    "For campaigns, the brake and blackouts, run `forewarn` with the world's api_url in "
+    "FOREWARN_URL."
+)
+"""The hint about verbs that are not about hosts or VMs."""
 
 Decide: TypeAlias = Callable[[Work], Any]
 """A decision in a transaction. It returns the ID of the request that it makes, if
@@ -126,7 +132,8 @@ def written(
     entry = VERBS.get(verb)
     if entry is None or not entry.targets.in_fleet:
         known = [name for name, each in VERBS.items() if each.targets.in_fleet]
-        raise unknown("verb", verb, known)
+        error = unknown("verb", verb, known)
+        raise NotFoundError(error.message, hint=OTHER_VERBS)
 
     options = steps.ARGUMENTS[verb]
     values: dict[str, Value] = {}
