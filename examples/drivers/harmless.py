@@ -6,6 +6,7 @@
     harmless.py FOLDER observe-many
     harmless.py FOLDER probe VM --operation OPERATION
     harmless.py FOLDER marks
+    harmless.py FOLDER abilities
 
 It reads the call from standard input and appends `begun …` and `done …` to FOLDER/log.
 It stores the host of each VM in FOLDER for `observe`, and its mark for `marks`. It shows the input and the output
@@ -48,6 +49,8 @@ def main() -> int:
         return probe(words.folder, words.vm, words.operation)
     if words.action == "marks":
         return marks(words.folder)
+    if words.action == "abilities":
+        return abilities(words.folder)
     call = json.load(sys.stdin)
     about = (
         f"{words.action} {words.vm} for {call['operation']} call {call['generation']}"
@@ -125,6 +128,20 @@ def marks(folder: Path) -> int:
         file = folder / f"mark.{kind}.{asked[kind]}"
         found = json.loads(file.read_text()) if file.exists() else {"mark": None}
         print(json.dumps({kind: asked[kind], **found}))
+    return DONE
+
+
+def abilities(folder: Path) -> int:
+    """Print what can be done: everything, but for the lines of FOLDER/limited."""
+    file = folder / "limited"
+    limited = [json.loads(line) for line in file.open()] if file.exists() else []
+    for line in sys.stdin:
+        host, vms = (asked := json.loads(line))["host"], asked["vms"]
+        for place in ({"host": host}, *({"host": host, "vm": vm} for vm in vms)):
+            print(json.dumps({**place, "able": "yes"}))
+        for each in limited:
+            if each.get("vm") in vms or ("vm" not in each and each["host"] == host):
+                print(json.dumps({"host": host, **each}))
     return DONE
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from forewarn.drivers.port import (
     Call,
+    HostVms,
     Observation,
     Probe,
     ProbeState,
@@ -14,6 +15,7 @@ from forewarn.drivers.port import (
     Verdict,
 )
 from forewarn.instants import Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 
@@ -93,6 +95,13 @@ class HandDriver:
 
     def host_steps(self) -> StepRules:
         return NO_STEPS
+
+    @property
+    def tells_abilities(self) -> bool:
+        return False
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        return {}
 
     def begin(self, call: Call, *, now: Micros) -> None:
         known = self._calls.get(call.operation_id)

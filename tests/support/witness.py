@@ -2,8 +2,17 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from forewarn.drivers.port import Call, Driver, Observation, Probe, Report, Sighting
+from forewarn.drivers.port import (
+    Call,
+    Driver,
+    HostVms,
+    Observation,
+    Probe,
+    Report,
+    Sighting,
+)
 from forewarn.instants import Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import StepRules
 from forewarn.protocol.operations import Action
 
@@ -41,6 +50,13 @@ class WitnessDriver:
 
     def host_steps(self) -> StepRules:
         return self.inner.host_steps()
+
+    @property
+    def tells_abilities(self) -> bool:
+        return self.inner.tells_abilities
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        return self.inner.abilities(hosts)
 
     def begin(self, call: Call, *, now: Micros) -> None:
         name = call.operation_id, call.generation

@@ -23,6 +23,18 @@ BlockerShape = shape(
     ),
 )
 
+AbilityShape = shape(
+    "AbilityShape",
+    "An action that is not possible on a host or VM, and who says so.",
+    action=str,
+    able=(str, "no, or unknown."),
+    source=(str, "The source that decides: fleet file, inventory or driver."),
+    vm=(str | None, "The VM; null: all VMs of the host."),
+    reason=(str, "The reason of the driver; can be empty."),
+    since=(str | None, "When the driver first gave this answer."),
+    text=str,
+)
+
 ExplainedOperation = shape(
     "ExplainedOperation",
     "An open operation of the explained object.",
@@ -63,6 +75,13 @@ ExplanationShape = shape(
         "The first open operations that concern the object.",
     ),
     more_operations=(int, "Open operations that are not in `operations`."),
+    abilities=(
+        list_of(AbilityShape),
+        (
+            "Of a host or VM: actions that are not possible, or about which the driver "
+            "does not know. Of a host with many such VMs, some of them."
+        ),
+    ),
 )
 
 ProblemEntry = shape(

@@ -43,7 +43,7 @@ RefusedHostShape = shape(
     host=str,
     reason=(
         str,
-        "down, pinned, shared-scope, no-room, too-large, no-target, no-fit, scope-everywhere, racks or tenant-vms.",
+        "down, pinned, unable, shared-scope, no-room, too-large, no-target, no-fit, scope-everywhere, racks or tenant-vms.",
     ),
     message=(str, "The reason with its numbers."),
 )

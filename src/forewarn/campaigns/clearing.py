@@ -30,6 +30,8 @@ class Reason(enum.Enum):
     DOWN = "down"
     PINNED = "pinned"
     """VMs cannot be moved."""
+    UNABLE = "unable"
+    """The driver told that the impact is not possible on the host or a VM there."""
     SHARED_SCOPE = "shared-scope"
     """The host has several fault domains of one scope, so no work on it can start."""
     NO_ROOM = "no-room"
@@ -63,6 +65,10 @@ class Refusal:
     reserve: int = 0
     """Part of the free capacity that the reserve of the pool keeps."""
     fault_domain: int = 0
+    impact: str = ""
+    """With UNABLE: what is not possible. `subject` is the VM, or empty."""
+    said: str = ""
+    """With UNABLE: the reason of the driver."""
 
 
 def _reserve(resource: Resource, hosts: Sequence[int], amount: Amount) -> int:
@@ -202,6 +208,15 @@ def _refusal(
         return Refusal(host=name, reason=Reason.DOWN)
     if impact.empties_host and fleet.pinned[host]:
         return Refusal(host=name, reason=Reason.PINNED, needed=fleet.pinned[host])
+    if host in fleet.unable and impact is not Impact.NONE:
+        vm, said = fleet.unable[host]
+        return Refusal(
+            host=name,
+            reason=Reason.UNABLE,
+            subject=vm,
+            impact=impact.value,
+            said=said,
+        )
     if impact is not Impact.NONE and impact is not Impact.LIVE_MIGRATE:
         domains = fleet.domains.of(host)
         if len(fleet.host_scopes.of(host)) < len(domains):

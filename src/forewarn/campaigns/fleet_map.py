@@ -185,6 +185,8 @@ class FleetMap:
         self.each_vm = Vms()
         self.vms = array("l", bytes(array("l").itemsize * len(rows)))
         """The number of VMs on each host."""
+        self.unable: dict[int, tuple[str, str]] = {}
+        """Hosts on which the driver cannot do the work: a VM, or "" for all, and why."""
         self.pinned = array("l", bytes(array("l").itemsize * len(rows)))
         """The number of VMs on each host that cannot be moved."""
         self.tenants: list[str] = []

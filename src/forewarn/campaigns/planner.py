@@ -106,6 +106,8 @@ class CampaignPlan:
     measured: Measured | None = None
     """Durations of past work, which the forecasts use instead of those of the file."""
     digest: str
+    untold: int = 0
+    """Hosts of which the driver does not know whether the work is possible on them."""
 
     @property
     def all_blackouts(self) -> tuple[Blackout, ...]:

@@ -215,6 +215,7 @@ def _explanation(told: Json) -> Iterator[str]:
     )
     yield f"{name}: {told['state']}"
     yield from _reasons(told)
+    yield from (f"  - {limit['text']}" for limit in told["abilities"])
     for each in told["operations"]:
         yield ""
         yield f"{each['operation']}, {each['what']}: {each['state']}"

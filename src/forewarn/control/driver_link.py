@@ -9,13 +9,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar
 
+from forewarn.control.ability_link import AbilityLink
 from forewarn.control.execution import calls, visit_calls, visits
 from forewarn.control.requests import outcome
+from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Withheld
 from forewarn.control.sighting_link import SightingLink
 from forewarn.control.transactions.inquiries import (
-    Answer,
+    AbilityAnswer,
+    CallAnswer,
     ClearAnswer,
     DirectInquirer,
     Inquirer,
@@ -105,12 +108,21 @@ class DriverLink:
         self._store = store
         self._run = run
         self._checkpoint = checkpoint
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[CallAnswer] = deque()
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
         self._due: dict[str, Visit] = {}
         """Visits whose timers are due."""
         self._sightings = SightingLink(driver, store=store, policy=policy, run=run)
+        self.abilities = AbilityLink(
+            driver, inquirer=self._inquirer, store=store, run=run
+        )
+
+    def supported(self) -> Abilities:
+        """Return what the driver as a whole can do."""
+        return Abilities(
+            actions=self._driver.actions(), host_steps=self._driver.host_steps()
+        )
 
     # Effects of a commit
 
@@ -131,6 +143,7 @@ class DriverLink:
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
             self._checkpoint("asked")
+        self.abilities.want(effects.arrivals)
 
     def ask_after(self, caller: Operation | Visit, *, late: bool, now: Micros) -> None:
         """Ask the driver for the outcome of a call, after a crash or a timeout."""
@@ -147,8 +160,12 @@ class DriverLink:
             lambda work: deciding.ask_after(work, name, generation, is_late=late), now
         )
 
-    def resume_visits(self, *, now: Micros) -> None:
-        """Ask for the outcome of the host steps that the last process began."""
+    def resume(self, *, now: Micros) -> None:
+        """Ask for the outcome of the host steps that the last process began.
+
+        The driver is also asked what can be done on each host.
+        """
+        self.abilities.want_all()
         found = self._store.read(lambda reader: list(every(reader, kinds.OPEN_VISITS)))
         for visit in found:
             if visit.call_state is not CallState.NONE:
@@ -161,6 +178,7 @@ class DriverLink:
         """Collect the reports and sightings of the driver."""
         self._reports.extend(self._driver.reports(now=now))
         self._sightings.collect(now=now)
+        self.abilities.collect(now=now)
         self._due.update(
             self._store.read(
                 lambda reader: {
@@ -173,7 +191,12 @@ class DriverLink:
     def next_due(self) -> Micros | None:
         """Return the time of the next expected report, or confirmation of a sighting."""
         visit_due = self._store.read(lambda reader: reader.earliest(kinds.VISITS_DUE))
-        found = self._driver.next_report_at(), self._sightings.next_due(), visit_due
+        found = (
+            self._driver.next_report_at(),
+            self._sightings.next_due(),
+            self.abilities.next_due(),
+            visit_due,
+        )
         return min((each for each in found if each is not None), default=None)
 
     def withheld(self) -> Withheld | None:
@@ -184,7 +207,7 @@ class DriverLink:
         """Return whether results are waiting."""
         self._take_answers()
         waiting = self._answers, self._reports, self._ends, self._due
-        return any(waiting) or self._sightings.has_more()
+        return any(waiting) or self._sightings.has_more() or self.abilities.has_more()
 
     def take_one(self, now: Micros) -> bool:
         """Process one result; return whether it needed a transaction.
@@ -205,6 +228,8 @@ class DriverLink:
             del self._due[visit.visit_id]
         elif self._sightings.has_more():
             return self._sightings.take_one(now)
+        elif self.abilities.has_more():
+            return self.abilities.take_one(now)
         else:
             return False
         return True
@@ -249,13 +274,13 @@ class DriverLink:
 
     def _take_answers(self) -> None:
         """Collect the answers, except those that have no effect."""
-        self._answers.extend(
-            answer
-            for answer in self._inquirer.answers()
-            if not isinstance(answer, StopAnswer) or answer.question.is_late
-        )
+        for answer in self._inquirer.answers():
+            if isinstance(answer, AbilityAnswer):
+                self.abilities.take(answer)
+            elif not isinstance(answer, StopAnswer) or answer.question.is_late:
+                self._answers.append(answer)
 
-    def _take_answer(self, answer: Answer, now: Micros) -> None:
+    def _take_answer(self, answer: CallAnswer, now: Micros) -> None:
         if isinstance(answer, ProbeAnswer):
             self._take_probe(answer.question, answer.probe, now)
             return

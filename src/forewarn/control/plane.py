@@ -33,7 +33,6 @@ from forewarn.control.requests import (
     rollouts,
 )
 from forewarn.control.requests.followups import LEFT_OVER, FollowUps
-from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Withheld
@@ -50,6 +49,7 @@ from forewarn.drivers.port import Driver
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, sortable
 from forewarn.protocol.actors import VMS, vm_actor
+from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.operations import (
     CallState,
     Operation,
@@ -127,6 +127,7 @@ class Plane:
             run=lambda decide, now: self._run(DRIVER, decide, now=now),
             checkpoint=checkpoint,
         )
+        self.abilities = self._link.abilities
         self._tag = ids.short("s")
         self._term = 0
         """Term of this service at the store; 0: it has not written yet."""
@@ -170,7 +171,11 @@ class Plane:
         errors (RefusedError, NotFoundError) and StoreError.
         """
         is_behind = self._is_owing()
-        result = self._run(who, decide, now=now)
+        try:
+            result = self._run(who, decide, now=now)
+        except HinderedError as error:
+            self.abilities.want_after(error)
+            raise
         # The request is durable, so a locked store must not make it fail now. The
         # follow-ups stay pending.
         with contextlib.suppress(ConflictError):
@@ -241,7 +246,9 @@ class Plane:
         for first in range(0, len(stale), STALE_TOGETHER):
             some = stale[first : first + STALE_TOGETHER]
             self._run(
-                CLOCK, lambda work, s=some: _end_delays_of(work, s, until=now), now=now
+                CLOCK,
+                lambda work, s=some: enabling.end_all_of(work, s, until=now),
+                now=now,
             )
         self._end_delays(now)
 
@@ -261,7 +268,7 @@ class Plane:
             if far:
                 self._run(CLOCK, lambda work: clock_steps.bound(work, far), now=now)
             self._follow_ups.take_unfinished()
-            self._link.resume_visits(now=now)
+            self._link.resume(now=now)
         state = LEFT_OVER[place]
         page = self.store.read(
             lambda reader: reader.select(
@@ -365,10 +372,7 @@ class Plane:
                 now=now,
                 who=who,
                 policy=self.policy,
-                abilities=Abilities(
-                    actions=self._driver.actions(),
-                    host_steps=self._driver.host_steps(),
-                ),
+                abilities=self._link.supported(),
                 driver=self._driver.kind,
                 memory=self._driver.memory,
                 ids=self._ids,
@@ -493,8 +497,3 @@ class Plane:
         """End all delays after enabling (7.1), one page per transaction."""
         while self.store.read(lambda reader: reader.earliest(kinds.VIEWS_DUE)):
             self._run(CLOCK, enabling.end_all_delays, now=now)
-
-
-def _end_delays_of(work: Work, view_ids: Sequence[str], *, until: Micros) -> None:
-    for view_id in view_ids:
-        enabling.end_delays(work, view_id, until=until)

@@ -22,6 +22,7 @@ from forewarn.drivers.marks import Reading
 from forewarn.drivers.port import (
     Call,
     DriverError,
+    HostVms,
     Observation,
     OutcomeUnknownError,
     Probe,
@@ -43,6 +44,7 @@ from forewarn.drivers.records import (
 from forewarn.drivers.watch import Watch
 from forewarn.drivers.watcher import Watcher
 from forewarn.instants import DAY, SECOND, Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import HostStep, StepRules, arguments_problem
 from forewarn.protocol.operations import Action
 
@@ -66,8 +68,8 @@ class CommandDriver:
     """The driver port over programs.
 
     One thread uses it, and it has a second thread of its own. Any number of threads
-    may use `probe`, `observe` and `abort`. The first two run programs, and may take
-    ASK_SECONDS. `abort` waits for a program that is being started, at most
+    may use `probe`, `observe`, `abilities` and `abort`. The first three run programs, and
+    may take ASK_SECONDS. `abort` waits for a program that is being started, at most
     CLAIM_SECONDS.
     """
 
@@ -236,6 +238,15 @@ class CommandDriver:
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
         """Return the results of the `observe` program; unknown if there is none."""
         return self._observer.observe(vms)
+
+    @property
+    def tells_abilities(self) -> bool:
+        """Return whether there is a program `abilities`."""
+        return self._observer.tells_abilities()
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        """Return what the program `abilities` tells; nothing without one."""
+        return self._observer.abilities(hosts)
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports of calls whose programs have all ended."""

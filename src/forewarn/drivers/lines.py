@@ -6,12 +6,19 @@ nothing. Pure.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from forewarn.drivers.marks import HOST, Mark, Reading, mark_of, parse_mark
-from forewarn.drivers.port import Call, Observation
+from forewarn.drivers.port import Call, HostVms, Observation
 from forewarn.fleet.validators import name_fault
+from forewarn.protocol.abilities import Ability, Able
+from forewarn.protocol.operations import Action
+from forewarn.texts import printable
+
+REASON_CHARACTERS_MAX = 200
+"""Maximum characters of a reason that are kept: a sentence. The store keeps one for each
+VM that is restricted."""
 
 
 def questions_of(call: Call) -> bytes:
@@ -52,6 +59,50 @@ def readings_in(text: str, call: Call, places: Sequence[str]) -> dict[str, Readi
         if (reading := _reading(said)) is not None:
             found[place] = reading
     return found
+
+
+def questions_about_abilities(hosts: Sequence[HostVms]) -> bytes:
+    """Return the input of the program `abilities`: a line for each host."""
+    asked = [{"host": each.host, "vms": list(each.vms)} for each in hosts]
+    return _written(asked)
+
+
+def abilities_in(text: str, hosts: Sequence[HostVms]) -> dict[str, tuple[Ability, ...]]:
+    """Return what the program `abilities` printed about these hosts and their VMs.
+
+    A host without a valid line is missing.
+    """
+    asked = {each.host: frozenset(each.vms) for each in hosts}
+    found: dict[str, dict[tuple[str, Action | None], Ability]] = {}
+    for said in _objects(text):
+        host, vm = said.get("host"), said.get("vm", "")
+        if not isinstance(host, str) or host not in asked:
+            continue
+        if not isinstance(vm, str) or (vm and vm not in asked[host]):
+            continue
+        for each in _abilities(said, vm):
+            # Of several lines about the same, the last counts.
+            found.setdefault(host, {})[vm, each.action] = each
+    return {host: tuple(answers.values()) for host, answers in found.items()}
+
+
+def _abilities(said: dict[str, Any], vm: str) -> Iterator[Ability]:
+    """Yield the answers of a line; one without a valid `able` has none."""
+    able, actions, reason = said.get("able"), said.get("actions"), said.get("reason")
+    if not isinstance(able, str) or able not in _ABLE:
+        return
+    text = printable(reason)[:REASON_CHARACTERS_MAX] if isinstance(reason, str) else ""
+    if actions is None:
+        yield Ability(able=_ABLE[able], vm=vm, reason=text)
+        return
+    for name in cast("list[object]", actions if isinstance(actions, list) else []):
+        # A program may know actions that this version does not.
+        if isinstance(name, str) and (action := _ACTIONS.get(name)) is not None:
+            yield Ability(able=_ABLE[able], action=action, vm=vm, reason=text)
+
+
+_ABLE: dict[str, Able] = {each.value: each for each in Able}
+_ACTIONS = {each.value: each for each in Action if each is not Action.NONE}
 
 
 def _place(said: dict[str, Any], call: Call) -> str | None:
@@ -98,5 +149,5 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             yield cast("dict[str, Any]", said)
 
 
-def _written(objects: Sequence[dict[str, str]]) -> bytes:
+def _written(objects: Sequence[Mapping[str, object]]) -> bytes:
     return "".join(f"{json.dumps(each)}\n" for each in objects).encode()

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from forewarn.instants import Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.host_steps import HostStep, StepRules
 from forewarn.protocol.operations import Action
@@ -184,6 +185,14 @@ class Observation:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostVms:
+    """A host and the VMs on it, in a question about their abilities."""
+
+    host: str
+    vms: tuple[str, ...]
+
+
 class StopCause(enum.Enum):
     """Why a VM does not run."""
 
@@ -230,8 +239,8 @@ def not_started(*, asked: str, own: str) -> Probe:
 class Driver(Protocol):
     """A way to carry operations out.
 
-    `probe`, `observe` and `abort` may take seconds, and several threads may use them
-    at the same time. One thread uses the other methods, which return at once.
+    `probe`, `observe`, `abort` and `abilities` may take seconds, and several threads may
+    use them at the same time. One thread uses the other methods, which return at once.
     """
 
     @property
@@ -258,6 +267,20 @@ class Driver(Protocol):
 
     def host_steps(self) -> StepRules:
         """Return the supported host steps; control refuses requests for others."""
+        ...
+
+    @property
+    def tells_abilities(self) -> bool:
+        """Return whether it is worth asking `abilities`; this can change."""
+        ...
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        """Return what can be done on each of these hosts and to their VMs.
+
+        It answers about all VMs of a host at once. A host that is missing in the result
+        could not be asked: control keeps the last answer about it. Everything else that
+        an answer does not mention is unknown.
+        """
         ...
 
     def begin(self, call: Call, *, now: Micros) -> None:

@@ -25,9 +25,10 @@ from forewarn.clock import Clock
 from forewarn.drivers import lines, marks, placeholders, shim
 from forewarn.drivers.book import TrackedCall
 from forewarn.drivers.marks import Reading
-from forewarn.drivers.port import Call, DriverError, Observation
+from forewarn.drivers.port import Call, DriverError, HostVms, Observation
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 
@@ -81,6 +82,8 @@ class Programs:
     probe: Words = ()
     marks: Words = ()
     watch: Words = ()
+    abilities: Words = ()
+    """The program that answers about the abilities of hosts and their VMs."""
     parallel: int = 4
     """Maximum number of programs of one call at once."""
     grace: Micros = 10 * SECOND
@@ -292,6 +295,18 @@ class VmObserver:
         """Return what the program `marks` reads at the places of a call."""
         text = self._ask_lines(self._programs.marks, lines.questions_of(call))
         return lines.readings_in(text, call, marks.places_of(call))
+
+    def tells_abilities(self) -> bool:
+        """Return whether the abilities of hosts and VMs can be asked."""
+        return bool(self._programs.abilities)
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        """Return what the program `abilities` tells about hosts and their VMs."""
+        if not self._programs.abilities or not hosts:
+            return {}
+        given = lines.questions_about_abilities(hosts)
+        text = self._ask_lines(self._programs.abilities, given)
+        return lines.abilities_in(text, hosts)
 
     def _ask_lines(self, words: Words, given: bytes) -> str:
         """Return the output of a program that is asked about many places at once."""

@@ -7,14 +7,16 @@ Tests and simulations inject faults.
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.drivers.domains import Domains
 from forewarn.drivers.journal import Journal, MemoryJournal, Note
+from forewarn.drivers.limited import Limited, told_by
 from forewarn.drivers.port import (
     Call,
     DriverError,
+    HostVms,
     Observation,
     OutcomeUnknownError,
     Probe,
@@ -37,6 +39,7 @@ from forewarn.drivers.tasks import (
 )
 from forewarn.ids import RandomIds
 from forewarn.instants import SECOND, Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import StepKind, StepRules
 from forewarn.protocol.operations import Action
 
@@ -85,6 +88,7 @@ class SimulatedDriver:
         step_time: Micros = STEP_TIME,
         targets: Sequence[str] = (),
         marks: Journal | None = None,
+        limited: Sequence[Limited] = (),
     ) -> None:
         """Resume the calls in `journal`.
 
@@ -92,7 +96,8 @@ class SimulatedDriver:
         fraction `abort_share` of its time is over. `steps` has the host steps, each of
         which takes `step_time`. If a call lets the driver choose where VMs move to,
         `targets` are the hosts that take them, in turn. `marks` is where VMs and hosts
-        keep the marks of calls; None: they keep none.
+        keep the marks of calls; None: they keep none. `limited` has what hosts and VMs
+        cannot do; without any, the driver tells nothing about them.
         """
         assert 0 <= abort_share <= 1, abort_share
         self._impacts = {**IMPACTS, **(impacts or {})}
@@ -101,6 +106,7 @@ class SimulatedDriver:
         self._steps, self._step_time = steps, step_time
         self._targets = Targets(targets)
         self._domains = Domains(marks)
+        self._limited, self._silent = tuple(limited), frozenset[str]()
         self._faults: list[Fault] = []
         self._tasks: dict[str, Task] = {}
         self._ends: list[tuple[Micros, str, int]] = []
@@ -135,6 +141,10 @@ class SimulatedDriver:
     def clear(self) -> None:
         """Remove all faults for calls that begin from now on."""
         self._faults.clear()
+
+    def limit(self, *limited: Limited, silent: Collection[str] = ()) -> None:
+        """Replace what hosts and VMs cannot do; those in `silent` do not answer."""
+        self._limited, self._silent = limited, frozenset(silent)
 
     # Unrequested changes
 
@@ -193,6 +203,19 @@ class SimulatedDriver:
     def host_steps(self) -> StepRules:
         """Return the host steps; no program runs for them."""
         return self._steps
+
+    @property
+    def tells_abilities(self) -> bool:
+        """Return whether something was said about hosts or VMs."""
+        return bool(self._limited)
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        """Return what was said about hosts and VMs; all the rest can be done."""
+        return {
+            each.host: told_by(self._limited, each)
+            for each in hosts
+            if self._limited and each.host not in self._silent
+        }
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""

@@ -7,12 +7,13 @@ values; the object is removed when no source names it. An object that no source 
 is left alone.
 """
 
+import enum
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from forewarn.fleet.errors import Kind
-from forewarn.fleet.fields import FIELDS, Record, base_of, value_of
+from forewarn.fleet.fields import FIELDS, Record, base_of, value_of, wished
 from forewarn.fleet.file import WantedFleet
 from forewarn.fleet.model import Host, Scope, Tenant, Vm, VmState
 from forewarn.settings.amounts import AMOUNT, Amount
@@ -157,6 +158,20 @@ def desired(kind: Kind, want: Record, have: Record) -> Record:
             for each in FIELDS[kind]
         },
     )
+
+
+class Authority(enum.Enum):
+    """A source that said that something cannot be done; the value is for messages."""
+
+    FILE = "fleet file"
+    INVENTORY = "inventory"
+    DRIVER = "driver"
+
+
+def fixing_source(vm: Vm) -> Authority:
+    """Return the source that said that a VM cannot be moved: a person counts first."""
+    is_found = "movable" in wished(vm.found) and "movable" not in wished(vm.applied)
+    return Authority.INVENTORY if is_found else Authority.FILE
 
 
 def is_deleted(record: Record) -> bool:

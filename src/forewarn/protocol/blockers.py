@@ -273,6 +273,18 @@ class NoCapacity(Blocker, kind="no capacity"):
 
 
 @frozen_dataclass
+class DriverUnable(Blocker, kind="driver unable"):
+    """The driver told that an action cannot be carried out on a host or a VM."""
+
+    host: str
+    action: Action
+    vm: str = ""
+    """Empty: on any VM of the host."""
+    said: str = ""
+    """The reason of the driver."""
+
+
+@frozen_dataclass
 class DriverRetry(Blocker, kind="driver retry"):
     """The driver will be called again: the call failed, or a VM had no destination."""
 
@@ -356,6 +368,7 @@ AnyBlocker = Union[
     NoCommonWindow,
     Deferred,
     NoCapacity,
+    DriverUnable,
     DriverRetry,
     DriverAsked,
     OutcomeUnknown,
@@ -405,6 +418,7 @@ GUARD_KINDS = frozenset(
         InBlackout,
         Deferred,
         NoCapacity,
+        DriverUnable,
         More,
     )
 )
@@ -427,6 +441,7 @@ TURN_KINDS = HOLD_KINDS | frozenset(
         DrainFailed,
         ReserveKept,
         NoCapacity,
+        DriverUnable,
     )
 )
 """Kinds that can keep a Planned host waiting and be stored with it."""

@@ -21,18 +21,26 @@ from forewarn.campaigns.fleet_map import (
     fleet_map,
 )
 from forewarn.campaigns.forecast import Forecast
-from forewarn.campaigns.model import Impact
+from forewarn.campaigns.model import Campaign, Impact
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.campaigns.prepared import Prepared, prepare
 from forewarn.campaigns.text import CampaignText
-from forewarn.control.rules import campaign_gate, campaign_hosts, wide_blackouts
+from forewarn.control.rules import (
+    campaign_gate,
+    campaign_hosts,
+    told,
+    wide_blackouts,
+)
 from forewarn.control.rules.policy import Policy
 from forewarn.fleet.blackouts import Clash
 from forewarn.instants import SECOND, Micros, format_instant
+from forewarn.protocol.abilities import Able
 from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.operations import Action
 from forewarn.reporting import past_work
 from forewarn.store import kinds
-from forewarn.store.port import Reader, columns
+from forewarn.store.port import Reader, columns, every
 from forewarn.texts import json_text
 from forewarn.wording import campaigns as wording
 
@@ -121,6 +129,37 @@ def read_fleet_map(reader: Reader, *, moves_vms: bool = True) -> FleetMap:
     return fleet_map(hosts, vms, scopes, moves=moves, fixed=fixed, busy=busy)
 
 
+def note_abilities(
+    reader: Reader, fleet: FleetMap, campaign: Campaign
+) -> frozenset[str]:
+    """Note the hosts on which the driver cannot do the work of a campaign.
+
+    Return those of which the driver answered that it does not know.
+    """
+    untold: set[str] = set()
+    action = Action(campaign.impact.value)
+    steps = tuple(
+        HostStep(
+            kind=StepKind(each.phase.value), name=each.name, arguments=each.arguments
+        )
+        for each in campaign.steps
+    )
+    needed = told.asked_about(action, steps)
+    for found in every(reader, kinds.ALL_ABILITIES):
+        number = fleet.numbers.get(found.host)
+        if number is None or not fleet.vms[number]:
+            continue
+        if any(
+            each.able is Able.UNKNOWN and each.action in {None, *needed}
+            for each in found.told
+        ):
+            untold.add(found.host)
+        first = next(told.not_possible(reader, found, needed), None)
+        if first is not None:
+            fleet.unable[number] = first.vm, first.reason
+    return frozenset(untold)
+
+
 def planned(reader: Reader, request: PlanRequest) -> str:
     """Return the plan of a campaign file as JSON text.
 
@@ -151,6 +190,7 @@ def _plan_of(
     """Return the plan of a campaign file, and the number of hosts of the fleet."""
     campaign = read_campaign(request.text.text, name=request.text.name)
     fleet = read_fleet_map(reader, moves_vms=campaign.impact.empties_host)
+    untold = note_abilities(reader, fleet, campaign)
     plan = plan_campaign(
         campaign,
         fleet,
@@ -162,7 +202,7 @@ def _plan_of(
         now=request.now,
         past=past_work.samples(reader, campaign.impact) if past is None else past,
     )
-    return plan, len(fleet)
+    return replace(plan, untold=len(untold.intersection(plan.hosts))), len(fleet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

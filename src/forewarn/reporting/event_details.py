@@ -17,6 +17,7 @@ from forewarn.protocol.blockers import (
     Deferred,
     DriverAsked,
     DriverRetry,
+    DriverUnable,
     FaultDomainDown,
     MigrationUnderWay,
     NoCapacity,
@@ -176,7 +177,7 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
             )
         case DriverAsked():
             return Waiting(what=Wait.DRIVER_AT_WORK)
-        case OutcomeUnknown() | StillDown() | VmDown():
+        case OutcomeUnknown() | StillDown() | VmDown() | DriverUnable():
             return Waiting(
                 what=Wait.OPERATOR,
             )

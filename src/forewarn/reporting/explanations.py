@@ -35,7 +35,7 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.visits import Visit
-from forewarn.reporting import unknown_names, visited
+from forewarn.reporting import able, unknown_names, visited
 from forewarn.reporting.campaigns import deferred_count, failure_of
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -189,6 +189,7 @@ def _explanation(
     counts: Counter[str] | None = None,
     operations: Sequence[Json] = (),
     more_operations: int = 0,
+    abilities: Sequence[Json] = (),
 ) -> Json:
     return {
         "kind": kind,
@@ -203,6 +204,7 @@ def _explanation(
         "counts": dict(counts or {}),
         "operations": list(operations),
         "more_operations": more_operations,
+        "abilities": list(abilities),
     }
 
 
@@ -394,6 +396,7 @@ def _of_host(reader: Reader, host: Host, *, now: Micros) -> Json:
             *_campaigns_of(reader, host.name, open_),
             *visited.of_host(reader, host.name, now=now),
         ),
+        abilities=able.of_host(reader, host),
         now=now,
     )
 
@@ -421,6 +424,7 @@ def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
         standing=_with_shares(
             explained.vm_standing(vm), _shares_of(reader, vm) if is_there else ()
         ),
+        abilities=able.of_vm(reader, vm) if is_there else (),
         now=now,
     )
 
@@ -451,6 +455,7 @@ def _of_place(
     name: str,
     state: str,
     standing: str,
+    abilities: Sequence[Json],
     now: Micros,
 ) -> Json:
     open_ = list(operations)
@@ -464,4 +469,5 @@ def _of_place(
         blockers=reasons,
         operations=found,
         more_operations=len(open_) - len(found),
+        abilities=abilities,
     )

@@ -35,6 +35,8 @@ class Answers:
     collect: Callable[[], Awaitable[Iterable[Reading]]]
     watchers: Watchers
     relays: RelayFeed
+    ask_abilities: Callable[[], Awaitable[object]] | None
+    """Asks the driver again what can be done on hosts."""
 
 
 class Api(abc.ABC):

@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -336,6 +337,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             count_vms=lambda: 0,
         )
         campaigns = components.campaign_plans_of(setup.settings, readings)
+        campaigns.ask_abilities = partial(service.ask, "abilities")
         answered: Counter[str] = Counter()
 
         async def collect() -> list[Reading]:

@@ -292,6 +292,8 @@ class ApiProcess(Api):
                 return await answers.gateway.health()
             case "metrics":
                 return list(await answers.collect())
+            case "abilities":
+                return await answers.ask_abilities() if answers.ask_abilities else None
             case "webhooks":
                 return await answers.webhooks.webhooks()
             case "webhook-test":

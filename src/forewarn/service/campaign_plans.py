@@ -11,7 +11,7 @@ import asyncio
 import pickle
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -193,6 +193,8 @@ class CampaignPlans:
         self._readings = readings
         self.policy = policy
         self._plans, self._simulations = _Line(), _Line()
+        self.ask_abilities: Callable[[], Awaitable[object]] | None = None
+        """Asks the driver again what can be done on hosts; None: it is not asked."""
 
     async def plan(self, text: CampaignText, *, hosts_max: int, now: Micros) -> str:
         """Return the plan of a campaign file as JSON.
@@ -203,6 +205,8 @@ class CampaignPlans:
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
         request = self._request(text, hosts_max=hosts_max, now=now)
+        if self.ask_abilities is not None:
+            await self.ask_abilities()
         return await self._made(text, request, campaign_plans.planned)
 
     async def prepare(

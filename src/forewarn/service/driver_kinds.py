@@ -16,6 +16,7 @@ from forewarn.drivers.journal import FileJournal, Journal, MemoryJournal
 from forewarn.drivers.libvirt import commands as libvirt_commands
 from forewarn.drivers.libvirt.commands import Connections
 from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.limited import parse_limited
 from forewarn.drivers.port import Driver
 from forewarn.drivers.programs import PATH, Programs
 from forewarn.drivers.qemu.commands import actions_of, programs_of
@@ -93,6 +94,7 @@ def _open_simulated(settings: Settings) -> Driver:
         steps=step_rules(settings),
         step_time=step_time(settings),
         targets=settings.simulated.target_hosts,
+        limited=[parse_limited(text) for text in settings.simulated.limited],
     )
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))
@@ -129,8 +131,12 @@ def _open_command(settings: Settings) -> Driver:
     )
 
 
+_QUESTIONS = ("observe", "observe_many", "probe", "marks", "watch", "abilities")
+"""The programs that change nothing."""
+
+
 def _checks_of_command(settings: Settings) -> Iterator[Callable[[], object]]:
-    for name in (*WORKS, "observe", "observe_many", "probe", "marks", "watch"):
+    for name in (*WORKS, *_QUESTIONS):
         yield lambda name=name: _program(settings, name)
     for step in settings.host_step:
         yield lambda step=step: _step_program(settings, step)
@@ -190,6 +196,7 @@ def _programs(settings: Settings) -> Programs:
         probe=_program(settings, "probe"),
         marks=_program(settings, "marks"),
         watch=_program(settings, "watch"),
+        abilities=_program(settings, "abilities"),
         parallel=command.parallel,
         grace=command.grace,
     )

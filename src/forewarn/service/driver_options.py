@@ -150,6 +150,12 @@ DRIVER_OPTIONS: Mapping[str, Option] = {
         text="Faults to inject, as a list; see below. Their counters start again with "
         "each start of the service.",
     ),
+    "driver.simulated.limited": Option(
+        form=Forms.LIMITED,
+        text="Actions that cannot be carried out on a host or on a VM, as a list of "
+        "`ACTION host=NAME` or `ACTION vm=NAME`. With `able=unknown`, the driver cannot "
+        "tell. Empty: the driver tells nothing about single hosts and VMs.",
+    ),
     **{
         f"driver.command.{name}": Option(
             form=Forms.PROGRAM, words=known_in(action), text=_PROGRAMS[name]
@@ -194,6 +200,11 @@ DRIVER_OPTIONS: Mapping[str, Option] = {
         text="Runs as long as the service, and prints a line of JSON for each VM that "
         "stops, runs again or is on another host. Empty: the service sees no "
         "unrequested changes.",
+    ),
+    "driver.command.abilities": Option(
+        form=Forms.PROGRAM,
+        text="Tells which actions can be carried out on hosts and VMs, as lines of JSON. "
+        "Empty: that is unknown, and nothing is refused for it.",
     ),
     "driver.command.abortable": Option(
         form=Forms.ACTIONS,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from forewarn.clock import Clock
 from forewarn.control.transactions.inquiries import (
+    AbilityQuestion,
     Answer,
     ClearQuestion,
     LookQuestion,
@@ -34,6 +35,7 @@ _THREADS: Mapping[type[Question], str] = {
     LookQuestion: "forewarn-look",
     StopQuestion: "forewarn-stop",
     ClearQuestion: "forewarn-clear",
+    AbilityQuestion: "forewarn-abilities",
 }
 """Names of the threads for each kind of query."""
 
@@ -42,7 +44,8 @@ class ThreadedInquirer:
     """The plane's inquirer for a driver that can block (inquiries.Inquirer)."""
 
     def __init__(self, driver: Driver, *, clock: Clock) -> None:
-        """Query `driver`; any thread can call its `probe`, `observe` and `abort`."""
+        """Query `driver`; any thread can call its `probe`, `observe`, `abort` and
+        `abilities`."""
         self._driver = driver
         self._clock = clock
         self._wake: Callable[[], None] = lambda: None
@@ -115,6 +118,9 @@ class ThreadedInquirer:
 
 
 def _key(question: Question) -> _Key:
+    if isinstance(question, AbilityQuestion):
+        # The plane asks one at a time.
+        return "abilities", 0, AbilityQuestion
     if isinstance(question, ClearQuestion):
         return question.visit_id, 0, ClearQuestion
     named = question.report if isinstance(question, LookQuestion) else question

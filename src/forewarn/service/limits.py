@@ -51,9 +51,13 @@ STUCK_SECONDS. While another program locks the store, it does count as alive, si
 new process could not write either."""
 
 INQUIRIES_AT_ONCE = 16
-"""Maximum concurrent driver queries of each kind (probe, observe, abort): each may be a
+"""Maximum concurrent driver queries of each kind (probe, observe, abort, abilities): each may be a
 program that hangs for its 10 s, and each observation by the command driver can run
 `parallel` programs."""
+
+ABILITIES_SECONDS = 10.0
+"""Maximum time for which the plan of a campaign waits for the driver's answers about
+hosts. Then it uses what is known."""
 
 INQUIRY_SECONDS = 20.0
 """Maximum time of one driver query: longer than the command driver's limit for its

@@ -12,6 +12,7 @@ from forewarn.drivers.libvirt.commands import (
     host_uri_problem,
     uri_problem,
 )
+from forewarn.drivers.limited import parse_limited
 from forewarn.drivers.placeholders import arguments_problem
 from forewarn.drivers.qemu.places import address_problem, path_problem
 from forewarn.drivers.tasks import parse_fault
@@ -186,6 +187,19 @@ def _faults(option: Option, value: object) -> tuple[str, ...]:
     return texts
 
 
+def _limited(option: Option, value: object) -> tuple[str, ...]:
+    texts = _listed(option, value)
+    for text in texts:
+        parse_limited(text)
+    return texts
+
+
+def _limited_of_text(option: Option, text: str) -> tuple[str, ...]:
+    # Each entry has several words, so they are separated by commas.
+    found = text.split(",") if text.strip() else ()
+    return _limited(option, [each.strip() for each in found])
+
+
 def _faults_of_text(option: Option, text: str) -> tuple[str, ...]:
     # A fault has several words, so faults are separated by commas.
     found = text.split(",") if text.strip() else ()
@@ -335,6 +349,12 @@ class Forms(forms.Forms):
         told='a list of faults such as ["reboot fail times=2"]',
         read=_faults,
         read_text=_faults_of_text,
+        show=forms.joined,
+    )
+    LIMITED = Form(
+        told='a list such as ["live-migrate host=h1", "freeze vm=web_0"]',
+        read=_limited,
+        read_text=_limited_of_text,
         show=forms.joined,
     )
     NAME = Form(told="a name in lower case", kind=str, read=_name)

@@ -38,6 +38,7 @@ from forewarn.service import components, driver_kinds, limits, secret_files
 from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
+from forewarn.service.asked_abilities import asking
 from forewarn.service.audit_log import AuditLog
 from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.checking import refuse_empty_store
@@ -298,6 +299,7 @@ class Service:
         self._campaigns = components.campaign_plans_of(
             self.settings, readings, in_memory=self._store is not None
         )
+        self._campaigns.ask_abilities = asking(runner)
         self.gateway = ThreadedOperatorGateway(
             runner=runner,
             readings=readings,
@@ -355,6 +357,7 @@ class Service:
             relays=self._relay_news,
             collect=lambda: self.metrics.collect(self._parts),
             watchers=self.watchers,
+            ask_abilities=asking(self._parts.runner),
         )
 
     # Running

@@ -108,6 +108,7 @@ class SimulatedSettings:
     target_hosts: tuple[str, ...] = ()
     marks: bool = True
     faults: tuple[str, ...] = ()
+    limited: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,7 @@ class CommandSettings:
     probe: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
+    abilities: tuple[str, ...] = ()
     abortable: tuple[str, ...] = ("live_migrate",)
     parallel: int = 4
     timeout: Micros | None = None

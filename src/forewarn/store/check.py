@@ -38,6 +38,7 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     fleet_rules.references,
     fleet_rules.fleet,
     fleet_rules.capacities,
+    fleet_rules.abilities,
     fleet_rules.view_assignments,
     fleet_rules.enablings,
     fleet_rules.incarnations,

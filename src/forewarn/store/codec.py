@@ -41,6 +41,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
 from forewarn.store import statements
+from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.nested import fields_of, members_of, shape_of
 from forewarn.store.port import StoreError
 from forewarn.store.questions import Record
@@ -488,5 +489,6 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(CampaignRecord, "campaign", key="campaign_id", status="state"),
     Codec(Choice, "choice", key="choice_id"),
     Codec(WideBlackout, "blackout", key="name"),
+    Codec(HostAbilities, "host_abilities", key="host", table="host_abilities"),
 )
 """All kinds, each once."""

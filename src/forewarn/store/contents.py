@@ -11,6 +11,7 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
+from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.questions import Record
 from forewarn.store.records import Brake, Leader, Loss, Tally, Token
 from forewarn.store.wide_blackouts import WideBlackout
@@ -44,6 +45,7 @@ class Contents:
         self.tallies: dict[str, Tally] = {}
         self.brakes: dict[str, Brake] = {}
         self.blackouts: dict[str, WideBlackout] = {}
+        self.abilities: dict[str, HostAbilities] = {}
         self.is_whole = True
         """Whether every row could be read."""
         self._tables: Mapping[type[Record], dict[str, Any]] = {
@@ -62,6 +64,7 @@ class Contents:
             Tally: self.tallies,
             Brake: self.brakes,
             WideBlackout: self.blackouts,
+            HostAbilities: self.abilities,
         }
 
     def add(self, record: Record) -> None:

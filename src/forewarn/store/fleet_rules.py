@@ -58,6 +58,19 @@ def fleet(contents: Contents) -> Iterator[str]:
         yield f"the fleet is not valid: {problem}"
 
 
+def abilities(contents: Contents) -> Iterator[str]:
+    """Report answers of a driver that no decision can have stored."""
+    for found in contents.abilities.values():
+        me = f"the abilities of host {found.host}"
+        places = [(each.vm, each.action) for each in found.told]
+        yield from violated(
+            (found.host not in contents.hosts, f"{me} are of an unknown host"),
+            (found.since <= 0, f"{me} have no time"),
+            (not found.told, f"{me} are empty"),
+            (len(set(places)) < len(places), f"{me} answer a question twice"),
+        )
+
+
 def view_assignments(contents: Contents) -> Iterator[str]:
     """6.1, 6.2, 7.2: every VM has the right view, and every view has VMs."""
     if any(references(contents)):

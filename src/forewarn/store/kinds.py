@@ -31,6 +31,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
+from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.questions import Query, Range, Ranking, Record, everything
 from forewarn.store.records import (
     AuditEntry,
@@ -69,6 +70,7 @@ KINDS: tuple[type[Record], ...] = (
     CampaignRecord,
     Choice,
     WideBlackout,
+    HostAbilities,
 )
 
 
@@ -351,6 +353,8 @@ LOSSES_IN_RACK: Query[Loss] = Query(
 )
 ALL_BLACKOUTS: Query[WideBlackout] = Query("all_blackouts", WideBlackout, everything)
 """The blackouts of the service: few, and most decisions about routine work read them."""
+ALL_ABILITIES: Query[HostAbilities] = Query("all_abilities", HostAbilities, everything)
+"""The answers of the driver about hosts, for a plan of the whole fleet."""
 ALL_TALLIES: Query[Tally] = Query("all_tallies", Tally, everything)
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(

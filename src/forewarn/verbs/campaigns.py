@@ -328,6 +328,7 @@ CAMPAIGN_ENTRIES = (
                 sentences=(
                     "host … cannot be cleared",
                     "host … cannot be emptied: VM … cannot be moved",
+                    "host … cannot be maintained with the impact …",
                 ),
             ),
         ),

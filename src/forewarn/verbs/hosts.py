@@ -7,6 +7,14 @@ HOSTS = Targets(
     kind=Kind.HOST, key="hosts", metavar="HOST", about="Names of hosts in the fleet."
 )
 
+UNABLE_HOST = Refusal(
+    when="the driver told that the impact is not possible on the host or for a VM on it",
+    sentences=("host … cannot be maintained with the impact …",),
+)
+UNABLE_VM = Refusal(
+    when="the driver told that this is not possible for the VM or on its host",
+    sentences=("… of VM … is not possible",),
+)
 UNFIT_HOST = (
     Refusal(when="the host is down", sentences=("host … is down",)),
     Refusal(
@@ -109,6 +117,7 @@ HOST_ENTRIES = (
                 when="a VM on the host has movable = false",
                 sentences=("host … cannot be emptied: VM … cannot be moved",),
             ),
+            UNABLE_HOST,
             *UNFIT_TOGETHER,
         ),
         examples=(

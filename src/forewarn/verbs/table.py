@@ -8,7 +8,14 @@ from collections.abc import Mapping
 from forewarn.verbs.arguments import SHARED
 from forewarn.verbs.blackouts import BLACKOUT_ENTRIES
 from forewarn.verbs.campaigns import CAMPAIGN_ENTRIES
-from forewarn.verbs.hosts import HOST_ENTRIES, HOSTS, UNFIT_HOST, UNFIT_TOGETHER
+from forewarn.verbs.hosts import (
+    HOST_ENTRIES,
+    HOSTS,
+    UNABLE_HOST,
+    UNABLE_VM,
+    UNFIT_HOST,
+    UNFIT_TOGETHER,
+)
 from forewarn.verbs.model import (
     TARGETS_MAX,
     Answer,
@@ -148,6 +155,7 @@ _ENTRIES = (
                 when="the host must be emptied, and a VM on it has movable = false",
                 sentences=("host … cannot be emptied: VM … cannot be moved",),
             ),
+            UNABLE_HOST,
             Refusal(
                 when="a single host has two fault domains of a scope, and the impact is "
                 "not live-migrate",
@@ -199,6 +207,7 @@ _ENTRIES = (
                 when="a tenant requests it, and the host is down",
                 sentences=("cannot restart VM …: its host is down",),
             ),
+            UNABLE_VM,
             *_BUSY,
         ),
         examples=("forewarn reboot web_0",),
@@ -216,6 +225,7 @@ _ENTRIES = (
                 when="the VM has movable = false in the fleet file",
                 sentences=("VM … cannot be moved to another host",),
             ),
+            UNABLE_VM,
             *_BUSY,
         ),
         examples=("forewarn redeploy web_0",),
@@ -257,7 +267,7 @@ _ENTRIES = (
         text="Upgrade the guest OS of scale-set instances, one fault domain at a time.",
         targets=_VMS,
         arguments=SHARED,
-        refusals=(_NOT_SCALE_SET, _VM_DOWN, *_BUSY),
+        refusals=(_NOT_SCALE_SET, _VM_DOWN, UNABLE_VM, *_BUSY),
         examples=("forewarn upgrade-os db_1 db_2",),
         body=_of_vms("db_1", "db_2"),
         without_notice=f"{_BOTH_HALVES}an upgrade",
@@ -269,7 +279,7 @@ _ENTRIES = (
         "at a time.",
         targets=_VMS,
         arguments=SHARED,
-        refusals=(_NOT_SCALE_SET, _VM_DOWN, *_BUSY),
+        refusals=(_NOT_SCALE_SET, _VM_DOWN, UNABLE_VM, *_BUSY),
         examples=("forewarn reimage db_1",),
         body=_of_vms("db_1"),
         without_notice=f"{_BOTH_HALVES}a reimage",

@@ -51,6 +51,10 @@ def refusal(found: Refusal) -> str:
             return "the host is down"
         case Reason.PINNED:
             return f"{count(found.needed, 'VM')} cannot be moved (movable = false)"
+        case Reason.UNABLE:
+            where = f"VM {found.subject}" if found.subject else "its VMs"
+            because = f": {found.said}" if found.said else ""
+            return f"the driver says that {found.impact} is not possible for {where}{because}"
         case Reason.SHARED_SCOPE:
             return (
                 f"scope {found.subject} has several fault domains on the host, so the "
@@ -156,6 +160,11 @@ def warnings(plan: CampaignPlan) -> list[str]:
         found.append(
             f"no host could begin now: unavailable allows {plan.limits.unavailable:,} "
             f"hosts, and {plan.limits.away:,} others are away"
+        )
+    if plan.untold:
+        found.append(
+            f"the driver does not know whether {plan.campaign.impact.value} is possible "
+            f"on {count(plan.untold, 'host')}"
         )
     for part in plan.parts:
         places = listed([f"{label}={value}" for label, value in part.blackout.places])

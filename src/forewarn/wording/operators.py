@@ -3,7 +3,7 @@
 Tenants get the same texts of values that were redacted before.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import assert_never
 
 from forewarn.instants import (
@@ -27,6 +27,7 @@ from forewarn.protocol.blockers import (
     DrainFailed,
     DriverAsked,
     DriverRetry,
+    DriverUnable,
     FaultDomainDown,
     HinderedError,
     HostInUse,
@@ -53,7 +54,6 @@ from forewarn.protocol.blockers import (
     WindowClosed,
 )
 from forewarn.protocol.errors import ForewarnError
-from forewarn.protocol.no_place import NoPlace, Unfit
 from forewarn.protocol.notes import (
     AnnouncedAgain,
     AnyNote,
@@ -91,7 +91,7 @@ from forewarn.store.records import (
     VmMove,
 )
 from forewarn.verbs.roles import READ_ONLY, role_names
-from forewarn.wording import holds, rollouts
+from forewarn.wording import holds, places, rollouts
 from forewarn.wording.contradictions import contradiction
 from forewarn.wording.tenants import redacted
 
@@ -131,10 +131,8 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
             return f"vm {blocker.vm} is down, and its host with it"
         case BrakeOn() | WindowClosed() | NoCommonWindow() | Deferred():
             return holds.hold(blocker)
-        case NoCapacity():
-            return f"there is no host with capacity for {blocker.vm}: " + JOINT.join(
-                _searched(blocker.why)
-            )
+        case NoCapacity() | DriverUnable():
+            return places.place(blocker)
         case DriverRetry() | DriverAsked() | OutcomeUnknown() | StillDown():
             return _under_way(blocker)
         case (
@@ -227,37 +225,6 @@ def _cause(cause: Cause) -> str:
     if cause.verb is Verb.FAIL:
         return f"{cause.target_kind.value} {cause.target} failed"
     return f"{cause.operation} has started: {task(cause)}"
-
-
-_UNFIT = {
-    Unfit.DOWN: "down",
-    Unfit.CORDONED: "cordoned",
-    Unfit.BUSY: "in maintenance, or announced",
-    Unfit.FULL: "full",
-    Unfit.DOMAIN: "used by another fault domain of its scope",
-    Unfit.ZONE: "in another zone than the VMs of its scale set",
-    Unfit.POOL: "in another pool",
-    Unfit.RACK: "in a rack with more VMs of its scope",
-    Unfit.VCPU: "with too few free vCPUs",
-    Unfit.MEMORY: "with too little free memory",
-}
-
-
-def _searched(found: NoPlace) -> Iterator[str]:
-    if found.is_fixed:
-        yield "it cannot be moved (movable = false in the fleet file)"
-        return
-    if found.on_host:
-        yield f"it is on {found.on_host}"
-    for each in found.unfit:
-        more = f" and {each.more} more" if each.more else ""
-        yield f"{_UNFIT[each.why]}: {', '.join(each.hosts)}{more}"
-    if not found.unfit:
-        yield "there are no other hosts"
-    if found.others_are_full:
-        yield "full, down, cordoned or in maintenance: all others"
-    elif found.looked_at_most:
-        yield f"not checked: hosts with less capacity than these {found.looked_at_most}"
 
 
 def refusal(error: ForewarnError) -> str:

@@ -19,6 +19,7 @@ import pytest
 from forewarn.clock import SystemClock
 from forewarn.drivers.command import CommandDriver
 from forewarn.drivers.journal import Journal
+from forewarn.drivers.limited import Limited
 from forewarn.drivers.port import (
     Call,
     Driver,
@@ -105,6 +106,14 @@ class World:
 
     def lose_memory(self) -> None:
         """Have the driver's memory removed while the service is away, and reopen."""
+        raise NotImplementedError
+
+    def limit(self, *limited: Limited) -> None:
+        """Let hosts and VMs be unable to do something."""
+        raise NotImplementedError
+
+    def keep_silent(self) -> None:
+        """Let the driver get no answer about the abilities of hosts any more."""
         raise NotImplementedError
 
     def lose_mark(self, vm: str = "") -> None:
@@ -238,6 +247,14 @@ class SimulatedWorld(World):
         kind = FaultKind.NOT_NEEDED if status == NOT_NEEDED_STATUS else FaultKind.FAIL
         self._inject(Fault(kind=kind, reason=said))
 
+    def limit(self, *limited: Limited) -> None:
+        assert isinstance(self.driver, SimulatedDriver)
+        self.driver.limit(*limited)
+
+    def keep_silent(self) -> None:
+        assert isinstance(self.driver, SimulatedDriver)
+        self.driver.limit(Limited(action=Action.FREEZE, vm="v"), silent=("h1", "h2"))
+
     def see(self, line: str) -> None:
         assert isinstance(self.driver, SimulatedDriver)
         self.driver.see(parse_sighting(line.encode(), now=self.now))
@@ -307,6 +324,7 @@ class CommandWorld(World):
             observe_many=self._observe_many(harmless) if self._observes_many else (),
             marks=(*harmless, "marks") if self._has_marks else (),
             watch=self._watch(),
+            abilities=(*harmless, "abilities"),
         )
 
     def _observe(self, harmless: tuple[str, ...]) -> tuple[str, ...]:
@@ -318,6 +336,25 @@ class CommandWorld(World):
         asked.touch()
         script = f'echo >> {asked}; "$@" | grep -v -F -f {hidden}'
         return "/bin/sh", "-c", script, "sh", *harmless, "observe-many"
+
+    def limit(self, *limited: Limited) -> None:
+        (self._folder / "vms").mkdir(exist_ok=True)
+        lines = (
+            {
+                **({"vm": each.vm} if each.vm else {"host": each.host}),
+                "actions": [each.action.value],
+                "able": each.able.value,
+                "reason": each.reason,
+            }
+            for each in limited
+        )
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (self._folder / "vms" / "limited").write_text(text)
+
+    def keep_silent(self) -> None:
+        # The program ends with an error before it prints a line.
+        self.limit()
+        (self._folder / "vms" / "limited").write_text("not JSON\n")
 
     def programs_asked(self) -> int:
         """Return how often `observe_many` was started."""

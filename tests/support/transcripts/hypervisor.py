@@ -6,12 +6,14 @@ from forewarn.drivers.port import (
     Call,
     Driver,
     DriverError,
+    HostVms,
     Observation,
     Probe,
     Report,
     Sighting,
 )
 from forewarn.instants import Micros
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import StepRules
 from forewarn.protocol.operations import Action
 from tests.support.transcripts.names import Names
@@ -45,6 +47,15 @@ class ToldDriver:
     def host_steps(self) -> StepRules:
         """Return the host steps of the driver."""
         return self._driver.host_steps()
+
+    @property
+    def tells_abilities(self) -> bool:
+        """Tell whether the driver tells anything."""
+        return self._driver.tells_abilities
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        """Return what the driver tells."""
+        return self._driver.abilities(hosts)
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Make the call; raises DriverError."""

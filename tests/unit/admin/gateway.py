@@ -15,6 +15,7 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.drivers.port import (
     Call,
+    HostVms,
     Observation,
     Probe,
     ProbeState,
@@ -26,6 +27,7 @@ from forewarn.fleet.file import FleetText, read_fleet
 from forewarn.fleet.merge import MergePlan
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration, parse_instant
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.actors import operator
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
@@ -121,6 +123,13 @@ class ObedientDriver:
 
     def host_steps(self) -> StepRules:
         return NO_STEPS
+
+    @property
+    def tells_abilities(self) -> bool:
+        return False
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        return {}
 
     def begin(self, call: Call, *, now: Micros) -> None:
         self.calls.append(call)

@@ -182,6 +182,15 @@ SENTENCES = [
         "there is no host with capacity for a: there are no other hosts",
     ),
     (
+        blockers.DriverUnable(
+            host="h1", vm="a", action=Action.LIVE_MIGRATE, said="a passthrough device"
+        ),
+        (
+            "the driver says that live-migrate is not possible for VM a: a passthrough "
+            "device"
+        ),
+    ),
+    (
         blockers.DriverRetry(remaining=10 * SECOND, end=CallEnd(said="timed out")),
         "the driver failed (timed out) and is called again in 10 s",
     ),

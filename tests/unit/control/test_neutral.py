@@ -22,6 +22,7 @@ from forewarn.protocol.actors import (
 from forewarn.protocol.blockers import AnyBlocker, CallEnd
 from forewarn.protocol.no_place import NoPlace, Unfit, UnfitHosts
 from forewarn.protocol.turn_blockers import BudgetKind
+from forewarn.protocol.verbs import Action
 from forewarn.wording.operators import reason
 
 FULL = NoPlace(unfit=(UnfitHosts(why=Unfit.FULL, hosts=("h9",)),))
@@ -184,6 +185,9 @@ SAID: list[tuple[AnyBlocker, str]] = [
             blockers.ScopeInUse(scope="web", fault_domain=1),
             blockers.ScopeReserved(scope="web", operation="op-9"),
             blockers.HostInUse(host="h9"),
+            blockers.DriverUnable(
+                host="h9", vm="web_0", action=Action.LIVE_MIGRATE, said="disk on h9"
+            ),
         )
     ),
 ]

@@ -6,7 +6,8 @@ import pytest
 
 from forewarn.drivers import lines
 from forewarn.drivers.marks import HOST, Mark, MarkState, Reading, parse_mark
-from forewarn.drivers.port import Call, CallVm, Observation
+from forewarn.drivers.port import Call, CallVm, HostVms, Observation
+from forewarn.protocol.abilities import Ability, Able
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
 
@@ -119,3 +120,66 @@ def test_host_is_named_by_its_own_line() -> None:
 def test_host_that_is_no_name_is_left_out(host: object) -> None:
     line = json.dumps({"vm": "web_0", "mark": None, "host": host, "running": "yes"})
     assert lines.readings_in(line, CALL, ("web_0",)) == {"web_0": Reading()}
+
+
+HOSTS = (HostVms(host="h1", vms=("web_0", "web_1")), HostVms(host="h2", vms=()))
+
+
+def abilities(*said: object) -> dict[str, tuple[Ability, ...]]:
+    text = "\n".join(map(json.dumps, said))
+    return lines.abilities_in(f"{text}\nnot JSON\n[1]\n", HOSTS)
+
+
+def test_question_about_abilities_has_a_line_for_each_host() -> None:
+    text = lines.questions_about_abilities(HOSTS).decode()
+    assert [json.loads(line) for line in text.splitlines()] == [
+        {"host": "h1", "vms": ["web_0", "web_1"]},
+        {"host": "h2", "vms": []},
+    ]
+
+
+def test_line_about_several_actions_is_an_answer_about_each() -> None:
+    line = {
+        "host": "h1",
+        "vm": "web_0",
+        "actions": ["freeze", "live-migrate", "teleport", 7, "none"],
+        "able": "no",
+        "reason": "two\nlines",
+    }
+    reason = "two\\nlines"
+    assert abilities(line) == {
+        "h1": tuple(
+            Ability(able=Able.NO, action=action, vm="web_0", reason=reason)
+            for action in (Action.FREEZE, Action.LIVE_MIGRATE)
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"host": "h1"},
+        {"host": "h1", "able": "maybe"},
+        {"host": "h1", "able": ["no"]},
+        {"host": "h9", "able": "no"},
+        {"host": 1, "able": "no"},
+        {"able": "no"},
+        {"host": "h1", "vm": "db_0", "able": "no"},
+        {"host": "h1", "vm": 1, "able": "no"},
+        {"host": "h1", "able": "no", "actions": "freeze"},
+    ],
+)
+def test_line_that_is_not_valid_or_about_others_tells_nothing(line: object) -> None:
+    assert abilities(line) == {}
+
+
+def test_last_line_about_the_same_counts_and_reasons_are_bounded() -> None:
+    told = abilities(
+        {"host": "h2", "able": "no"},
+        {"host": "h2", "able": "yes", "reason": "x" * 1000},
+        {"host": "h1", "able": "unknown", "reason": 5},
+    )
+    assert told["h1"] == (Ability(able=Able.UNKNOWN),)
+    [found] = told["h2"]
+    assert found.able is Able.YES
+    assert len(found.reason) == lines.REASON_CHARACTERS_MAX

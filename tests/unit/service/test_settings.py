@@ -378,7 +378,13 @@ def test_page_marks_the_settings_that_speed_divides() -> None:
         name for name in option_table.OPTIONS if name.startswith("driver.simu")
     }
     simulated -= {
-        f"driver.simulated.{name}" for name in ("faults", "target_hosts", "marks")
+        f"driver.simulated.{name}"
+        for name in (
+            "faults",
+            "limited",
+            "target_hosts",
+            "marks",
+        )
     }
     assert marked == at_once | simulated | {"timing.terminate_notice"}
 

@@ -5,7 +5,7 @@ without a request disables it. The endpoint reports last-seen times occasionally
 only the enabling is stored at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from forewarn.control.execution import view_assignment
@@ -74,6 +74,12 @@ def disable_if_silent(work: Work, enabling: str, *, silent_since: Micros) -> boo
         Facts(enabling=enabling, count=len(views)),
     )
     return True
+
+
+def end_all_of(work: Work, view_ids: Sequence[str], *, until: Micros) -> None:
+    """End the delays after enabling of these views (7.1)."""
+    for view_id in view_ids:
+        end_delays(work, view_id, until=until)
 
 
 def end_delays(work: Work, view_id: str, *, until: Micros) -> None:

@@ -25,6 +25,7 @@ from forewarn.control.requests import (
     fleet_conflicts,
     inventory_changes,
     rollouts,
+    told_abilities,
 )
 from forewarn.control.requests.idempotency import Once, first_time
 from forewarn.control.transactions.work import Check, Work
@@ -283,6 +284,7 @@ def _remove(work: Work, change: Change) -> None:
         _close_host(work, before)
         work.rooms.change_host(before.name)
         tokens.revoke_all_of_relay(work, before.name)
+        told_abilities.forget(work, before.name)
     if isinstance(before, Tenant):
         tokens.revoke_all_of(work, before.name)
     if isinstance(before, Scope):

@@ -27,6 +27,8 @@ class Capacities:
         """Start without changes."""
         self._uses = (Counter[str](), Counter[str](), Counter[str]())
         """Changes of the used places, vCPUs and memory, by host."""
+        self.arrivals: dict[str, None] = {}
+        """Hosts to which VMs have come."""
         self._works: Counter[str] = Counter()
         self._done_in: dict[str, str] = {}
         self._hosts: dict[str, None] = {}
@@ -39,6 +41,8 @@ class Capacities:
 
     def change_vm(self, old: Vm | None, new: Vm | None) -> None:
         """Note that a VM was added, changed or removed."""
+        if new is not None and (old is None or old.host != new.host):
+            self.arrivals[new.host] = None
         if taken_by(old) == taken_by(new) and (
             old is None or new is None or use_of(old) == use_of(new)
         ):

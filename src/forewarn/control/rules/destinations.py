@@ -10,10 +10,12 @@ of the same fault domain, and the hosts with the most free places, memory and vC
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from forewarn.control.rules import told
 from forewarn.control.rules.host_search import HostSearch, cannot_move
 from forewarn.fleet.model import Vm
 from forewarn.protocol.blockers import AnyBlocker, NoCapacity
 from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
     WAITING_STATES,
     Operation,
 )
@@ -43,18 +45,27 @@ def find_places(
     If the driver chooses, no host is looked for, and only a VM that cannot be moved has a
     blocker.
     """
+    left = [move for move in operation.moves if not move.done]
     if operation.driver_chooses:
-        left = (move.vm for move in operation.moves if not move.done)
-        return Destinations(blockers=tuple(_fixed(reader, left)))
+        vms = [move.vm for move in left]
+        fixed = tuple(_fixed(reader, vms))
+        return Destinations(blockers=fixed or _unable(reader, operation, vms))
+    searched = [move.vm for move in left if not move.to_host]
+    if unable := _unable(reader, operation, searched):
+        return Destinations(blockers=unable)
     return _place_all(
         _search_for(reader, operation, lost=lost, closed=closed),
-        (
-            vm
-            for move in operation.moves
-            if not (move.done or move.to_host)
-            and (vm := reader.get(Vm, move.vm)) is not None
-        ),
+        (vm for name in searched if (vm := reader.get(Vm, name)) is not None),
     )
+
+
+def _unable(
+    reader: Reader, operation: Operation, vms: Collection[str]
+) -> tuple[AnyBlocker, ...]:
+    """Return what the driver told against moving VMs of the operation, if any move."""
+    if operation.action not in MOVING_ACTIONS or not vms:
+        return ()
+    return told.why_unable(reader, operation.host, vms, (operation.action,))
 
 
 def _fixed(reader: Reader, vms: Iterable[str]) -> Iterator[NoCapacity]:

@@ -13,6 +13,7 @@ from forewarn.protocol.blockers import (
     BrakeOn,
     Deferred,
     DrainFailed,
+    DriverUnable,
     FaultDomainDown,
     HostInUse,
     More,
@@ -54,7 +55,7 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
             return Remedy.OPERATOR
         case OutcomeUnknown() | StillDown() | VmDown() | SharedHost():
             return Remedy.OPERATOR
-        case NoCapacity() | ReserveKept():
+        case NoCapacity() | ReserveKept() | DriverUnable():
             return Remedy.OPERATOR
         case FaultDomainDown():
             # A cause without an operation is a VM that went down outside of operations.

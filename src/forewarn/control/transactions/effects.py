@@ -21,19 +21,21 @@ class Effects:
     """4. Driver calls that this transaction made durable."""
     questions: list[Question] = field(default_factory=list[Question])
     """5. Questions to the driver, which answers later."""
+    arrivals: tuple[str, ...] = ()
+    """6. Hosts to which VMs have come: the driver is asked about their abilities."""
     revisits: dict[str, None] = field(default_factory=dict[str, None])
-    """6. Operations to check again because they may be released now."""
+    """7. Operations to check again because they may be released now."""
     freed: dict[str, None] = field(default_factory=dict[str, None])
-    """7. Names of waits (`waits`) that ended: a held operation may start now."""
+    """8. Names of waits (`waits`) that ended: a held operation may start now."""
     turns: dict[str, None] = field(default_factory=dict[str, None])
-    """8. Rollouts that may announce their next host, or have hosts to cancel."""
+    """9. Rollouts that may announce their next host, or have hosts to cancel."""
     pages: dict[str, None] = field(default_factory=dict[str, None])
-    """9. Rollouts with hosts whose operations are not created yet."""
+    """10. Rollouts with hosts whose operations are not created yet."""
     has_changed_brake: bool = False
-    """10. Whether the timers of the brake and its losses have changed."""
+    """11. Whether the timers of the brake and its losses have changed."""
     withdraws: bool = False
-    """11. Whether announced routine work must be withdrawn."""
+    """12. Whether announced routine work must be withdrawn."""
     visits: dict[str, None] = field(default_factory=dict[str, None])
-    """12. Visits that may go on."""
+    """13. Visits that may go on."""
     shares: bool = False
-    """13. Whether a campaign may use a place under the limit that all campaigns share."""
+    """14. Whether a campaign may use a place under the limit that all campaigns share."""

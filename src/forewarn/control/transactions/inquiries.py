@@ -14,8 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from forewarn.drivers.port import Call, Driver, Observation, Probe, ProbeState, Report
+from forewarn.drivers.port import (
+    Call,
+    Driver,
+    HostVms,
+    Observation,
+    Probe,
+    ProbeState,
+    Report,
+)
 from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.abilities import Ability
 
 ASK_AGAIN_AFTER: Micros = 10 * MINUTE
 """Time after which control asks again about a call that has timed out. An inquirer
@@ -72,7 +81,16 @@ class ClearQuestion:
     vms: tuple[str, ...]
 
 
-Question: TypeAlias = ProbeQuestion | LookQuestion | StopQuestion | ClearQuestion
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbilityQuestion:
+    """A question for what can be done on some hosts and to their VMs."""
+
+    hosts: tuple[HostVms, ...]
+
+
+Question: TypeAlias = (
+    ProbeQuestion | LookQuestion | StopQuestion | ClearQuestion | AbilityQuestion
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +127,18 @@ class ClearAnswer:
     is_clear: bool
 
 
-Answer: TypeAlias = ProbeAnswer | LookAnswer | StopAnswer | ClearAnswer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbilityAnswer:
+    """The answers of the driver, by host; missing hosts could not be asked."""
+
+    question: AbilityQuestion
+    told: Mapping[str, tuple[Ability, ...]]
+
+
+CallAnswer: TypeAlias = ProbeAnswer | LookAnswer | StopAnswer | ClearAnswer
+"""An answer that is about a call."""
+
+Answer: TypeAlias = CallAnswer | AbilityAnswer
 
 
 class Inquirer(Protocol):
@@ -147,6 +176,8 @@ def answer_of(driver: Driver, question: Question, *, now: Micros) -> Answer:
     """Ask the driver and return its answer. This can take long."""
     if isinstance(question, LookQuestion):
         return LookAnswer(question=question, seen=driver.observe(question.vms))
+    if isinstance(question, AbilityQuestion):
+        return AbilityAnswer(question=question, told=driver.abilities(question.hosts))
     if isinstance(question, ClearQuestion):
         seen = driver.observe(question.vms).values()
         is_there = any(each.running and each.host == question.host for each in seen)
@@ -164,6 +195,8 @@ def no_answer(question: Question, reason: str) -> Answer:
     """Return the answer that stands for a driver that did not answer."""
     if isinstance(question, LookQuestion):
         return LookAnswer(question=question, seen={})
+    if isinstance(question, AbilityQuestion):
+        return AbilityAnswer(question=question, told={})
     if isinstance(question, ClearQuestion):
         return ClearAnswer(question=question, is_clear=False)
     if isinstance(question, StopQuestion):

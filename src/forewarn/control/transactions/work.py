@@ -425,6 +425,7 @@ class Work:
                 self.render(view)
         self._mark_shown()
         self.rooms.write(self.tx)
+        self._effects.arrivals = tuple(self.rooms.arrivals)
         self._messages.write(
             self.tx, now=self.now, ids=self.ids, next_key=self.next_key
         )

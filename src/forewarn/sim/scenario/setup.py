@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from forewarn.clock import Clock, SystemClock
+from forewarn.drivers.limited import parse_limited
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import parse_fault
 from forewarn.ids import RandomIds
@@ -165,7 +166,9 @@ def running_stage(
 def _driver(settings: Settings, *, floor: Micros = 0) -> SimulatedDriver:
     """Return the driver of a simulation, with the faults in the settings."""
     driver = SimulatedDriver(
-        impacts=impacts(settings, floor=floor), targets=settings.simulated.target_hosts
+        impacts=impacts(settings, floor=floor),
+        targets=settings.simulated.target_hosts,
+        limited=[parse_limited(text) for text in settings.simulated.limited],
     )
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))

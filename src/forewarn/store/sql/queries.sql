@@ -458,6 +458,10 @@ SELECT * FROM tokens WHERE host != '' AND host = :value;
 -- The lost hosts of a rack that the brake counts.
 SELECT * FROM losses WHERE rack != '' AND rack = :value;
 
+-- name: all_abilities
+-- What the driver told about hosts.
+SELECT * FROM host_abilities WHERE :value = '';
+
 -- name: all_blackouts
 -- The blackouts of the service.
 SELECT * FROM blackouts WHERE :value = '';

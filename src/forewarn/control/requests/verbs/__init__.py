@@ -35,7 +35,7 @@ from forewarn.control.requests.verbs.changes import (
     predict_failure,
     wishes_of,
 )
-from forewarn.control.requests.verbs.emptying import movable_host
+from forewarn.control.requests.verbs.emptying import fit_host
 from forewarn.control.rules import campaign_gate
 from forewarn.control.rules.campaign_hosts import none_failed
 from forewarn.control.transactions.named import kind_of_work, need
@@ -139,12 +139,15 @@ def _drain(work: Work, given: Given) -> str:
     check_targets(given.targets, Kind.HOST)
     hosts = free_hosts(work, given.targets)
     hosts = work.parts.each(hosts, none_failed(work.tx, hosts))
-    hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
+    action = Action(given.text("impact") or Action.LIVE_MIGRATE.value)
+    wishes = wishes_of(given)
+    hosts = work.parts.each(
+        hosts, lambda name: fit_host(work, name, action, wishes.steps)
+    )
     # All are closed before the first is emptied, so that no VM moves to another of them.
     for name in hosts:
         cordons.cordon_for_work(work, name)
-    action = Action(given.text("impact") or Action.LIVE_MIGRATE.value)
-    return maintain(work, hosts, action, wishes_of(given)).request_id
+    return maintain(work, hosts, action, wishes).request_id
 
 
 def _set_windows(work: Work, given: Given) -> list[str]:

@@ -13,7 +13,7 @@ from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import campaign_ends, replanning
 from forewarn.control.requests import campaigns, rollouts
 from forewarn.control.requests.verbs.changes import check_targets, free_hosts
-from forewarn.control.requests.verbs.emptying import movable_host
+from forewarn.control.requests.verbs.emptying import fit_host
 from forewarn.control.rules import (
     campaign_gate,
     campaign_hosts,
@@ -139,9 +139,9 @@ def _clearable(work: Work, pattern: Operation, name: str) -> str:
         return name
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     blockers = shared_hosts(replace(pattern, host=name), vms)
-    if not blockers and pattern.action in MOVING_ACTIONS:
-        movable_host(work, name)
-        if not work.policy.driver_chooses:
+    if not blockers:
+        fit_host(work, name, pattern.action, work.request(pattern.request).steps)
+        if pattern.action in MOVING_ACTIONS and not work.policy.driver_chooses:
             blockers = destinations.find_in_time(work.tx, vms, request=pattern.request)
     if blockers:
         raise HinderedError(f"host {name} cannot be cleared", because=blockers[:1])

@@ -12,8 +12,9 @@ from typing import TypeVar
 from forewarn.control.requests import admission, blackouts, rollouts, visiting
 from forewarn.control.requests.admission import Change, Draft
 from forewarn.control.requests.verbs.emptying import (
+    check_able,
     check_can_be_emptied,
-    movable_host,
+    fit_host,
 )
 from forewarn.control.rules import (
     abilities,
@@ -237,11 +238,8 @@ def _member(work: Work, name: str, verb: Verb) -> Vm:
             f"cannot restart VM {name}: its host {vm.host} is down",
             hint=f"Run `forewarn redeploy {name}` to move it to another host.",
         )
-    if verb is Verb.REDEPLOY and not vm.movable:
-        raise RefusedError(
-            f"VM {name} cannot be moved to another host",
-            hint=f"Run `forewarn reboot {name}` to restart it on its host.",
-        )
+    if verb not in DELETING_VERBS:
+        check_able(work, vm, CHANGES[verb].action)
     if verb is Verb.EVICT and not vm.spot:
         raise RefusedError(
             f"VM {name} is not a Spot VM",
@@ -331,8 +329,9 @@ def maintain(
     # Hosts that the fleet marks as the last ones come after the others, in their order.
     hosts = free_hosts(work, hosts)
     hosts = work.parts.each(hosts, campaign_hosts.none_failed(work.tx, hosts))
-    if action in MOVING_ACTIONS:
-        hosts = work.parts.each(hosts, lambda name: movable_host(work, name))
+    hosts = work.parts.each(
+        hosts, lambda name: fit_host(work, name, action, wishes.steps)
+    )
     hosts = sorted(hosts, key=lambda name: work.host(name).last)
     request = admission.open_request(
         work,

@@ -1,14 +1,17 @@
-"""Refuse maintenance that must move VMs away and certainly cannot."""
+"""Refuse work that is certainly not possible on a host or a VM."""
 
 from collections.abc import Sequence
 
-from forewarn.control.rules import destinations, reserves
+from forewarn.control.rules import destinations, reserves, told
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.model import UNLIMITED_PLACES, Capacity
+from forewarn.fleet.model import UNLIMITED_PLACES, Capacity, Vm
+from forewarn.fleet.sources import fixing_source
 from forewarn.problems import listed
-from forewarn.protocol.blockers import AnyBlocker, HinderedError
+from forewarn.protocol.actors import ActorKind
+from forewarn.protocol.blockers import AnyBlocker, HinderedError, bounded
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.operations import Request
+from forewarn.protocol.host_steps import HostStep
+from forewarn.protocol.operations import MOVING_ACTIONS, Action, Request
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, every
@@ -21,16 +24,64 @@ TRIED_MAX = 4
 accepted: a search for a thousand hosts would block the service."""
 
 
-def movable_host(work: Work, name: str) -> str:
-    """Return the host; raises RefusedError if a VM on it cannot be moved."""
+AGAIN = (
+    "The driver is asked again now: if the reason has ended, repeat the command in a "
+    "minute."
+)
+
+
+def fit_host(
+    work: Work, name: str, action: Action, steps: Sequence[HostStep] = ()
+) -> str:
+    """Return the host; raises RefusedError if the maintenance is not possible there.
+
+    A person, an inventory or the driver can have said so; the strictest one decides.
+    """
+    if action is Action.NONE:
+        return name
+    if action in MOVING_ACTIONS:
+        _check_movable(work, name)
+    if not told.rules_out_something(work.tx, name):
+        return name
+    vms = [vm.name for vm in every(work.tx, kinds.VMS_ON_HOST, name)]
+    needed = told.asked_about(action, steps)
+    if vms and (blockers := told.why_unable(work.tx, name, vms, needed)):
+        raise HinderedError(
+            f"host {name} cannot be maintained with the impact {action.value}",
+            because=bounded(blockers),
+            hint=f"Use another impact. {AGAIN}",
+        )
+    return name
+
+
+def _check_movable(work: Work, name: str) -> None:
+    """Raise RefusedError if a VM on a host cannot be moved."""
     fixed = work.tx.select(kinds.FIXED_VMS_ON_HOST, name, limit=1)
     if fixed:
         raise RefusedError(
             f"host {name} cannot be emptied: VM {fixed[0].name} cannot be moved",
             hint="Use another impact, or delete the VM first. It has movable = false in "
-            "the fleet file.",
+            f"the {fixing_source(fixed[0]).value}.",
         )
-    return name
+
+
+def check_able(work: Work, vm: Vm, action: Action) -> None:
+    """Raise RefusedError if an action on a VM is not possible.
+
+    A tenant does not get the text of the driver, which can name hosts.
+    """
+    if action is Action.REDEPLOY and not vm.movable:
+        raise RefusedError(
+            f"VM {vm.name} cannot be moved to another host",
+            hint=f"Run `forewarn reboot {vm.name}` to restart it on its host.",
+        )
+    blockers = told.why_unable(work.tx, vm.host, [vm.name], [action])
+    if not blockers:
+        return
+    message = f"{action.value} of VM {vm.name} is not possible"
+    if work.who.actor.kind is ActorKind.TENANT:
+        raise RefusedError(message, hint="Ask the operator of the platform.")
+    raise HinderedError(message, because=blockers[:1], hint=AGAIN)
 
 
 def check_can_be_emptied(

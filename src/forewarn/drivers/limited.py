@@ -1,0 +1,67 @@
+"""The hosts and VMs of a simulated hypervisor that cannot do everything. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from forewarn.drivers.port import HostVms
+from forewarn.fleet.validators import name_fault
+from forewarn.protocol.abilities import Ability, Able
+from forewarn.protocol.operations import Action
+
+_ACTIONS = {each.value: each for each in Action if each is not Action.NONE}
+_FORM = "write ACTION host=NAME or ACTION vm=NAME, and able=unknown if it is not known"
+_REASON = "simulated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limited:
+    """A host or VM on which an action cannot be carried out."""
+
+    action: Action
+    host: str = ""
+    vm: str = ""
+    """Set instead of `host`."""
+    able: Able = Able.NO
+    """NO or UNKNOWN."""
+    reason: str = _REASON
+
+
+def parse_limited(text: str) -> Limited:
+    """Return the value of a setting; raises ValueError with a message for the operator."""
+    action, *words = text.split() or [""]
+    if action not in _ACTIONS:
+        raise ValueError(f"{action!r} is not an action: {_FORM}")
+    parts = dict[str, str]()
+    for word in words:
+        key, _, value = word.partition("=")
+        if key not in {"host", "vm", "able"} or key in parts or not value:
+            raise ValueError(f"{word!r} is not part of it: {_FORM}")
+        parts[key] = value
+    places = [parts[key] for key in ("host", "vm") if key in parts]
+    if len(places) != 1:
+        raise ValueError(f"it needs one host or one VM: {_FORM}")
+    if fault := name_fault(places[0]):
+        raise ValueError(f"{places[0]!r} is not a name: {fault}")
+    if parts.get("able", "unknown") != "unknown":
+        raise ValueError(f"able can only be unknown, not {parts['able']!r}")
+    return Limited(
+        action=_ACTIONS[action],
+        host=parts.get("host", ""),
+        vm=parts.get("vm", ""),
+        able=Able.UNKNOWN if "able" in parts else Able.NO,
+    )
+
+
+def told_by(limited: Sequence[Limited], asked: HostVms) -> tuple[Ability, ...]:
+    """Return the answer of the simulated hypervisor about a host and its VMs."""
+    return tuple(_told_by(limited, asked))
+
+
+def _told_by(limited: Sequence[Limited], asked: HostVms) -> Iterator[Ability]:
+    for vm in ("", *asked.vms):
+        yield Ability(able=Able.YES, vm=vm)
+    for each in limited:
+        if (not each.vm and each.host == asked.host) or each.vm in asked.vms:
+            yield Ability(
+                able=each.able, action=each.action, vm=each.vm, reason=each.reason
+            )

@@ -1,0 +1,78 @@
+"""Sentences about hosts that cannot take VMs, and about what a driver cannot do."""
+
+from collections.abc import Iterator
+
+from forewarn.fleet.sources import Authority
+from forewarn.protocol.abilities import Able
+from forewarn.protocol.blockers import DriverUnable, NoCapacity
+from forewarn.protocol.no_place import NoPlace, Unfit
+from forewarn.protocol.verbs import Action
+
+_UNFIT = {
+    Unfit.DOWN: "down",
+    Unfit.CORDONED: "cordoned",
+    Unfit.BUSY: "in maintenance, or announced",
+    Unfit.FULL: "full",
+    Unfit.DOMAIN: "used by another fault domain of its scope",
+    Unfit.ZONE: "in another zone than the VMs of its scale set",
+    Unfit.POOL: "in another pool",
+    Unfit.RACK: "in a rack with more VMs of its scope",
+    Unfit.VCPU: "with too few free vCPUs",
+    Unfit.MEMORY: "with too little free memory",
+}
+
+
+def place(blocker: NoCapacity | DriverUnable) -> str:
+    """Return why a VM has no destination, or why the driver cannot move or stop it."""
+    if isinstance(blocker, DriverUnable):
+        return unable(blocker)
+    found = "; ".join(_searched(blocker.why))
+    return f"there is no host with capacity for {blocker.vm}: {found}"
+
+
+def _searched(found: NoPlace) -> Iterator[str]:
+    if found.is_fixed:
+        yield "it cannot be moved (movable = false in the fleet file)"
+        return
+    if found.on_host:
+        yield f"it is on {found.on_host}"
+    for each in found.unfit:
+        more = f" and {each.more} more" if each.more else ""
+        yield f"{_UNFIT[each.why]}: {', '.join(each.hosts)}{more}"
+    if not found.unfit:
+        yield "there are no other hosts"
+    if found.others_are_full:
+        yield "full, down, cordoned or in maintenance: all others"
+    elif found.looked_at_most:
+        yield f"not checked: hosts with less capacity than these {found.looked_at_most}"
+
+
+def unable(blocker: DriverUnable) -> str:
+    """Return what the driver told against an action."""
+    return ability(
+        blocker.action,
+        Able.NO,
+        Authority.DRIVER,
+        host=blocker.host,
+        vm=blocker.vm,
+        reason=blocker.said,
+    )
+
+
+def ability(
+    action: Action, able: Able, source: Authority, *, host: str, vm: str, reason: str
+) -> str:
+    """Return that an action is not possible, or that this is unknown, and who says so."""
+    where = f"VM {vm}" if vm else f"the VMs of host {host}"
+    because = f": {reason}" if reason else ""
+    if source is not Authority.DRIVER:
+        return (
+            f"{action.value} is not possible for {where}: movable = false in the "
+            f"{source.value}"
+        )
+    if able is Able.UNKNOWN:
+        return (
+            f"the driver does not know whether {action.value} is possible for {where}"
+            f"{because}"
+        )
+    return f"the driver says that {action.value} is not possible for {where}{because}"
