@@ -49,6 +49,8 @@ class FakeQemu:
         self.clients: dict[asyncio.StreamWriter, bool] = {}
         """Each client, and whether it has left the negotiation mode."""
         self.migration: dict[str, Any] = {}
+        self.blocked: list[str] = []
+        """Why it cannot be migrated."""
         self.when_shut_down = "poweroff"
         self.said: list[str] = []
         self.is_over = asyncio.Event()
@@ -282,7 +284,8 @@ class FakeQemu:
         self.migration = {"status": "completed", "downtime": 59, "total-time": 400}
 
     async def do_query_migrate(self, _: dict[str, Any]) -> Any:
-        return self.migration
+        blocked = {"blocked-reasons": self.blocked} if self.blocked else {}
+        return self.migration | blocked
 
     async def do_migrate_cancel(self, _: dict[str, Any]) -> None:
         if self.migration.get("status") in {"setup", "active"}:

@@ -1,11 +1,13 @@
 """What the driver tells about hosts and VMs: when it is asked, kept, and what it rules out."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from forewarn.campaigns.text import CampaignText
 from forewarn.control.ability_link import AGAIN_AFTER, HOSTS_PER_QUESTION
 from forewarn.control.requests import verbs
 from forewarn.control.requests.verbs import OrderOptions
@@ -19,7 +21,7 @@ from forewarn.protocol.actors import tenant_user
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action, OperationState, Request
 from forewarn.protocol.verbs import Verb
-from forewarn.reporting import explanations
+from forewarn.reporting import campaign_plans, explanations
 from forewarn.store import kinds
 from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.memory import MemoryStore
@@ -291,3 +293,33 @@ def test_crash_at_any_place_of_a_question_leaves_it_to_the_next_start(
             break
     assert number > 1, "no crash was tried"
     assert f"reason {number}" in explain(it, "h0000")[0]
+
+
+CAMPAIGN = """
+[campaign]
+name = "bios"
+reason = "CVE"
+impact = "live-migrate"
+select = { all = true }
+"""
+
+
+def test_plan_of_a_campaign_leaves_out_hosts_that_cannot_be_cleared() -> None:
+    it = world(
+        NO_STORAGE,
+        PASSED_THROUGH,
+        Limited(action=Action.LIVE_MIGRATE, vm="c-2", able=Able.UNKNOWN),
+    )
+    text = CampaignText(name="bios.toml", text=CAMPAIGN)
+    asked = campaign_plans.plan_request(text, it.plane.policy, now=it.now, hosts_max=9)
+    plan = json.loads(it.read(lambda reader: campaign_plans.planned(reader, asked)))
+    assert [each["host"] for each in plan["hosts"]] == ["h0002"]
+    assert {each["host"]: each["message"] for each in plan["refused"]} == {
+        "h0000": "the driver says that live-migrate is not possible for its VMs: no shared "
+        "storage",
+        "h0001": "the driver says that live-migrate is not possible for VM b-1: a "
+        "passthrough device",
+    }
+    assert plan["refused_by_reason"] == {"unable": 2}
+    unknown = "the driver does not know whether live-migrate is possible on 1 host"
+    assert unknown in plan["warnings"]

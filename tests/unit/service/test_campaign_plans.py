@@ -222,3 +222,28 @@ def test_child_answers_an_error_as_a_value(tmp_path: Path) -> None:
     answer = pickle.loads(told.getvalue())
     assert isinstance(answer, RefusedError)
     assert answer.message == "no host matches [campaign.select]"
+
+
+@in_loop
+async def test_driver_is_asked_again_before_a_plan(tmp_path: Path) -> None:
+    program = tmp_path / "abilities"
+    answer = tmp_path / "answer"
+    program.write_text(f"#!/bin/sh\ncat > {tmp_path}/asked\ncat {answer}\n")
+    program.chmod(0o755)
+    answer.write_text('{"host": "h1", "able": "no", "reason": "old firmware"}\n')
+    flags = {
+        "driver.kind": "command",
+        "driver.command.freeze": "true",
+        "driver.command.abilities": str(program),
+    }
+    text = of(TEXT.replace("reboot", "freeze"))
+    async with running(tmp_path, MORE, flags) as service:
+        first = json.loads(await service.gateway.plan_campaign(text, hosts_max=9))
+        answer.write_text('{"host": "h1", "able": "yes"}\n')
+        second = json.loads(await service.gateway.plan_campaign(text, hosts_max=9))
+    assert [each["message"] for each in first["refused"]] == [
+        "the driver says that freeze is not possible for its VMs: old firmware"
+    ]
+    assert second["refused"] == []
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert json.loads(asked[0]) == {"host": "h1", "vms": ["web_0", "web_1"]}

@@ -76,6 +76,7 @@ VALUES = {
     "timing.failure_event": "Redeploy",
     "driver.sightings": "restore",
     "driver.simulated.faults": "reboot fail",
+    "driver.simulated.limited": "freeze host=h1",
     "driver.simulated.target_hosts": "h1",
     "driver.targets": "driver",
 }
@@ -92,7 +93,7 @@ def test_each_accepted_setting_has_an_effect(name: str) -> None:
         loaded = Setup(fleet="", settings=settings).load()
         limit = loaded.metadata.rate_limit
         told = loaded.simulated
-        lists = told.faults, told.target_hosts
+        lists = told.faults, told.target_hosts, told.limited
         return policy(loaded), impacts(loaded), limit, lists, told.host_step
 
     for value in (VALUES.get(name), "77", "77s"):

@@ -1,11 +1,13 @@
 """The answers of hosts about VMs, and the conclusions from all of them. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from forewarn.drivers.marks import Mark, Reading, parse_mark
 from forewarn.drivers.port import Observation
+from forewarn.protocol.abilities import Ability, Able
+from forewarn.protocol.operations import Action
 
 HERE, ELSEWHERE, OFF, DOWN = "here", "elsewhere", "off", "down"
 """The presence of a VM in a domain, in the words of `worker.states`."""
@@ -22,6 +24,8 @@ class DomainState:
     mark: Mark | None = None
     is_readable: bool = True
     """Whether the mark was asked for and is not spoiled."""
+    cannot: tuple[tuple[str, str], ...] = ()
+    """Actions that are not possible, with the reasons."""
 
 
 HostAnswer = Mapping[str, DomainState]
@@ -37,8 +41,34 @@ def answer_in(found: Sequence[object]) -> dict[str, DomainState]:
         said = cast("dict[str, Any]", each)
         vm, presence = said.get("vm"), said.get("presence")
         if isinstance(vm, str) and presence in {HERE, ELSEWHERE, OFF, DOWN, UNKNOWN}:
-            domains[vm] = _domain(said, str(presence))
+            domains[vm] = replace(
+                _domain(said, str(presence)), cannot=_limits(said.get("cannot"))
+            )
     return domains
+
+
+def _limits(said: object) -> tuple[tuple[str, str], ...]:
+    if not isinstance(said, dict):
+        return ()
+    found = cast("dict[object, object]", said)
+    return tuple((str(action), str(reason)) for action, reason in found.items())
+
+
+def abilities_of(vms: Sequence[str], found: HostAnswer) -> Iterator[Ability]:
+    """Yield what the answer of a host tells about the host and these VMs.
+
+    Yes means that libvirt knows of no obstacle.
+    """
+    yield Ability(able=Able.YES)
+    for vm in vms:
+        domain = found.get(vm)
+        if domain is None or domain.presence == UNKNOWN:
+            reason = "the host has no domain of this name" if domain is None else ""
+            yield Ability(able=Able.UNKNOWN, vm=vm, reason=reason)
+            continue
+        yield Ability(able=Able.YES, vm=vm)
+        for action, reason in domain.cannot:
+            yield Ability(able=Able.NO, action=Action(action), vm=vm, reason=reason)
 
 
 def _domain(said: Mapping[str, Any], presence: str) -> DomainState:

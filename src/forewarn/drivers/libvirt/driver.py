@@ -10,16 +10,17 @@ from pathlib import Path
 
 from forewarn.clock import Clock
 from forewarn.drivers.command import RETENTION, CommandDriver
-from forewarn.drivers.libvirt.answers import observation_of, reading_of
+from forewarn.drivers.libvirt.answers import abilities_of, observation_of, reading_of
 from forewarn.drivers.libvirt.commands import (
     Connections,
     worker_words,
 )
 from forewarn.drivers.libvirt.workers import Workers
 from forewarn.drivers.marks import Reading
-from forewarn.drivers.port import Call, Observation
+from forewarn.drivers.port import Call, HostVms, Observation
 from forewarn.drivers.programs import Programs, VmObserver
 from forewarn.instants import Micros
+from forewarn.protocol.abilities import Ability
 
 
 class _HostObserver(VmObserver):
@@ -35,6 +36,17 @@ class _HostObserver(VmObserver):
     def observe(self, vms: Sequence[str]) -> Mapping[str, Observation]:
         said = self._workers.ask(vms)
         return {vm: observation_of(vm, said.hosts, missing=said.missing) for vm in vms}
+
+    def tells_abilities(self) -> bool:
+        return True
+
+    def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:
+        said = self._workers.ask_abilities({each.host: each.vms for each in hosts})
+        return {
+            each.host: tuple(abilities_of(each.vms, said.hosts[each.host]))
+            for each in hosts
+            if each.host in said.hosts
+        }
 
     def read_marks(self, call: Call) -> dict[str, Reading]:
         if call.step is not None:

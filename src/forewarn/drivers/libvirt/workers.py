@@ -3,8 +3,9 @@
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from forewarn.clock import Clock
 from forewarn.drivers.libvirt.answers import HostAnswer, answer_in, is_settled
@@ -40,6 +41,7 @@ class _Question:
     """A question whose answers come in."""
 
     vms: frozenset[str]
+    """The VMs, if it is over when all of them were found to run."""
     waiting: set[str]
     asked: frozenset[str]
     found: dict[str, HostAnswer] = field(default_factory=dict[str, HostAnswer])
@@ -49,7 +51,7 @@ class _Question:
         self.waiting.discard(host)
         if answer is not None:
             self.found[host] = answer
-        if not self.waiting or is_settled(self.vms, self.found):
+        if not self.waiting or (self.vms and is_settled(self.vms, self.found)):
             self.is_over.set()
 
 
@@ -113,11 +115,35 @@ class Workers:
         self._assigned.wait(ASK_SECONDS)
         workers = list(self._workers)
         hosts = frozenset(host for each in workers for host in each.hosts)
-        question = _Question(vms=frozenset(vms), waiting=set(hosts), asked=hosts)
+        line = {"vms": list(vms), "marks": with_marks}
+        return self._ask(line, workers, hosts, vms=frozenset(vms))
+
+    def ask_abilities(self, places: Mapping[str, Sequence[str]]) -> Answers:
+        """Ask some hosts about the VMs on each."""
+        self._assigned.wait(ASK_SECONDS)
+        workers = [
+            each for each in self._workers if not places.keys().isdisjoint(each.hosts)
+        ]
+        hosts = frozenset(
+            host for each in workers for host in each.hosts if host in places
+        )
+        asked = {host: list(places[host]) for host in hosts}
+        line: dict[str, Any] = {"vms": [], "marks": False, "places": asked}
+        return self._ask(line, workers, hosts, vms=frozenset())
+
+    def _ask(
+        self,
+        line: dict[str, Any],
+        workers: Sequence[WorkerProcess],
+        hosts: frozenset[str],
+        *,
+        vms: frozenset[str],
+    ) -> Answers:
+        question = _Question(vms=vms, waiting=set(hosts), asked=hosts)
         number = next(self._numbers)
         with self._lock:
             self._questions[number] = question
-        line = {"id": number, "vms": list(vms), "marks": with_marks}
+        line["id"] = number
         for worker in workers:
             if not worker.send(line):
                 self._give_up(question, worker)

@@ -71,6 +71,49 @@ async def _mark_of(places: Places, vm: str) -> str:
     return ""
 
 
+async def abilities(
+    places: Places, hosts: Iterable[tuple[str, list[str]]]
+) -> list[str]:
+    """Return the lines of `abilities`: what QEMU itself knows about each VM.
+
+    A device or another feature of QEMU can block migrations. The rest has no obstacle
+    that QEMU knows of, as far as the process of the VM answers.
+    """
+    by_host = dict(hosts)
+    asked = {vm: host for host, vms in by_host.items() for vm in vms}
+    found = await _lines_about(asked, lambda vm: _ability_of(places, vm, asked[vm]))
+    return [
+        *(_able(host, able="yes") for host in by_host),
+        *found,
+    ]
+
+
+async def _ability_of(places: Places, vm: str, host: str) -> str:
+    try:
+        async with process_of(places, vm, host) as monitor:
+            blocked = (await monitor.execute("query-migrate")).get("blocked-reasons")
+    except MonitorError as error:
+        return _able(host, vm=vm, able="unknown", reason=str(error))
+    lines = [_able(host, vm=vm, able="yes")]
+    if blocked:
+        action = Action.LIVE_MIGRATE.value
+        reason = str(blocked[0])
+        lines.append(_able(host, vm=vm, actions=[action], able="no", reason=reason))
+    return "\n".join(lines)
+
+
+def _able(host: str, **said: object) -> str:
+    return json.dumps({"host": host, **said})
+
+
+def hosts_in(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the hosts of the questions on standard input, with their VMs."""
+    for line in lines:
+        with contextlib.suppress(ValueError, KeyError):
+            said = json.loads(line)
+            yield said["host"], said["vms"]
+
+
 def vms_in(lines: Iterable[str]) -> Iterator[str]:
     """Yield the VMs of the questions on standard input."""
     for line in lines:

@@ -49,6 +49,7 @@ def programs_of(
         observe_many=(*words, "observe"),
         probe=(*words, "probe", *about),
         marks=(*words, "marks"),
+        abilities=(*words, "abilities"),
         watch=(*words, "watch") if places.events else (),
         parallel=parallel,
     )

@@ -4,6 +4,7 @@
     program.py SETTINGS observe                    # the VMs are on standard input
     program.py SETTINGS probe ACTION VM HOST TO_HOST MARK
     program.py SETTINGS marks                      # the VMs are on standard input
+    program.py SETTINGS abilities                  # the hosts are on standard input
     program.py SETTINGS watch
 
 It is run by its path, without site packages: the standard library is enough.
@@ -44,6 +45,9 @@ def main(words: list[str]) -> int:
             return _run(_said(answers.probe(places, _probed(*rest))))
         case "marks":
             return _run(_lines(answers.marks(places, answers.vms_in(sys.stdin))))
+        case "abilities":
+            asked = answers.hosts_in(sys.stdin)
+            return _run(_lines(answers.abilities(places, asked)))
         case "watch":
             return _run(_watch(places))
         case _:

@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.drivers import lines
 from forewarn.drivers.marks import MarkState
+from forewarn.drivers.port import HostVms
 from forewarn.drivers.qemu import answers, processes, work
 from forewarn.drivers.qemu.processes import MARK, process_of, write_mark
 from forewarn.drivers.qemu.work import UNKNOWN_STATUS, carry_out
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
+from forewarn.protocol.abilities import Able, told_about
 from forewarn.protocol.operations import Action
 from tests.support.fake_qemu import FakeQemu
 from tests.unit.drivers.qemu.living import Living, order_of
@@ -359,3 +362,39 @@ async def until(fake: FakeQemu, command: str) -> None:
     async with asyncio.timeout(30):
         while command not in fake.said:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
+
+
+# What is possible
+
+
+def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
+    living: Living,
+) -> None:
+    async def story() -> None:
+        fake = await living.start()
+        fake.blocked = ["0000:3b:00.0: VFIO migration is not supported in kernel"]
+        await living.start(vm="web_1")
+        asked = HostVms(host="h1", vms=("web_0", "web_1", "web_2"))
+        # A host without VMs is answered too: otherwise it would be asked again and again.
+        questions = [(asked.host, [*asked.vms]), ("h2", [])]
+        said = await answers.abilities(living.places, questions)
+        empty = HostVms(host="h2", vms=())
+        assert set(lines.abilities_in("\n".join(said), [empty])) == {"h2"}
+        told = lines.abilities_in("\n".join(said), [asked])["h1"]
+        move = Action.LIVE_MIGRATE
+        found = {vm: told_about(told, move, vm) for vm in asked.vms}
+        assert {vm: each.able for vm, each in found.items()} == {
+            "web_0": Able.NO,
+            "web_1": Able.YES,
+            "web_2": Able.UNKNOWN,
+        }
+        assert "VFIO migration is not supported" in found["web_0"].reason
+        assert "web_2" in found["web_2"].reason
+        assert told_about(told, Action.FREEZE, "web_0").able is Able.YES
+
+    living.run(story())
+
+
+def test_questions_about_abilities_that_are_not_valid_are_ignored() -> None:
+    said = ['{"host": "h1", "vms": ["a"]}', "no JSON", '{"vms": []}']
+    assert list(answers.hosts_in(said)) == [("h1", ["a"])]

@@ -26,6 +26,7 @@ from forewarn.fleet.model import Vm
 from forewarn.ids import place_of
 from forewarn.protocol.blockers import HinderedError
 from forewarn.protocol.errors import BadRequestError, RefusedError
+from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     Action,
@@ -94,7 +95,8 @@ def add_hosts(
 
     hosts = work.parts.each(hosts, outside)
     hosts = free_hosts(work, hosts)
-    hosts = work.parts.each(hosts, lambda host: _clearable(work, pattern, host))
+    steps = request.steps
+    hosts = work.parts.each(hosts, lambda host: _clearable(work, pattern, host, steps))
     new = _with(work, progress.hosts_added(old, len(hosts)), hosts)
     work.tx.replace(
         request,
@@ -133,14 +135,16 @@ def _outside(
     return name
 
 
-def _clearable(work: Work, pattern: Operation, name: str) -> str:
+def _clearable(
+    work: Work, pattern: Operation, name: str, steps: Sequence[HostStep]
+) -> str:
     """Return the host; refuse one that could never be announced as it is now."""
     if pattern.action is Action.NONE:
         return name
     vms = list(every(work.tx, kinds.VMS_ON_HOST, name))
     blockers = shared_hosts(replace(pattern, host=name), vms)
     if not blockers:
-        fit_host(work, name, pattern.action, work.request(pattern.request).steps)
+        fit_host(work, name, pattern.action, steps)
         if pattern.action in MOVING_ACTIONS and not work.policy.driver_chooses:
             blockers = destinations.find_in_time(work.tx, vms, request=pattern.request)
     if blockers:

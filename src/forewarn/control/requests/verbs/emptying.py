@@ -78,10 +78,13 @@ def check_able(work: Work, vm: Vm, action: Action) -> None:
     blockers = told.why_unable(work.tx, vm.host, [vm.name], [action])
     if not blockers:
         return
-    message = f"{action.value} of VM {vm.name} is not possible"
     if work.who.actor.kind is ActorKind.TENANT:
-        raise RefusedError(message, hint="Ask the operator of the platform.")
-    raise HinderedError(message, because=blockers[:1], hint=AGAIN)
+        blockers = ()
+    raise HinderedError(
+        f"{action.value} of VM {vm.name} is not possible",
+        because=blockers[:1],
+        hint=AGAIN if blockers else "Ask the operator of the platform.",
+    )
 
 
 def check_can_be_emptied(

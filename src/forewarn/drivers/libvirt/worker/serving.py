@@ -4,10 +4,12 @@ Lines in:
 
     {"hosts": ["h1", "h2"]}                              # the hosts from now on
     {"id": 7, "vms": ["web_0"], "marks": false}          # a question to all of them
+    {"id": 8, "vms": [], "marks": false, "places": {"h1": ["web_0"]}}   # abilities
 
 Lines out:
 
     {"id": 7, "host": "h1", "found": [{"vm": "web_0", "presence": "here"}]}
+    {"id": 8, "host": "h1", "found": [{"vm": "web_0", …, "cannot": {"stop": "…"}}]}
     {"id": 7, "host": "h2", "error": "h2 cannot be reached: …"}
     {"seen": {"vm": "web_0", "running": false, "host": "h1", "cause": "failed", …}}
     {"connection": "h2", "trouble": "h2 cannot be reached: …"}   # empty: it stands

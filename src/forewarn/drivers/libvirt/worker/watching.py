@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from . import states
+from . import abilities, states
 from .domains import Domains, Found
 from .hosts import Hosts, within
 from .orders import UnreachableError, WorkError
@@ -195,11 +195,15 @@ class HostThread:
     def _found(self, question: dict[str, Any]) -> list[dict[str, Any]]:
         self._check()
         lines: list[dict[str, Any]] = []
-        for vm in question["vms"]:
+        places = question.get("places")
+        vms = question["vms"] if places is None else places.get(self.host, [])
+        for vm in vms:
             try:
                 found = self._domains.find(vm, self.host)
                 if found is not None:
                     lines.append(self._line(vm, found, with_mark=question["marks"]))
+                if found is not None and places is not None:
+                    lines[-1]["cannot"] = abilities.limits_of(self._domains, found)
             except UnreachableError:
                 raise
             except WorkError:

@@ -1,0 +1,40 @@
+"""Actions that are not possible for a domain, as far as libvirt knows.
+
+libvirt does not know whether two hosts share the storage of a disk: a migration tries it.
+"""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from .domains import Domains, Found
+
+BOUND = frozenset({"pci", "mdev", "scsi_host"})
+"""Types of devices of the host that stay on it. A device of a network pair is detached
+before a migration, and its type is not in question then."""
+
+NOT_PERSISTENT = "it has no persistent domain"
+
+
+def limits_of(domains: Domains, found: Found) -> dict[str, str]:
+    """Return the reasons why actions are not possible, by action; raises WorkError."""
+    limits: dict[str, str] = {}
+    xml = domains.do(found, lambda domain: str(domain.XMLDesc(0)))
+    if device := bound_device(xml):
+        limits["live-migrate"] = f"it has a passthrough device ({device})"
+    if not domains.is_persistent(found):
+        limits.update(dict.fromkeys(("stop", "reimage"), NOT_PERSISTENT))
+    return limits
+
+
+def bound_device(xml: str) -> str:
+    """Return the type of a device that binds a domain to its host; empty: it has none."""
+    devices = ET.fromstring(xml).find("./devices")  # noqa: S314
+    for each in () if devices is None else devices:
+        if each.find("./teaming") is not None:
+            continue
+        if each.tag == "hostdev" and each.get("type") in BOUND:
+            return str(each.get("type"))
+        if each.tag == "interface" and each.get("type") == "hostdev":
+            return "pci"
+    return ""
