@@ -7,6 +7,7 @@ the standard library, since the agent imports it.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Collection, Iterable
 from itertools import islice
@@ -31,6 +32,18 @@ NUMBER_SHOWN_MAX = 10**18
 
 _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 _AT_END = " (at end of document)"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def hint_for(error: OSError) -> str:
+    """Return a hint about a directory that accepts no file."""
+    if error.errno in _FULL:
+        return "Free some space on the disk of that directory."
+    if error.errno == errno.EROFS:
+        return (
+            "Mount that file system for writing. `dmesg` shows whether its disk fails."
+        )
+    return "Allow the service's user to write in that directory."
 
 
 @frozen_dataclass

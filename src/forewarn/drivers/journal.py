@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias, cast
 
-from forewarn.drivers.port import DriverError, hint_for
+from forewarn.drivers.port import DriverError
+from forewarn.problems import hint_for
 
 logger = logging.getLogger("forewarn.drivers")
 

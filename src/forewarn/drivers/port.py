@@ -13,7 +13,6 @@ is unknown. Otherwise control would wait for a report that the lost store receiv
 """
 
 import enum
-import errno
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -349,13 +348,3 @@ class HostWatcher(Protocol):
     def troubles(self) -> Sequence[str]:
         """Return the troubles with these connections, for operators."""
         ...
-
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-
-
-def hint_for(error: OSError) -> str:
-    """Return a hint about a directory that cannot be used."""
-    if error.errno in _FULL:
-        return "Free some space on the disk of that directory."
-    return "Allow the service's user to write in that directory."

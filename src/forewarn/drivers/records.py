@@ -20,10 +20,11 @@ from typing import Any, cast
 
 from forewarn.drivers import shim
 from forewarn.drivers.marks import Reading, Trace, mark_of
-from forewarn.drivers.port import Call, CallVm, DriverError, hint_for
+from forewarn.drivers.port import Call, CallVm, DriverError
 from forewarn.fleet.validators import name_fault
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, parse_duration
+from forewarn.problems import hint_for
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
 

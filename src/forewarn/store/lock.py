@@ -23,6 +23,7 @@ import threading
 from pathlib import Path
 from typing import NoReturn, TypeAlias
 
+from forewarn.problems import hint_for
 from forewarn.store.port import StoreBusyError, StoreError
 
 FILE_MODE = 0o600
@@ -113,7 +114,7 @@ def _lock_name(path: Path) -> int:
     except OSError as error:
         raise StoreError(
             f"the store's lock {file} cannot be opened: {error.strerror}",
-            hint="Allow the service's user to write in that directory.",
+            hint=hint_for(error),
         ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
