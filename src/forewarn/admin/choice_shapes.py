@@ -11,6 +11,7 @@ ChoiceShape = shape(
     tenant=str,
     until=(str | None, "Maintenance does not start before; null: it is expedited."),
     expedited=bool,
+    over=(bool, "Whether its time has passed, or it was ended with `clear`."),
     deferrals=(int, "Number of times that it was deferred."),
     by=str,
     reason=str,

@@ -32,6 +32,8 @@ async def list_choices(
 ) -> Response:
     """List what tenants have deferred or expedited in open rollouts."""
 
+    now = gateway.now()
+
     def ask(reader: Reader) -> dict[str, Any]:
         found = (
             each
@@ -41,7 +43,7 @@ async def list_choices(
         page: list[dict[str, Any]] = []
         last = ""
         for choice in in_force(reader, found):
-            report = choice_report(choice)
+            report = choice_report(choice, now=now)
             # A page ends between two targets: a key has an ID that tenants must not see.
             if len(page) >= query.limit and report["choice"] != last:
                 return {"deferrals": page, "next": f"{last}/{END_OF_KEYS}"}

@@ -203,8 +203,10 @@ ANSWERS: Mapping[Answer, Told] = {
     ),
     Answer.CHOICES: Told(
         shape=choice_shapes.ChosenShape,
-        report=lambda reader, made, _: {
-            "deferrals": [choice_report(need(reader, Choice, each)) for each in made]
+        report=lambda reader, made, now: {
+            "deferrals": [
+                choice_report(need(reader, Choice, each), now=now) for each in made
+            ]
         },
     ),
     Answer.SCOPES: Told(

@@ -22,7 +22,7 @@ def _table(found: Sequence[Json]) -> None:
             (
                 each["scope"],
                 each["vm"] or "all",
-                each["until"] or "at once",
+                "over" if each["over"] else each["until"] or "at once",
                 str(each["deferrals"]),
                 each["by"],
                 each["reason"],
@@ -40,4 +40,6 @@ def choice_line(choice: Json) -> str:
     what = f"VM {choice['vm']}" if choice["vm"] else f"scope {choice['scope']}"
     if choice["expedited"]:
         return f"the maintenance of {what} comes next, and is approved"
+    if choice["over"]:
+        return f"the maintenance of {what} is no longer deferred"
     return f"the maintenance of {what} is deferred until {choice['until']}"

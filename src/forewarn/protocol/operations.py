@@ -126,6 +126,16 @@ def could_not_move(state: OperationState, action: Action, *, is_any_down: bool) 
 
 
 @frozen_dataclass
+class Deferrals:
+    """The deferrals of the maintenance of a host by one tenant."""
+
+    tenant: str
+    count: int
+    until: Micros
+    """The latest time until which it was deferred."""
+
+
+@frozen_dataclass
 class Operation:
     """Work that is done at one time to one host or VM."""
 
@@ -187,6 +197,9 @@ class Operation:
     """Position in the list of its rollout, from 1; 0: not in a list."""
     drains: int = 0
     """Number of earlier attempts of its campaign to move the VMs of the host away."""
+    deferrals: tuple[Deferrals, ...] = ()
+    """The deferrals of each tenant, in the order of the first times. An operation
+    that replaces it has them too, until an operator orders another attempt."""
     visit: str = ""
     """ID of the visit that the operation is part of; empty: the request has no steps."""
     part: CallPart = CallPart.WHOLE

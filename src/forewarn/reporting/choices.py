@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.instants import format_instant, instant_or_none
+from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.operations import Request, RequestState
 from forewarn.store.port import Reader
 from forewarn.store.records import Choice
@@ -26,7 +26,7 @@ def in_force(reader: Reader, found: Iterable[Choice]) -> Iterator[Choice]:
             yield choice
 
 
-def choice_report(choice: Choice) -> Json:
+def choice_report(choice: Choice, *, now: Micros) -> Json:
     """Return a choice; for a tenant, without the request."""
     return {
         "choice": choice.choice_id.rpartition("/")[0],
@@ -35,6 +35,7 @@ def choice_report(choice: Choice) -> Json:
         "tenant": choice.tenant,
         "until": instant_or_none(choice.until),
         "expedited": not choice.until,
+        "over": 0 < choice.until <= now,
         "deferrals": choice.deferrals,
         "by": choice.by.text,
         "reason": choice.reason,

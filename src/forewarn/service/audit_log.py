@@ -37,6 +37,7 @@ _NOTABLE = frozenset(
         AuditKind.HOST_OPENED,
         AuditKind.MAINTENANCE_DEFERRED,
         AuditKind.MAINTENANCE_EXPEDITED,
+        AuditKind.DEFERRAL_CLEARED,
         AuditKind.WINDOW_SET,
         AuditKind.WINDOW_CLEARED,
         AuditKind.BRAKE_ON,

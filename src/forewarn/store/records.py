@@ -4,8 +4,7 @@
 - The outbox: messages that the receivers of webhooks have not got yet. A message is
   stored in the transaction of its change, and deleted when it was delivered or dropped.
   Every committed change therefore has its message, even if the service is killed.
-- Tokens of the operator API, with a digest instead of the secret.
-- The `Idempotency-Key`s of requests, with their results.
+- Tokens of the operator API as digests, and results by their `Idempotency-Key`.
 - The brake, the losses that it counts, and tallies of records.
 - The leader: the current term of the store and its secret.
 """
@@ -88,6 +87,7 @@ class AuditKind(enum.Enum):
     WEBHOOK_GAVE_UP = "webhook gave up"
     MAINTENANCE_DEFERRED = "maintenance deferred"
     MAINTENANCE_EXPEDITED = "maintenance expedited"
+    DEFERRAL_CLEARED = "deferral cleared"
     WINDOW_SET = "window set"
     WINDOW_CLEARED = "window cleared"
     BRAKE_ON = "brake on"

@@ -19,7 +19,8 @@ TENANT_ENTRIES = (
         text="Defer the planned and announced maintenance of VMs or scopes. Announced "
         "maintenance is withdrawn without impact. Its host stays in its rollout, and is "
         "announced again later with a full notice. Windows and the maintenance of other "
-        "VMs are not affected.",
+        "VMs are not affected. With --clear, end a deferral: the maintenance can be "
+        "announced at once. The deferral still counts.",
         targets=Targets(
             kind=Kind.VM_OR_SCOPE,
             key="names",
@@ -33,8 +34,12 @@ TENANT_ENTRIES = (
                 about="The maintenance does not start before: RFC 3339, such as "
                 "2026-11-21T10:00:00+02:00, or +2d from now; at most 7d.",
                 typed="A time without an offset, such as 2026-11-21T10:00, is local time.",
-                is_needed=True,
                 example="+2d",
+            ),
+            Argument(
+                key="clear",
+                form=Form.SWITCH,
+                about="End the deferral of the VMs or scopes now.",
             ),
             Argument(
                 key="kind",
@@ -65,12 +70,23 @@ TENANT_ENTRIES = (
                 sentences=("… has passed", "maintenance is deferred by at most …"),
             ),
             Refusal(
-                when="it was deferred twice",
-                sentences=("the maintenance of … was deferred … times",),
+                when="neither a time nor --clear is given",
+                sentences=("give a time, or end a deferral, not both",),
+            ),
+            Refusal(
+                when="--clear is given, and it is not deferred",
+                sentences=("the maintenance of … is not deferred",),
+            ),
+            Refusal(
+                when="the tenant has deferred the maintenance of its host twice",
+                sentences=("the maintenance of VM … was deferred … times",),
             ),
             Refusal(
                 when="it begins within an hour, or its notice is half over",
-                sentences=("the maintenance of … begins too soon to defer it: at …",),
+                sentences=(
+                    "the maintenance of … begins too soon to defer it: at …",
+                    "the maintenance of … can begin at any moment",
+                ),
             ),
             Refusal(
                 when="it is an emergency repair",
@@ -84,6 +100,7 @@ TENANT_ENTRIES = (
         examples=(
             "forewarn defer web_0 --until +2d --reason 'month end'",
             "forewarn defer web --until 2026-11-23T06:00 --reason 'release'",
+            "forewarn defer web_0 --clear --reason 'wrong VM'",
         ),
         body={"names": ["web_0"], "until": "+2d", "reason": "month end"},
     ),

@@ -43,6 +43,16 @@ def test_tenant_defers_and_expedites_its_maintenance(
     assert "tenant shop has deferred VM web_0 until" in told
     history = forewarn("history", *tenant).out
     assert "maintenance deferred" in history
+    ended = forewarn("defer", "web_0", "--clear", "--reason", "wrong VM", *tenant)
+    assert ended.out == "the maintenance of VM web_0 is no longer deferred\n"
+    assert "over" in forewarn("deferrals", *tenant).out
+    (cleared,) = json.loads(forewarn("deferrals", "--json", *tenant).out)
+    assert (cleared["over"], cleared["deferrals"]) == (True, 1)
+    assert "deferral cleared" in forewarn("history", *tenant).out
+    for wrong in ((), ("--clear", *later)):
+        ended = forewarn("defer", "web_0", *wrong, *tenant)
+        assert ended.status == 4
+        assert "give a time, or end a deferral, not both" in ended.err
     ended = forewarn("expedite", "web_0", "--reason", "ready", *tenant)
     assert ended.out == "the maintenance of VM web_0 comes next, and is approved\n"
     assert "at once" in forewarn("deferrals").out

@@ -71,6 +71,7 @@ def host_pattern(operation: Operation, not_before: Micros) -> Operation:
         is_timed=operation.is_timed,
         is_emergency=operation.is_emergency,
         drains=operation.drains,
+        deferrals=operation.deferrals,
     )
 
 

@@ -335,6 +335,7 @@ class TenantFilter:
             ),
             attempts=1,
             generation=0,
+            deferrals=(),
             visit="",
             part=CallPart.WHOLE,
         )

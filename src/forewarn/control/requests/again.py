@@ -59,7 +59,10 @@ def announce_again(work: Work, operation: Operation) -> Operation | None:
     draft = replace(
         draft,
         operation=replace(
-            draft.operation, position=operation.position, drains=operation.drains
+            draft.operation,
+            position=operation.position,
+            drains=operation.drains,
+            deferrals=operation.deferrals,
         ),
     )
     if operation.visit:

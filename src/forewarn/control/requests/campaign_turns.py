@@ -263,6 +263,7 @@ def plan_again(
         position=operation.position,
         is_timed=is_timed,
         drains=operation.drains if why is not None else 0,
+        deferrals=operation.deferrals if why is not None else (),
     )
     place = place_of(*sequence.parts_of(work.next_key()))
     made = replanning.plan_again(work, request.request_id, pattern, place=place)

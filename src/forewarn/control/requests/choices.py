@@ -15,13 +15,14 @@ from functools import cached_property
 from forewarn.control.execution import ending, replanning
 from forewarn.control.requests import approvals, rollouts
 from forewarn.control.rules import choices as counting
-from forewarn.control.rules import waits
+from forewarn.control.rules import deferring, waits
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Scope, Vm, VmState
 from forewarn.instants import (
     DAY,
     HOUR,
     Micros,
+    cut_to_second,
     describe_duration,
     format_instant,
     round_up_to_second,
@@ -44,9 +45,6 @@ from forewarn.store.records import NOTHING, AuditKind, Choice, Facts, choice_key
 DEFER_MAX: Micros = 7 * DAY
 """Maximum time for which maintenance is deferred at once: a week has each day of work and
 of rest once."""
-
-DEFERRALS_MAX = 2
-"""Maximum deferrals of a VM in one request: the operator must be able to end the work."""
 
 LEAD: Micros = HOUR
 """Time before NotBefore after which announced maintenance is not deferred: the operator and
@@ -140,8 +138,15 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     news = [each for each in found if not _is_deferred(work, target, each, until)]
     if not news:
         return _keys(target, found)
+    # A choice about a scope counts for all its hosts in a request.
+    used_up = {
+        each.request: each
+        for each in news
+        if not deferring.is_left(each, target.tenant, until)
+    }
     for operation in news:
         try:
+            _check_is_left(target, used_up.get(operation.request))
             _check_can_wait(work, target, operation)
         except RefusedError as error:
             refused.append(error)
@@ -153,9 +158,47 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     _note(work, AuditKind.MAINTENANCE_DEFERRED, target, until, deferred)
     made = _choose(work, target, deferred, until)
     for operation in deferred:
-        if operation.state in WAITING_STATES:
-            _postpone(work, work.operation(operation.operation_id), until)
+        _wait(work, work.operation(operation.operation_id), target.tenant, until)
     work.free_window(target.scope)
+    return made
+
+
+def clear(work: Work, target: Target) -> list[str]:
+    """End the deferrals of a target now; return the keys of the choices.
+
+    Those of a scope end with those of its VMs. The deferral of a scope ends for one VM of
+    it. Raises RefusedError if nothing is deferred.
+    """
+    made: list[str] = []
+    found = _maintenance_of(work, target)
+    for request in dict.fromkeys(each.request for each in found):
+        made += _end_deferrals(work, target, request)
+    if not made:
+        raise RefusedError(
+            f"the maintenance of {target.text} is not deferred", hint=SHOW
+        )
+    _note(work, AuditKind.DEFERRAL_CLEARED, target, 0, found)
+    work.free_window(target.scope)
+    return made
+
+
+def _end_deferrals(work: Work, target: Target, request: str) -> list[str]:
+    """End the deferrals of a target in a request; return their keys."""
+    now = cut_to_second(work.now)
+    chosen = counting.of_request(work.tx, request, target.vms)
+    made: list[str] = []
+    for choice in (each for each in chosen if each.until > now):
+        # Its place among the choices stays: it decides which of them counts.
+        ended = replace(choice, until=now, by=work.who.actor, reason=work.who.reason)
+        if choice.vm != target.vm and target.vm:
+            key = choice_key(request, target.scope, target.vm)
+            ended = replace(ended, choice_id=key, vm=target.vm, at=work.now)
+        found = work.tx.get(Choice, ended.choice_id)
+        if found is None:
+            work.tx.add(replace(ended, revision=0))
+        else:
+            work.tx.replace(found, replace(ended, revision=found.revision))
+        made.append(ended.choice_id)
     return made
 
 
@@ -261,31 +304,37 @@ def _check_can_wait(work: Work, target: Target, operation: Operation) -> None:
             f"the maintenance of {target.text} cannot be announced again",
             hint="Ask the operator.",
         )
-    if _deferrals(work, target, operation.request) >= DEFERRALS_MAX:
-        raise RefusedError(
-            f"the maintenance of {target.text} was deferred {DEFERRALS_MAX} times",
-            hint=SHOW,
-        )
     if operation.state in WAITING_STATES:
-        notice = operation.not_before - operation.created
-        if work.now > operation.not_before - min(LEAD, notice // 2):
-            raise RefusedError(
-                f"the maintenance of {target.text} begins too soon to defer it: at "
-                f"{format_instant(operation.not_before)}",
-                hint="Prepare for it, or ask the operator.",
-            )
+        _check_is_early(work, target, operation)
 
 
-def _deferrals(work: Work, target: Target, request: str) -> int:
-    """Return how often a part of the target was deferred in a request."""
-    if not work.request(request).has_choices:
-        return 0
+def _check_is_left(target: Target, used_up: Operation | None) -> None:
+    """Refuse to defer a host that the tenant has deferred often enough."""
+    if used_up is None:
+        return
+    vm = target.by_host[used_up.host][0].name
+    raise RefusedError(
+        f"the maintenance of VM {vm} was deferred {deferring.DEFERRALS_MAX} times",
+        hint=SHOW if target.vm else f"Name the other VMs of the scope instead. {SHOW}",
+    )
 
-    def counted(vm: str = "") -> int:
-        found = work.tx.get(Choice, choice_key(request, target.scope, vm))
-        return found.deferrals if found is not None else 0
 
-    return counted() + max((counted(vm.name) for vm in target.vms), default=0)
+def _check_is_early(work: Work, target: Target, operation: Operation) -> None:
+    """Refuse to defer announced work that begins soon."""
+    notice = operation.not_before - operation.created
+    begins = deferring.begins_at(work.tx, operation, target.tenant, now=work.now)
+    if begins is None or work.now <= begins - min(LEAD, notice // 2):
+        return
+    if begins <= work.now:
+        raise RefusedError(
+            f"the maintenance of {target.text} can begin at any moment",
+            hint="Prepare for it, or ask the operator.",
+        )
+    raise RefusedError(
+        f"the maintenance of {target.text} begins too soon to defer it: at "
+        f"{format_instant(cut_to_second(begins))}",
+        hint="Prepare for it, or ask the operator.",
+    )
 
 
 def _choose(
@@ -319,9 +368,14 @@ def _choose(
     return made
 
 
-def _postpone(work: Work, operation: Operation, until: Micros) -> None:
-    """Withdraw an announced host without impact, and plan it again in its rollout."""
-    replanning.plan_first(work, operation)
+def _wait(work: Work, operation: Operation, tenant: str, until: Micros) -> None:
+    """Count the deferral of a host. An announced one is withdrawn without impact, and
+    planned again in its rollout."""
+    counted = deferring.counted(operation, tenant, until)
+    if operation.state not in WAITING_STATES:
+        work.save_operation(operation, counted)
+        return
+    replanning.plan_first(work, counted)
     by = work.who.actor
     ending.cancel(work, operation, note=Postponed(by=by, until=until), by=by)
 

@@ -474,7 +474,7 @@ def like_the_first(work: Work, request: Request) -> Operation:
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
     like = replanning.host_pattern(first, first.not_before)
-    return replace(like, created=first.created)
+    return replace(like, created=first.created, deferrals=())
 
 
 def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:

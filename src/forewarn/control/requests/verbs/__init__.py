@@ -181,11 +181,19 @@ def _remove_blackout(work: Work, given: Given) -> str:
 
 
 def _defer(work: Work, given: Given) -> list[str]:
-    until = given.number("until") or 0
+    until = given.number("until")
+    clears = given.values.get("clear") is True
     check_targets(given.targets, Kind.VM_OR_SCOPE)
+    if clears == (until is not None):
+        raise RefusedError(
+            "give a time, or end a deferral, not both",
+            hint="Add --until +2d, or --clear (`clear` in a request).",
+        )
 
     def defer(name: str) -> list[str]:
         target = choices.target_of(work, name, given.text("kind"))
+        if until is None:
+            return choices.clear(work, target)
         return choices.defer(work, target, until)
 
     made = work.parts.each(given.targets, defer)
