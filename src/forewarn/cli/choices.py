@@ -39,7 +39,10 @@ def choice_line(choice: Json) -> str:
     """Return a choice as a line."""
     what = f"VM {choice['vm']}" if choice["vm"] else f"scope {choice['scope']}"
     if choice["expedited"]:
-        return f"the maintenance of {what} comes next, and is approved"
+        return (
+            f"the maintenance of {what} comes next, and is approved before an agent in a "
+            "VM has prepared"
+        )
     if choice["over"]:
         return f"the maintenance of {what} is no longer deferred"
     return f"the maintenance of {what} is deferred until {choice['until']}"

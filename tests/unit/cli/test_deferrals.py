@@ -54,7 +54,10 @@ def test_tenant_defers_and_expedites_its_maintenance(
         assert ended.status == 4
         assert "give a time, or end a deferral, not both" in ended.err
     ended = forewarn("expedite", "web_0", "--reason", "ready", *tenant)
-    assert ended.out == "the maintenance of VM web_0 comes next, and is approved\n"
+    assert ended.out == (
+        "the maintenance of VM web_0 comes next, and is approved before an agent in a VM "
+        "has prepared\n"
+    )
     assert "at once" in forewarn("deferrals").out
 
 
