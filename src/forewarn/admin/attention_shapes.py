@@ -1,5 +1,6 @@
 """Models of the responses of `attention`, for /openapi.json only."""
 
+from forewarn.admin.choice_shapes import UpcomingShape
 from forewarn.admin.shapes import Page, list_of, shape
 
 BlockerShape = shape(
@@ -80,6 +81,13 @@ ExplanationShape = shape(
         (
             "Of a host or VM: actions that are not possible, or about which the driver "
             "does not know. Of a host with many such VMs, some of them."
+        ),
+    ),
+    upcoming=(
+        list_of(UpcomingShape),
+        (
+            "The announced and planned work on a VM, as its tenant sees it; empty for other "
+            "objects."
         ),
     ),
 )

@@ -41,14 +41,23 @@ UpcomingShape = shape(
     impact=(str, "The effect on the VM, such as `reboot`."),
     state=(str, "`Planned`: not announced. `Announced` or `Ready`: it has an event."),
     operation=(str | None, "null: it is not announced."),
+    description=(str, "The text of the operator for tenants, as in its events."),
+    held=(
+        bool,
+        "Whether the platform holds it for now, so that no latest time is known.",
+    ),
     earliest=(
         str | None,
-        "The work does not begin before, unless approvals start it; null: unknown.",
+        (
+            "The work does not begin before, unless approvals start it; null: unknown. If the "
+            "time has passed, it can begin at any time, after its notice."
+        ),
     ),
     latest=(
         str | None,
         "End of the UTC day by which it is expected to begin, an estimate; null: unknown.",
     ),
+    why_unknown=(str | None, "Why `latest` is unknown; null: it is known."),
 )
 
 UpcomingPage = shape(

@@ -73,6 +73,7 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
         name=values["name"],
         reason=values["reason"],
         impact=Impact(values["impact"]),
+        description=values.get("description", ""),
         order=Order(values.get("order", Order.AUTO.value)),
         priority=values.get("priority", 0),
         select=Selection(**select),

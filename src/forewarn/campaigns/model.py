@@ -175,6 +175,8 @@ class Campaign:
     reason: str
     impact: Impact
     select: Selection
+    description: str = ""
+    """The text for tenants; empty: the usual one."""
     order: Order = Order.AUTO
     priority: int = 0
     """Campaigns with a higher one go first when campaigns share a limit."""

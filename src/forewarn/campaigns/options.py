@@ -28,6 +28,9 @@ ARGUMENTS_MAX = 20
 PRIORITY_MAX = 9
 """Maximum priority of a campaign: ten ranks, which one digit writes."""
 
+DESCRIPTION_CHARACTERS_MAX = 500
+"""Maximum length of the text for tenants: every event of the campaign has it."""
+
 OVERLAP_MAX = 10
 """Maximum further fault domains under notice: a decision reads so many of each scope, and
 few scopes have more."""
@@ -75,6 +78,14 @@ def _argument(key: str, value: object) -> tuple[str, str]:
     return key, forms.line(Option(form=Forms.LINE), str(value))
 
 
+def _description(option: Option, value: object) -> str:
+    text = forms.line(option, value)
+    if len(text) > DESCRIPTION_CHARACTERS_MAX:
+        raise ValueError(f"must have at most {DESCRIPTION_CHARACTERS_MAX} characters")
+    return text
+
+
+_DESCRIPTION = Form(told="a text", read=_description, metavar="TEXT")
 _CAMPAIGN_NAME = Form(told="a name", read=name_of)
 _LABELS = Form(told="a table of texts or lists of texts", kind=dict, read=_labels)
 
@@ -259,6 +270,11 @@ CAMPAIGN: Mapping[str, Option] = {
         form=Forms.SWITCH,
         text="Whether the campaign ignores its windows and blackouts, the windows of "
         "tenants, and deferrals. Its start needs the role `emergency`.",
+    ),
+    "description": Option(
+        form=_DESCRIPTION,
+        text="A text for the tenants: the Description of the events, which `upcoming` shows "
+        "before. `reason` is only for operators.",
     ),
     "select": Option(
         form=Forms.TABLE, keys=SELECT, is_needed=True, text="The hosts of the campaign."

@@ -39,6 +39,8 @@ class Prepared:
     tenant_most: tuple[tuple[str, int], ...]
     """Maximum VMs of each tenant with VMs on the hosts."""
     slow: Micros
+    description: str = ""
+    """The text for tenants; empty: the usual one."""
     priority: int = 0
     is_emergency: bool = False
     ignored: tuple[str, ...] = ()
@@ -97,6 +99,7 @@ def prepare(
         steps=campaign.steps,
         tenant_most=tenant_most,
         slow=campaign.expect.slow,
+        description=campaign.description,
         priority=campaign.priority,
         is_emergency=campaign.is_emergency,
         ignored=campaign.ignored,

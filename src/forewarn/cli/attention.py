@@ -8,6 +8,7 @@ from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import Listing
 from forewarn.cli.selecting import check_names, named, names_of_file, selectors
+from forewarn.cli.upcoming import upcoming_line
 from forewarn.cli.watching import watch
 from forewarn.fleet.resources import format_size
 from forewarn.texts import count
@@ -220,6 +221,10 @@ def _explanation(told: Json) -> Iterator[str]:
         yield ""
         yield f"{each['operation']}, {each['what']}: {each['state']}"
         yield from _reasons(each)
+    if coming := told["upcoming"]:
+        yield ""
+        yield "Coming work on it:"
+        yield from (f"  * {upcoming_line(each)}" for each in coming)
     if more := told["more_operations"]:
         name = told["id"]
         command = (

@@ -23,7 +23,7 @@ def _table(found: Sequence[Json]) -> None:
                 each["vm"],
                 each["impact"],
                 each["earliest"] or "unknown",
-                each["latest"] or "unknown",
+                each["latest"] or f"unknown: {each['why_unknown']}",
                 each["state"],
                 each["scope"],
             )
@@ -31,3 +31,16 @@ def _table(found: Sequence[Json]) -> None:
         ],
         essential=4,
     )
+
+
+def upcoming_line(work: Json) -> str:
+    """Return coming work on one VM as a line, without the VM."""
+    begins = f"not before {work['earliest']}" if work["earliest"] else "begin unknown"
+    latest = work["latest"]
+    ends = (
+        f"expected by {latest}"
+        if latest
+        else f"latest time unknown: {work['why_unknown']}"
+    )
+    said = f" ({work['description']})" if work["description"] else ""
+    return f"{work['state'].lower()}: {work['impact']}, {begins}, {ends}{said}"

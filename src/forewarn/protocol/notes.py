@@ -89,6 +89,14 @@ class Postponed(Tagged, kind="postponed"):
 
 
 @frozen_dataclass
+class AnnouncedLater(Tagged, kind="announced later"):
+    """The announced operation was withdrawn without impact, and is announced again.
+
+    It is created for a tenant in place of a note that names others, and never stored.
+    """
+
+
+@frozen_dataclass
 class RolloutStopped(Tagged, kind="rollout stopped"):
     """Another operation of the rollout failed, or the rollout was stopped."""
 
@@ -195,6 +203,7 @@ AnyNote = Union[
     WithdrawnForBlackout,
     VmArrived,
     Postponed,
+    AnnouncedLater,
     RolloutStopped,
     Withdrawn,
     CampaignAborted,
@@ -217,6 +226,13 @@ PLANNED_AGAIN = (
     Postponed,
 )
 """Notes of operations whose host has another operation of the rollout instead."""
+
+
+def is_planned_again(note: AnyNote | None) -> bool:
+    """Return whether another operation of the rollout has the host instead."""
+    if isinstance(note, Postponed):
+        return True
+    return isinstance(note, PLANNED_AGAIN) and bool(note.successor)
 
 
 def host_changed(change: Change, host: str) -> TargetChanged:

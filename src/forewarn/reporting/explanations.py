@@ -37,6 +37,7 @@ from forewarn.protocol.operations import (
 from forewarn.protocol.visits import Visit
 from forewarn.reporting import able, unknown_names, visited
 from forewarn.reporting.campaigns import deferred_count, failure_of
+from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.wording import explained, operators, rollouts
@@ -190,6 +191,7 @@ def _explanation(
     operations: Sequence[Json] = (),
     more_operations: int = 0,
     abilities: Sequence[Json] = (),
+    upcoming: Sequence[Json] = (),
 ) -> Json:
     return {
         "kind": kind,
@@ -205,6 +207,7 @@ def _explanation(
         "operations": list(operations),
         "more_operations": more_operations,
         "abilities": list(abilities),
+        "upcoming": list(upcoming),
     }
 
 
@@ -426,7 +429,19 @@ def _of_vm(reader: Reader, vm: Vm, *, now: Micros) -> Json:
         ),
         abilities=able.of_vm(reader, vm) if is_there else (),
         now=now,
+        upcoming=_upcoming_of(reader, vm, now=now) if is_there else (),
     )
+
+
+def _upcoming_of(reader: Reader, vm: Vm, *, now: Micros) -> list[Json]:
+    """Return the coming work on a VM, as its tenant sees it."""
+    own = (
+        reader if isinstance(reader, TenantReader) else TenantReader(reader, vm.tenant)
+    )
+    page = own.upcoming(
+        scope=vm.scope, vm=vm.name, after="", limit=EXPLAINED_MAX, now=now
+    )
+    return [upcoming_report(each) for each in page.work[:EXPLAINED_MAX]]
 
 
 def _shares_of(reader: Reader, vm: Vm) -> Iterator[SharedHost]:
@@ -457,6 +472,7 @@ def _of_place(
     standing: str,
     abilities: Sequence[Json],
     now: Micros,
+    upcoming: Sequence[Json] = (),
 ) -> Json:
     open_ = list(operations)
     found, reasons = _of_operations(reader, open_[:EXPLAINED_MAX], now=now)
@@ -470,4 +486,5 @@ def _of_place(
         operations=found,
         more_operations=len(open_) - len(found),
         abilities=abilities,
+        upcoming=upcoming,
     )

@@ -56,6 +56,7 @@ from forewarn.protocol.blockers import (
 from forewarn.protocol.errors import ForewarnError
 from forewarn.protocol.notes import (
     AnnouncedAgain,
+    AnnouncedLater,
     AnyNote,
     CampaignAborted,
     Cancelled,
@@ -258,13 +259,13 @@ def note(found: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each cl
             why = f": {found.reason}" if found.reason else ""
             return f"cancelled by {found.by.text}{why}"
         case AnnouncedAgain():
-            return (
-                f"held for {describe_duration(found.held)} after NotBefore "
-                f"({JOINT.join(reasons(found.reasons))}); announced again as "
-                f"{found.successor}"
-            )
+            held = f"held for {describe_duration(found.held)} after NotBefore"
+            why = JOINT.join(reasons(found.reasons))
+            return f"{held} ({why}); announced again as {found.successor}"
         case WithdrawnByBrake() | WithdrawnForBlackout() | Postponed() | VmArrived():
             return holds.withdrawn(found)
+        case AnnouncedLater():
+            return "postponed, to be announced again"
         case RolloutStopped():
             if not found.failed:
                 return "the rollout has stopped"

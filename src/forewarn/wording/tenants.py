@@ -16,3 +16,15 @@ _SAID = {
 def redacted(blocker: ByPlatform) -> str:
     """Return a redacted reason, without the names of others."""
     return _SAID[blocker.what].format(blocker.name)
+
+
+_UNKNOWN = {
+    "held": "the platform holds it for now",
+    "no estimate": "there is no estimate yet",
+    "no opening": "the maintenance windows have no common opening",
+}
+
+
+def why_unknown(why: str) -> str:
+    """Return why the latest time of coming work is unknown."""
+    return _UNKNOWN[why]

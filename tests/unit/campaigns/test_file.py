@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from forewarn.campaigns import options
-from forewarn.campaigns.file import read_campaign
+from forewarn.campaigns.file import CampaignFileError, read_campaign
 from forewarn.campaigns.model import (
     Amount,
     Budget,
@@ -137,3 +139,11 @@ def test_percentage_is_rounded_down_but_to_at_least_one() -> None:
     amount = Amount(value=4, is_percent=True)
     assert [amount.of(total) for total in (1, 49, 50, 99, 100)] == [1, 1, 2, 3, 4]
     assert str(amount) == "4%"
+
+
+def test_text_for_tenants_is_a_short_line() -> None:
+    text = SMALLEST + 'description = "We replace a fan."\n'
+    assert read_campaign(text, name="a.toml").description == "We replace a fan."
+    longer = SMALLEST + f'description = "{"x" * 501}"\n'
+    with pytest.raises(CampaignFileError, match="must have at most 500 characters"):
+        read_campaign(longer, name="a.toml")

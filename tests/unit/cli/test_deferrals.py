@@ -94,7 +94,10 @@ def test_tenant_lists_its_coming_work_and_the_operator_sees_the_same(
     assert (first["latest"] is None, second["latest"] is None) == (False, True)
     shown = forewarn("upcoming", "--tenant", "shop")
     assert shown.out == forewarn("upcoming", *tenant).out
-    assert "unknown" in shown.out
+    assert "unknown: there is no estimate yet" in shown.out
+    explained = forewarn("explain", "web_1", *tenant).out
+    assert "Coming work on it:\n  * planned: reboot, not before 20" in explained
+    assert "h2" not in explained
     (only,) = json.loads(forewarn("upcoming", "--vm", "web_1", "--json", *tenant).out)
     assert only == second
     assert (

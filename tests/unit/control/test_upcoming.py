@@ -13,14 +13,20 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.window_fields import window_of
 from forewarn.instants import DAY, HOUR, Micros, parse_instant
 from forewarn.protocol.actors import tenant_user
+from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.operations import Action
+from forewarn.reporting.explanations import explain
+from forewarn.reporting.reports import operation_report
 from forewarn.reporting.upcoming import upcoming_report
+from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
 from tests.support.campaigns import ONE_STAGE, start, steer
 from tests.support.counted import Counted
 from tests.support.rollouts import roll_out, world_of
 from tests.support.worlds import World
+
+HELD = "the platform holds it for now"
 
 EXPECT = '[campaign.expect]\ntypical = "20m"\nslow = "30m"\n'
 NIGHTS = '[[campaign.window]]\nstart = "22:00"\nlength = "7h"\n'
@@ -154,7 +160,8 @@ def test_window_of_another_tenant_hides_the_latest_time_and_nothing_else() -> No
     start(it, EXPECT + ONE_STAGE)
     before = one(it, "web_2")
     set_window(it, "db", "sat 02:00 4h")
-    assert one(it, "web_2") == {**before, "latest": None}
+    hidden = {"latest": None, "held": True, "why_unknown": HELD}
+    assert one(it, "web_2") == {**before, **hidden}
     assert at(one(it, "db_2", "bank")["latest"])
 
 
@@ -178,15 +185,20 @@ def test_latest_time_is_unknown_if_an_operator_must_act(stop: str) -> None:
         it.order(brake.put_on, reason="power is unstable")
         it.settle()
     told = one(it, "web_3")
-    assert told["latest"] is None
+    assert (told["latest"], told["held"], told["why_unknown"]) == (None, True, HELD)
     assert at(told["earliest"]) >= it.now
+    # Whatever holds it, a tenant reads the same.
+    assert "web_3" not in {each["vm"] for each in upcoming(it, "bank")}
+    assert one(it, "db_3", "bank")["why_unknown"] == HELD
 
 
 def test_plain_rollout_has_no_latest_time_until_its_pace_is_known() -> None:
     it = world_of([{"web": number} for number in range(30)])
     roll_out(it, 30, action=Action.REBOOT)
     last = "web-29"
-    assert one(it, last)["latest"] is None
+    told = one(it, last)
+    assert (told["latest"], told["held"]) == (None, False)
+    assert told["why_unknown"] == "there is no estimate yet"
     it.advance("6h")
     told = one(it, last)
     it.advance("2d")
@@ -220,6 +232,107 @@ def test_objects_of_others_are_not_found() -> None:
     start(it, EXPECT + ONE_STAGE)
     assert upcoming(it, scope="db") == upcoming(it, vm="db_1") == []
     assert {each["vm"] for each in upcoming(it)} == {"web_0", "web_1"}
+
+
+def test_earliest_time_does_not_slide_with_each_look() -> None:
+    it = shared(3)
+    start(it, EXPECT + ONE_STAGE)
+    first, second, third = upcoming(it)
+    assert second["earliest"] == third["earliest"]
+    for _ in range(2):
+        it.advance("4m")
+        assert upcoming(it) == [first, second, third]
+    it.order(brake.put_on, reason="power is unstable")
+    it.advance("1h")
+    # It is due, and held.
+    due = one(it, "web_0")
+    assert (due["earliest"], due["held"]) == (first["earliest"], True)
+    assert one(it, "web_1")["earliest"] == second["earliest"]
+
+
+def test_windows_without_a_common_opening_are_the_reason() -> None:
+    it = shared(2)
+    windows_apart = (
+        '[[campaign.window]]\ndays = ["sat"]\nstart = "10:00"\nlength = "1h"\n'
+    )
+    start(it, EXPECT + windows_apart + ONE_STAGE)
+    set_window(it, "web", "sun 10:00 1h")
+    told = one(it, "web_1")
+    assert (told["earliest"], told["latest"], told["held"]) == (None, None, False)
+    assert told["why_unknown"] == "the maintenance windows have no common opening"
+    assert one(it, "db_1", "bank")["earliest"]
+
+
+def test_text_for_tenants_reaches_them_and_the_reason_does_not() -> None:
+    it = shared(2)
+    it.vm("web_0").get()
+    start(
+        it, 'description = "We replace a part of the firmware."\n' + EXPECT + ONE_STAGE
+    )
+    for tenant, vm in (("shop", "web_0"), ("bank", "db_1")):
+        told = one(it, vm, tenant)
+        assert told["description"] == "We replace a part of the firmware."
+        assert "CVE" not in str(told)
+    (event,) = it.vm("web_0").get().events
+    assert event["Description"] == "We replace a part of the firmware."
+    assert one(it, "web_1")["state"] == "Planned"
+
+
+def test_emergency_stays_one_with_a_text_for_tenants() -> None:
+    it = shared(1)
+    text = 'emergency = true\ndescription = "A fix."\n'
+    start(it, text + EXPECT + ONE_STAGE)
+    assert one(it, "web_0")["description"] == (
+        "Host server is undergoing an emergency repair. A fix."
+    )
+
+
+def test_tenant_sees_whether_work_was_cancelled_or_postponed() -> None:
+    it = shared(1)
+    start(it, EXPECT + ONE_STAGE)
+    until = it.now + 2 * DAY
+
+    def decide(work: Work) -> object:
+        return choices.defer(work, choices.target_of(work, "db_0"), until)
+
+    as_tenant(it, decide, "bank")
+    postponed = ended(it)
+    assert postponed == [("Cancelled", "postponed, to be announced again")]
+    it.advance(2 * DAY - HOUR // 12)
+    steer(it, lambda work: campaigns.abort(work, "bios"))
+    it.advance("1h")
+    assert sorted(ended(it)) == [("Cancelled", ""), *postponed]
+
+
+def ended(it: World) -> list[tuple[str, str]]:
+    """Return the ended operations of the shop, with their notes."""
+
+    def ask(reader: Reader) -> list[tuple[str, str]]:
+        own = TenantReader(reader, "shop")
+        found = own.select(kinds.ALL_OPERATIONS, limit=100)
+        told = [operation_report(own, each, now=it.now) for each in found]
+        return [(each["state"], each["note"]) for each in told]
+
+    return it.read(ask)
+
+
+def test_explanation_of_a_vm_has_its_coming_work() -> None:
+    it = shared(3)
+    start(it, EXPECT + ONE_STAGE)
+
+    def explained(tenant: str = "") -> dict[str, Any]:
+        def ask(reader: Reader) -> dict[str, Any]:
+            seen = TenantReader(reader, tenant) if tenant else reader
+            return explain(seen, "web_2", now=it.now)
+
+        return it.read(ask)
+
+    told = explained("shop")
+    assert told["upcoming"] == upcoming(it, vm="web_2") == explained()["upcoming"]
+    assert "h0002" not in str(told)
+    assert "bios" not in str(told)
+    with pytest.raises(NotFoundError):
+        explained("bank")
 
 
 ROWS_PER_VM_MAX = 40

@@ -34,6 +34,7 @@ from forewarn.protocol.blockers import (
     VmDown,
     WindowClosed,
 )
+from forewarn.protocol.notes import AnnouncedLater, AnyNote, is_planned_again
 
 
 def for_tenant(
@@ -62,6 +63,14 @@ def actor_for(actor: Actor, tenant: str, *, had_vm: Callable[[str], bool]) -> Ac
     if actor.is_of(tenant):
         return tenant_user(tenant, actor.name)
     return actor if actor.kind in _PUBLIC else PLATFORM
+
+
+def note(found: AnyNote | None) -> AnyNote | None:
+    """Return the note about an operation that others ended, redacted for a tenant.
+
+    It shows whether the work was cancelled or only postponed, and not why.
+    """
+    return AnnouncedLater() if is_planned_again(found) else None
 
 
 _ORDER = tuple(Redacted)

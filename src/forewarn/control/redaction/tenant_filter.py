@@ -325,7 +325,7 @@ class TenantFilter:
             moves=moves,
             scopes=scopes,
             description=own[0].description if own else "",
-            note=operation.note if is_ours else None,
+            note=operation.note if is_ours else redact.note(operation.note),
             cancelled_by=by if is_ours else None,
             held_by=(),
             left_vms=tuple(

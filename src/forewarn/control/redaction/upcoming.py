@@ -9,6 +9,7 @@ The cost depends on the VMs that a page looks at and on the VMs on their hosts, 
 fleet or on the hosts that wait.
 """
 
+import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -72,6 +73,18 @@ _PASSING = (
 missing place for a VM, cannot be estimated."""
 
 
+class WhyUnknown(enum.Enum):
+    """Why there is no latest time. The causes of others and of operators look alike."""
+
+    HELD = "held"
+    """The platform holds it: an operator must act, something is missing, or another tenant
+    makes it later."""
+    NO_ESTIMATE = "no estimate"
+    """The pace is not known yet, or it is too far ahead."""
+    NO_OPENING = "no opening"
+    """The maintenance windows have no common opening."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upcoming:
     """Coming work on one VM of a tenant."""
@@ -82,10 +95,15 @@ class Upcoming:
     state: OperationState
     operation: str
     """The tenant's alias of the operation; empty: it is not announced."""
+    description: str
+    """The text of the operator for tenants, which is that of its events."""
     earliest: Micros | None
-    """The work does not begin before, unless approvals start it; None: unknown."""
+    """The work does not begin before, unless approvals start it; None: unknown. A time
+    that has passed: it can begin at any time, after its notice."""
     latest: Micros | None
     """The work is expected to begin by this time; None: unknown."""
+    why_unknown: WhyUnknown | None
+    """Why there is no latest time; None: there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +130,7 @@ class _Course:
 class _Times:
     earliest: Micros | None
     latest: Micros | None
+    why_unknown: WhyUnknown | None = None
 
 
 class UpcomingWork:
@@ -206,8 +225,10 @@ class UpcomingWork:
             action=operation.action,
             state=operation.state,
             operation="" if is_planned else self._share.aliases.of(key),
+            description=operation.description,
             earliest=self._times[key].earliest,
             latest=self._times[key].latest,
+            why_unknown=self._times[key].why_unknown,
         )
 
     def _of_announced(self, operation: Operation) -> _Times:
@@ -216,14 +237,17 @@ class UpcomingWork:
         at = max(self._now, operation.not_before)
         own, held = self._held(operation, vms, at)
         start = self._start(operation, own, at)
+        is_due = start == self._now
         is_held = (
-            start == self._now
+            is_due
             or self._start(operation, held, at) != start
             or (operation.routine and why_braked(self._reader, operation.verb))
             or self._is_halted(operation)
         )
         self._looks += own.looks + held.looks
-        return _times(start, None if is_held else start)
+        # It is due since its NotBefore, whenever it is looked at.
+        earliest = operation.not_before if is_due else start
+        return _times(earliest, WhyUnknown.HELD if is_held else start)
 
     def _of_planned(self, operation: Operation) -> _Times:
         """Return when a host that is not announced may begin."""
@@ -233,16 +257,19 @@ class UpcomingWork:
         soaks = 0
         if campaign.stage_of(operation.position) > campaign.stage:
             soaks = campaign.soaks_until
-        at = max(self._now + campaign.notice, operation.not_before, soaks)
+        floor = max(operation.not_before, soaks)
+        at = max(self._now + campaign.notice, floor)
         own, held = self._held(operation, vms, at)
         earliest = self._start(operation, own, at)
-        by = self._begins_by(course, operation)
-        latest = None
-        if earliest is not None and by is not None:
-            begins = max(by, earliest)
+        latest = self._begins_by(course, operation)
+        if earliest is not None and not isinstance(latest, WhyUnknown):
+            begins = max(latest, earliest)
             start = self._start(operation, own, begins)
             is_same = self._start(operation, held, begins) == start
-            latest = start if is_same else None
+            latest = start if is_same else WhyUnknown.HELD
+        if earliest == at:
+            # Only its turn is missing. The time must not slide with each look.
+            earliest = max(operation.created + campaign.notice, floor)
         self._looks += own.looks + held.looks
         return _times(earliest, latest)
 
@@ -266,15 +293,15 @@ class UpcomingWork:
         found = campaign_gate.why_held(self._reader, operation, now=self._now)
         return any(isinstance(each, CampaignStopped) for each in found)
 
-    def _begins_by(self, course: _Course, operation: Operation) -> Micros | None:
-        """Return by when a waiting host is expected to begin; None: unknown."""
+    def _begins_by(self, course: _Course, operation: Operation) -> Micros | WhyUnknown:
+        """Return by when a waiting host is expected to begin, or why it is unknown."""
         campaign = course.campaign
         soaks = upcoming.soaks_before(
             campaign, campaign.stage_of(operation.position), now=self._now
         )
         is_stuck = any(not isinstance(each, _PASSING) for each in operation.held_by)
         if not course.is_known or is_stuck or soaks is None:
-            return None
+            return WhyUnknown.HELD
         at_once = campaign_gate.at_once(campaign) - len(campaign.failed)
         is_measured = not implied_campaigns.is_implied(campaign)
         ahead = upcoming.Ahead(
@@ -289,7 +316,8 @@ class UpcomingWork:
             elapsed=self._now - campaign.created,
         )
         free = self._free_of(course, operation)
-        return upcoming.begins_by(ahead, pace, free, now=self._now)
+        by = upcoming.begins_by(ahead, pace, free, now=self._now)
+        return WhyUnknown.NO_ESTIMATE if by is None else by
 
     def _free_of(self, course: _Course, operation: Operation) -> tuple[Opening, ...]:
         """Return the times in which a rollout may work on a host.
@@ -346,8 +374,15 @@ def _passes(blocker: AnyBlocker | None) -> bool:
     return blocker is None or isinstance(blocker, _PASSING)
 
 
-def _times(earliest: Micros | None, latest: Micros | None) -> _Times:
+def _times(earliest: Micros | None, latest: Micros | WhyUnknown | None) -> _Times:
+    if earliest is None or latest is None:
+        latest = WhyUnknown.NO_OPENING
+    if isinstance(latest, WhyUnknown):
+        return _Times(
+            earliest=None if earliest is None else cut_to_second(earliest),
+            latest=None,
+            why_unknown=latest,
+        )
     return _Times(
-        earliest=None if earliest is None else cut_to_second(earliest),
-        latest=None if latest is None else upcoming.end_of_day(latest),
+        earliest=cut_to_second(earliest or 0), latest=upcoming.end_of_day(latest)
     )

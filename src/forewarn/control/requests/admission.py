@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from forewarn.campaigns.prepared import Prepared
 from forewarn.control.execution import calls, release
 from forewarn.control.rules import abilities
 from forewarn.control.rules.brake import why_braked
@@ -114,6 +115,19 @@ REPAIRING = "Host server is undergoing an emergency repair."
 def in_emergency(change: Change) -> Change:
     """Return the change as emergency work, which windows and deferrals do not stop."""
     return replace(change, description=REPAIRING, is_emergency=True)
+
+
+def maintenance_by_campaign(prepared: Prepared, steps: tuple[HostStep, ...]) -> Change:
+    """Return the change that a campaign makes to each host."""
+    change = maintenance(Action(prepared.impact.value), steps)
+    assert change is not None, "a campaign file allows impacts of maintenance only"
+    if prepared.is_emergency:
+        change = in_emergency(change)
+    if not prepared.description:
+        return change
+    # Tenants still read that a repair is an emergency.
+    usual = (change.description,) if prepared.is_emergency else ()
+    return replace(change, description=" ".join((*usual, prepared.description)))
 
 
 def maintenance(action: Action, steps: Sequence[HostStep]) -> Change | None:

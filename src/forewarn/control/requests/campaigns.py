@@ -191,10 +191,7 @@ def _store(
     )
     facts = Facts(count=campaign.hosts, text=", ".join(prepared.ignored))
     campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_STARTED, facts)
-    change = admission.maintenance(Action(prepared.impact.value), request.steps)
-    assert change is not None, "a campaign file allows impacts of maintenance only"
-    if prepared.is_emergency:
-        change = admission.in_emergency(change)
+    change = admission.maintenance_by_campaign(prepared, request.steps)
     pattern = admission.draft(
         Verb.MAINTAIN,
         change,
