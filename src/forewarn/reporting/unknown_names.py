@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from forewarn.control.transactions.named import is_id, kind_of_work
+from forewarn.control.transactions.named import OfTenant, is_id, kind_of_work
 from forewarn.fleet.model import Scope, Tenant
 from forewarn.problems import (
     NAMES_COMPARED_MAX,
@@ -44,26 +44,45 @@ _LISTS = (
     "Run `forewarn fleet show --all`, `forewarn operations --all`, "
     "`forewarn events --all` or `forewarn rollout list --all` to list names."
 )
+_LISTS_OF_TENANT = (
+    "Run `forewarn fleet show --all`, `forewarn operations --all` or "
+    "`forewarn events --all` to list names."
+)
 
 
 def error_for(reader: Reader, name: str) -> NotFoundError:
     """Return the error for an unknown name, with the nearest names."""
+    is_tenants = isinstance(reader, OfTenant)
     for type_, noun in _GROUPS:
         if reader.get(type_, name) is not None:
-            return NotFoundError(
-                f"{name!r} is a {noun}, not an operation, rollout, event, "
-                "campaign, host or VM",
-                hint=f"Run `forewarn operations --{noun} {name}` to list its operations.",
-            )
+            return _of_group(noun, name, is_tenants=is_tenants)
     found = _candidates(reader, name)
     # A name that was typed only in part is not similar, because it is too short.
     begun = [each for each in found if each.startswith(name)][:NAMES_LISTED_MAX]
     near = begun or nearest(name, found)
-    hint = f"Did you mean {' or '.join(map(quoted, near))}?" if near else _LISTS
+    lists = _LISTS_OF_TENANT if is_tenants else _LISTS
+    hint = f"Did you mean {' or '.join(map(quoted, near))}?" if near else lists
     return NotFoundError(
-        f"there is no operation, rollout, event, campaign, host or VM {name!r}",
-        hint=hint,
+        f"there is no {_kinds(is_tenants=is_tenants)} {name!r}", hint=hint
     )
+
+
+def _of_group(noun: str, name: str, *, is_tenants: bool) -> NotFoundError:
+    """Return the error for the name of an object that selects operations."""
+    hint = f"Run `forewarn operations --{noun} {name}` to list its operations."
+    if is_tenants and noun == "scope":
+        # Work that is not announced has no operation for a tenant.
+        hint += f" `forewarn upcoming --scope {name}` lists the coming work on its VMs."
+    return NotFoundError(
+        f"{name!r} is a {noun}, not an {_kinds(is_tenants=is_tenants)}", hint=hint
+    )
+
+
+def _kinds(*, is_tenants: bool) -> str:
+    """Return which objects are explained."""
+    if is_tenants:
+        return "operation, request, event or VM"
+    return "operation, rollout, event, campaign, host or VM"
 
 
 def _candidates(reader: Reader, name: str) -> list[str]:

@@ -74,3 +74,53 @@ def test_reading_roles_are_enough_and_operators_see_what_the_tenant_sees(
     assert {each["operation"] for each in other}.isdisjoint(
         each["operation"] for each in own if each["operation"]
     )
+
+
+def test_explanation_of_a_vm_tells_when_it_is_touched_and_nothing_of_others(
+    shared: Shared,
+) -> None:
+    token = shared.token()
+    answer = shared.ask(token, "GET", "/v1/explain/web_1")
+    (coming,) = answer.json()["upcoming"]
+    assert coming == listed(shared, token, vm="web_1")[0]
+    assert not [secret for secret in SECRETS if secret in answer.text]
+    assert shared.ask(token, "GET", "/v1/explain/hidden-db-1").status_code == 404
+    assert shared.client.get("/v1/explain/web_1").json()["upcoming"] == [coming]
+
+
+def test_deferral_is_ended_by_its_tenant_only(shared: Shared) -> None:
+    shop, bank = shared.token(), shared.token("hidden-bank")
+    later = {"names": ["hidden-db-1"], "until": "+2d", "reason": "HIDDEN"}
+    assert shared.ask(bank, "POST", "/v1/defer", json=later).status_code == 200
+    for name in ("hidden-db-1", "web_1"):
+        refused = shared.ask(
+            shop, "POST", "/v1/defer", json={"names": [name], "clear": True}
+        )
+        assert refused.status_code in {404, 409}
+        assert "HIDDEN" not in refused.text
+    ended = shared.ask(
+        bank, "POST", "/v1/defer", json={"names": ["hidden-db-1"], "clear": True}
+    )
+    assert ended.json()["deferrals"][0]["over"] is True
+    history = shared.ask(shop, "GET", "/v1/history").text
+    assert "deferral cleared" not in history
+    assert "deferral cleared" in shared.ask(bank, "GET", "/v1/history").text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("explain/web", "explain/shop", "explain/zzzzzzzz", "explain/ro-nope"),
+        *("operations?rollout=ro-nope", "operations?rollout=rq-nope"),
+        *("history?operation=ro-nope", "requests/ro-nope"),
+    ],
+)
+def test_hints_for_tenants_name_only_commands_for_tenants(
+    shared: Shared, path: str
+) -> None:
+    told = shared.ask(shared.token(), "GET", f"/v1/{path}").json()
+    assert told["hint"], path
+    for word in ("rollout list", "campaign", "capacity", "host"):
+        assert word not in told["hint"] + told["error"], told
+    if path == "explain/web":
+        assert "`forewarn upcoming --scope web`" in told["hint"]

@@ -27,6 +27,7 @@ from forewarn.control.redaction.tenant_queries import (
 from forewarn.control.redaction.upcoming import Page, UpcomingWork
 from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
+from forewarn.control.transactions.named import OfTenant
 from forewarn.fleet.model import Scope, Span, Tenant, Vm, tags_of
 from forewarn.instants import (
     SECOND,
@@ -163,7 +164,7 @@ class _Metered:
         return self._reader.audit_keys(first, end)
 
 
-class TenantReader:
+class TenantReader(OfTenant):
     """A store reader for one tenant, for one read."""
 
     def __init__(self, reader: Reader, tenant: str) -> None:

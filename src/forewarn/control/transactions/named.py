@@ -13,6 +13,10 @@ from forewarn.store.records import Token
 R = TypeVar("R", bound=Record)
 
 
+class OfTenant:
+    """A reader that shows one tenant its part: hints name only commands for tenants."""
+
+
 def need(reader: Reader, kind: type[R], key: str, *, said: str = "") -> R:
     """Return the record; raises NotFoundError, with the name as the caller `said` it."""
     record = reader.get(kind, key)
@@ -21,6 +25,8 @@ def need(reader: Reader, kind: type[R], key: str, *, said: str = "") -> R:
         hint = _LISTED_BY.get(kind, _NAMES_HINT)
         if kind is Request and key.startswith(ROLLOUT_PREFIX):
             noun, hint = _ROLLOUT
+        if kind is Request and isinstance(reader, OfTenant):
+            hint = _OWN_REQUESTS
         raise NotFoundError(f"there is no {noun} {said or key!r}", hint=hint)
     return record
 
@@ -46,6 +52,8 @@ _NOUNS: dict[type[Record], str] = {Vm: "VM", CampaignRecord: "campaign"}
 _NAMES_HINT = "Names are case-sensitive. Run `forewarn fleet show --all` to list them."
 
 _ROLLOUT = ("rollout", "Run `forewarn rollout list --all` to list rollouts.")
+
+_OWN_REQUESTS = "Your requests are in `forewarn operations --all --json`."
 
 _LISTED_BY: dict[type[Record], str] = {
     Operation: "Run `forewarn operations --all` to list operations.",
