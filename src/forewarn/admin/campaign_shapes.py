@@ -351,6 +351,10 @@ CampaignShape = shape(
     ended=str | None,
     progressed=(str, "When a host was announced or ended last."),
     emergency=(bool, "Whether windows, blackouts and deferrals do not stop it."),
+    released=(
+        bool,
+        "false: an emergency that another operator must release by approving stage 1.",
+    ),
     priority=(
         int,
         "Rank among the campaigns that share a limit; the highest is first.",

@@ -59,6 +59,9 @@ def decide(campaign: CampaignRecord, standing: Standing) -> Gate:
     stopped = why_stopped(campaign)
     if stopped is not None:
         return Gate(blocker=stopped)
+    if not campaign.is_released:
+        needed = StageWaits(campaign=campaign.name, stage=1, needs_approval=True)
+        return Gate(blocker=needed)
     now = standing.now
     if campaign.unknown:
         check, said = campaign.unknown[0]

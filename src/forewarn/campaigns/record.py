@@ -121,6 +121,8 @@ class CampaignRecord:
     """Times in which no host is announced or started, even in a window."""
     is_emergency: bool = False
     """Whether windows, blackouts and deferrals do not stop it."""
+    is_released: bool = True
+    """False: it is an emergency that another operator must release."""
     priority: int = 0
     """Campaigns with a higher one go first when campaigns share a limit."""
     shared_most: int = 0

@@ -52,6 +52,8 @@ def of(
     found: list[Trouble] = []
     if _is_held_by_failures(campaign, at_once):
         found.append(Trouble(kind=TroubleKind.FAILED_HOSTS, since=campaign.moved_at))
+    if not campaign.is_released:
+        found.append(Trouble(kind=TroubleKind.WAITS, since=campaign.created))
     if _needs_approval(campaign, now):
         found.append(Trouble(kind=TroubleKind.WAITS, since=campaign.soaks_until))
     stalls = campaign.moved_at + campaign.notice + campaign.slow + STALLED_AFTER

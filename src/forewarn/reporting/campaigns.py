@@ -67,6 +67,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "ended": format_instant(campaign.ended) if campaign.ended else None,
         "progressed": format_instant(campaign.moved_at),
         "emergency": campaign.is_emergency,
+        "released": campaign.is_released,
         "priority": campaign.priority,
         "hosts": campaign.hosts,
         "waiting": max(0, campaign.left - request.in_flight - deferred),

@@ -257,8 +257,9 @@ class CampaignPlans:
         request = play.SimulationRequest(
             text=text,
             assumed=assumed,
-            # The choices of the driver are unknown, so forewarn chooses.
-            policy=replace(self.policy, driver_chooses=False),
+            # The choices of the driver are unknown, so forewarn chooses. A second person
+            # is there when one is needed.
+            policy=replace(self.policy, driver_chooses=False, second_person=False),
             now=now,
             hosts_max=hosts_max,
         )

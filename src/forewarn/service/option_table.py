@@ -242,7 +242,9 @@ _TABLE: Mapping[str, Option] = {
     "campaigns.second_person": Option(
         form=Forms.SWITCH,
         text="Whether an operator cannot approve stages, override checks or loosen terms of "
-        "a campaign that this operator started. Without quotes: `second_person = true`.",
+        "a campaign that this operator started. An emergency campaign then begins when "
+        "another operator approves its stage 1, and `maintain --emergency` is refused. "
+        "Without quotes: `second_person = true`.",
     ),
     "campaigns.in_flight": Option(
         form=Forms.COUNT,

@@ -145,7 +145,8 @@ CAMPAIGN_ENTRIES = (
         summary="let the next stage of a campaign begin",
         text="Approve the next stage of a campaign, when all hosts of the current stage are "
         "done or skipped. It begins when the current stage has soaked. A halt in this time "
-        "withdraws the approval.",
+        "withdraws the approval. If campaigns.second_person is on, the approval of stage 1 "
+        "by another operator releases an emergency campaign.",
         targets=_CAMPAIGN,
         arguments=(
             Argument(
@@ -164,6 +165,13 @@ CAMPAIGN_ENTRIES = (
                 when="the stage is not the next one",
                 sentences=(
                     "campaign … is in stage … of …, so stage … cannot be approved",
+                ),
+            ),
+            Refusal(
+                when="the campaign is an emergency that was not released, and another stage "
+                "is given",
+                sentences=(
+                    "emergency campaign … has not begun, so stage … cannot be approved",
                 ),
             ),
             Refusal(

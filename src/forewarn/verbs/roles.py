@@ -32,7 +32,7 @@ _ABOUT = {
     Role.VIEW: "reads everything, changes nothing",
     Role.PLAN: "plans campaigns and asks checks",
     Role.RUN: "requests and cancels work, cordons and opens hosts, applies fleet files",
-    Role.APPROVE: "approves events and stages of campaigns",
+    Role.APPROVE: "approves events and stages of campaigns, and releases emergencies",
     Role.EMERGENCY: "records failures and repairs, requests emergency work, empties the "
     "fleet, takes the brake off",
 }

@@ -171,6 +171,12 @@ _ENTRIES = (
                 when="the impact is not one of the five",
                 sentences=("maintenance cannot have the impact …",),
             ),
+            Refusal(
+                when="it is an emergency, and campaigns.second_person is on",
+                sentences=(
+                    "emergency work needs a second person, and this request has none",
+                ),
+            ),
         ),
         examples=(
             "forewarn maintain h1 h2 --impact live-migrate --reason 'firmware 2.4'",

@@ -22,6 +22,7 @@ from forewarn.control.execution import (
 from forewarn.control.requests import (
     admission,
     adoption,
+    campaign_release,
     campaign_turns,
     rollouts,
     visiting,
@@ -123,7 +124,9 @@ def start(work: Work, prepared: Prepared) -> CampaignRecord:
     action = Action(prepared.impact.value)
     steps = abilities.steps_of(work.abilities, prepared.steps, action)
     abilities.check_steps(work.abilities, steps, action)
-    return _store(work, prepared, steps)
+    campaign = _store(work, prepared, steps)
+    campaign_release.ask(work, campaign)
+    return campaign
 
 
 def _check_known(work: Work, prepared: Prepared) -> None:
@@ -149,9 +152,8 @@ def _store(
         hosts=len(prepared.hosts),
         steps=steps,
     )
-    place = place_in(request.request_id)
     campaign = CampaignRecord(
-        campaign_id=work.ids.short("ca", place=place),
+        campaign_id=work.ids.short("ca", place=place_in(request.request_id)),
         name=prepared.name,
         reason=prepared.reason,
         impact=prepared.impact,
@@ -168,6 +170,7 @@ def _store(
         windows=prepared.windows,
         blackouts=prepared.blackouts,
         is_emergency=prepared.is_emergency,
+        is_released=campaign_release.is_released(work.policy, prepared),
         priority=prepared.priority,
         shared_most=work.policy.campaigns_in_flight,
         checks=prepared.checks,
@@ -322,7 +325,7 @@ def end_aborted(work: Work, old: CampaignRecord, *, note: AnyNote) -> list[Opera
 
 
 def approve(work: Work, name: str, stage: int) -> CampaignRecord:
-    """Approve the next stage of the campaign; `stage` is its number.
+    """Approve the next stage of the campaign, or release an emergency with its stage 1.
 
     It begins when the current stage has soaked. The current stage must have its result:
     a halt during the soak withdraws the approval. The starter of the campaign is refused if
@@ -335,6 +338,8 @@ def approve(work: Work, name: str, stage: int) -> CampaignRecord:
         actor=work.who.actor,
         act=f"approve stage {stage} of campaign {old.name}",
     )
+    if not old.is_released:
+        return campaign_release.release(work, old, stage)
     current = old.stages[old.stage - 1]
     if old.is_last_stage or stage != old.stage + 1:
         raise RefusedError(

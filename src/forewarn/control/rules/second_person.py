@@ -5,6 +5,16 @@ from forewarn.protocol.actors import Actor
 from forewarn.protocol.errors import RefusedError
 
 
+def check_emergency(policy: Policy) -> None:
+    """Raise RefusedError for emergency work that no other operator could release."""
+    if policy.second_person:
+        raise RefusedError(
+            "emergency work needs a second person, and this request has none",
+            hint="Start a campaign with emergency = true, which another operator releases "
+            "with `forewarn campaign approve NAME 1`: [campaigns] second_person is on.",
+        )
+
+
 def check(policy: Policy, *, starter: Actor, actor: Actor, act: str) -> None:
     """Raise RefusedError if the actor may not do `act`, because it started the campaign.
 

@@ -22,6 +22,7 @@ from forewarn.control.rules import (
     destinations,
     holds,
     reserves,
+    second_person,
 )
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.rules.remedies import way_out
@@ -320,6 +321,7 @@ def maintain(
         raise RefusedError(f"maintenance cannot have the impact {action.value}")
     abilities.check_steps(work.abilities, wishes.steps, action)
     if wishes.emergency:
+        second_person.check_emergency(work.policy)
         usual = admission.in_emergency(usual)
     change = adapted(usual, wishes)
     has_event = action is not Action.NONE
