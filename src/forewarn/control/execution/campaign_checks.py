@@ -6,7 +6,7 @@ that lasts, the campaign is paused, so that its operators are alerted. The pause
 itself.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from forewarn.campaigns.lifecycle import CampaignInput, CampaignState
@@ -52,6 +52,17 @@ def look(work: Work, campaign: CampaignRecord) -> CampaignRecord:
     if unknown and work.now - since >= PAUSED_AFTER:
         return _paused(work, campaign)
     return campaign if unknown else _continued(work, campaign)
+
+
+def refuse_unknown(work: Work, names: Iterable[str]) -> None:
+    """Refuse checks that the service does not have."""
+    for name in names:
+        if name not in work.checks.names:
+            raise RefusedError(
+                f"there is no check {name}",
+                hint=f"Add a table [check.{name}] to forewarn.toml, or run `forewarn "
+                "check list` to see the checks.",
+            )
 
 
 def refuse_failing(

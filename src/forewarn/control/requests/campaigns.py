@@ -120,24 +120,13 @@ def start(work: Work, prepared: Prepared) -> CampaignRecord:
         known=prepared.seen,
         is_emergency=prepared.is_emergency,
     )
-    _check_known(work, prepared)
+    campaign_checks.refuse_unknown(work, prepared.checks)
     action = Action(prepared.impact.value)
     steps = abilities.steps_of(work.abilities, prepared.steps, action)
     abilities.check_steps(work.abilities, steps, action)
     campaign = _store(work, prepared, steps)
     campaign_release.ask(work, campaign)
     return campaign
-
-
-def _check_known(work: Work, prepared: Prepared) -> None:
-    """Refuse checks that the service does not have."""
-    for name in prepared.checks:
-        if name not in work.checks.names:
-            raise RefusedError(
-                f"there is no check {name}",
-                hint=f"Add a table [check.{name}] to forewarn.toml, or run `forewarn "
-                "check list` to see the checks.",
-            )
 
 
 def _store(
