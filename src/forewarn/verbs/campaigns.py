@@ -11,6 +11,12 @@ _CAMPAIGN = Targets(
     is_list=False,
 )
 
+EMERGENCY_ALONE = Refusal(
+    when="it is an emergency, and campaigns.second_person is on",
+    sentences=("emergency work needs a second person, and this request has none",),
+)
+"""Refusal of emergency work that would begin at once."""
+
 _HOSTS = Argument(
     key="hosts",
     form=Form.NAMES,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from forewarn.verbs.arguments import SHARED
 from forewarn.verbs.blackouts import BLACKOUT_ENTRIES
-from forewarn.verbs.campaigns import CAMPAIGN_ENTRIES
+from forewarn.verbs.campaigns import CAMPAIGN_ENTRIES, EMERGENCY_ALONE
 from forewarn.verbs.hosts import (
     HOST_ENTRIES,
     HOSTS,
@@ -128,8 +128,7 @@ _ENTRIES = (
             Argument(
                 key="emergency",
                 form=Form.SWITCH,
-                about="Describe the events as an emergency repair, and ignore "
-                "maintenance windows.",
+                about="Describe the events as emergency repair, and ignore windows.",
                 role=Role.EMERGENCY,
             ),
             Argument(
@@ -171,12 +170,7 @@ _ENTRIES = (
                 when="the impact is not one of the five",
                 sentences=("maintenance cannot have the impact …",),
             ),
-            Refusal(
-                when="it is an emergency, and campaigns.second_person is on",
-                sentences=(
-                    "emergency work needs a second person, and this request has none",
-                ),
-            ),
+            EMERGENCY_ALONE,
         ),
         examples=(
             "forewarn maintain h1 h2 --impact live-migrate --reason 'firmware 2.4'",
