@@ -251,9 +251,11 @@ class RelayHub:
                         async with asyncio.timeout(limits.KEEP_ALIVE_SECONDS):
                             await changed.wait()
                     except TimeoutError:
-                        # Nothing that concerns this host has changed up to now.
-                        number, told = self._number, number
-                        yield alive(told, self.position)
+                        # A change can come in the same moment as the timeout.
+                        if not changed.is_set():
+                            # Nothing that concerns this host has changed up to now.
+                            number, told = self._number, number
+                            yield alive(told, self.position)
                 if self._is_over():
                     return
         finally:

@@ -1,13 +1,14 @@
 """The stream of a relay: everything first, then changes; resumed, bounded, revoked."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
 
 from forewarn.admin import limits
-from forewarn.admin.relay_hub import Host, News, RelayHub
+from forewarn.admin.relay_hub import Host, News, RelayHub, _Look
 from forewarn.control import tokens
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
@@ -165,6 +166,24 @@ def test_a_slow_relay_gets_the_latest_state_only(api: Api, hub: RelayHub) -> Non
         assert len(view["events"]) == 2
         await slow.close()
         await quick.close()
+
+    run(story())
+
+
+def test_a_change_that_comes_with_the_timeout_of_a_silence_is_not_lost(
+    api: Api, hub: RelayHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        stream = Stream(hub, "h1", api.create("h1")["id"])
+        [view, *_] = (await stream.next())["views"]
+        # The timeout is then in the next iteration of the loop, as is the change.
+        monkeypatch.setattr(limits, "KEEP_ALIVE_SECONDS", 0)
+        line = asyncio.create_task(stream.next())
+        await asyncio.sleep(0)
+        changed = json.dumps({**view, "epoch": view["epoch"] + 1})
+        hub._absorb(_Look(term=hub._term, views={view["view"]: changed}))
+        assert (await line)["views"] == [json.loads(changed)]
+        await stream.close()
 
     run(story())
 
