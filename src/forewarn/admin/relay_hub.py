@@ -18,6 +18,7 @@ from collections.abc import (
     Collection,
     Iterable,
     Mapping,
+    Sequence,
 )
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -373,13 +374,17 @@ class RelayHub:
         while left:
             done = await self._step(left[: limits.RELAY_HOSTS_TOGETHER], ())
             left = [host for host in left if host not in done.served]
-        views = sorted(self._hosts_of.keys() & news.views)
+        views = sorted(news.views)
         for start in range(0, len(views), limits.RELAY_VIEWS_TOGETHER):
             await self._step((), views[start : start + limits.RELAY_VIEWS_TOGETHER])
 
-    async def _step(self, hosts: Iterable[str], views: Iterable[str]) -> _Look:
+    async def _step(self, hosts: Sequence[str], views: Sequence[str]) -> _Look:
         """Read views, and as many of the hosts as one read may have."""
         async with self._turn:
+            # A host that was being read until now may have a view that no other has.
+            views = [view for view in views if view in self._hosts_of]
+            if not hosts and not views:
+                return _Look(term=self._term)
             look = await self._read(hosts, views)
             self._absorb(look)
             return look

@@ -16,7 +16,7 @@ from forewarn.fleet.file import read_fleet
 from forewarn.protocol.actors import operator
 from forewarn.store.port import StoreError
 from tests.unit.admin.gateway import FLEET
-from tests.unit.admin.relays import Api, NoNews, Stream
+from tests.unit.admin.relays import PATIENCE_SECONDS, Api, NoNews, Stream
 
 HOSTS = ["h1", "h2", "same"]
 
@@ -293,6 +293,43 @@ def test_a_relay_that_leaves_while_it_waits_for_another_counts_no_more(
         turn.set()
         assert (await entered)["whole"] is True
         await first.close()
+
+    run(story())
+
+
+def test_a_change_that_comes_while_a_relay_enters_is_not_lost(
+    api: Api, hub: RelayHub
+) -> None:
+    async def story() -> None:
+        token = api.create("h1")["id"]
+        # The token is no news then.
+        api.gateway.news._take()
+        read, turn, has_read = api.gateway.read, asyncio.Event(), asyncio.Event()
+
+        async def slowly(ask: Any) -> Any:
+            found = await read(ask)
+            has_read.set()
+            await turn.wait()
+            return found
+
+        api.gateway.read = slowly
+        stream = Stream(hub, "h1", token)
+        whole = asyncio.create_task(stream.next())
+        await has_read.wait()
+        # The store was read, and the hub does not know yet what it has found.
+        api.gateway.enable("web_0")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while api.gateway.news._views:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        turn.set()
+        views = (await whole)["views"]
+        if not any(view["enabled"] for view in views):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                views = (await stream.until("views"))["views"]
+        assert any(view["enabled"] for view in views)
+        await stream.close()
 
     run(story())
 
