@@ -13,9 +13,8 @@ from forewarn.campaigns import gate, progress
 from forewarn.campaigns.lifecycle import CampaignInput, step
 from forewarn.campaigns.record import CampaignRecord, Halt
 from forewarn.control.requests import choices as choosing
-from forewarn.control.rules import choices, holds
+from forewarn.control.rules import choices, deferring, holds
 from forewarn.control.rules.holds import Hold, HoldSource
-from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Vm
 from forewarn.protocol.host_steps import StepKind
 from forewarn.protocol.operations import Operation, OperationState
@@ -67,12 +66,6 @@ def _vms_first(reader: Reader, request: str, vms: Sequence[Vm]) -> list[Choice]:
     keys = [choice_key(request, vm.scope, vm.name) for vm in vms]
     made = [each for key in keys if (each := reader.get(Choice, key)) is not None]
     return made or _CHOICES(reader, request, vms)
-
-
-def _apart(work: Work, target: choosing.Target, request: str) -> int:
-    """Count the deferrals of a VM without those of its scope."""
-    found = work.tx.get(Choice, choice_key(request, target.scope, target.vm))
-    return found.deferrals if found is not None else 0
 
 
 def _no_windows(
@@ -141,8 +134,8 @@ BUGS = (
         name="a deferral leaves its host announced",
         breaks="4.8",
         home=choosing,
-        function="_postpone",
-        instead=lambda _work, _operation, _until: None,
+        function="_wait",
+        instead=lambda _work, _operation, _tenant, _until: None,
         life=(begin(hosts=1, first=3), defer(3, 30), MINUTES),
     ),
     Bug(
@@ -162,23 +155,18 @@ BUGS = (
     Bug(
         name="a tenant defers its VM again and again",
         breaks="4.8",
-        home=choosing,
-        function="_deferrals",
-        instead=lambda _work, _target, _request: 0,
+        home=deferring,
+        function="is_left",
+        instead=lambda _operation, _tenant, _until: True,
         life=(begin(), *(defer(3, each) for each in (10, 20, 30))),
     ),
     Bug(
-        name="the deferrals of a VM and of its scope are counted apart",
+        name="a deferral that withdraws its host is not counted",
         breaks="4.8",
-        home=choosing,
-        function="_deferrals",
-        instead=_apart,
-        life=(
-            begin(),
-            defer(3, 10),
-            defer(3, 20, by_scope=True),
-            defer(3, 30),
-        ),
+        home=deferring,
+        function="counted",
+        instead=lambda operation, _tenant, _until: operation,
+        life=(begin(hosts=1, first=3), defer(3, 30), MINUTES),
     ),
     Bug(
         name="a tenant defers its VM by more than a week",

@@ -14,7 +14,7 @@ from tests.support.moments import Moment
 DEFER_MAX: Micros = 7 * DAY + SECOND
 """Maximum time of a deferral, rounded up to a whole second."""
 DEFERRALS_MAX = 2
-"""Maximum deferrals of a VM in a request."""
+"""Maximum deferrals of the maintenance of a host by a tenant."""
 LEAD: Micros = HOUR
 """Time before NotBefore in which nothing is deferred, or half of a shorter notice."""
 
@@ -53,15 +53,13 @@ def s17_deferrals_withdraw(moment: Moment) -> None:
 
 
 def s17_deferrals_have_limits(moment: Moment) -> None:
-    """4.8: a week at most, twice a request, no emergencies, and nothing that is near."""
+    """4.8: a week at most, each counted, no emergencies, and nothing that is near."""
     for before, choice in _made(moment):
         assert choice.until <= moment.now + DEFER_MAX, (
             f"4.8: more than a week: {choice}"
         )
         counted = choice.deferrals - (before.deferrals if before else 0)
         assert counted == 1, f"4.8: counted as {counted}: {choice}"
-        for times in _deferrals(moment, choice):
-            assert times <= DEFERRALS_MAX, f"4.8: deferred {times} times: {choice}"
         for operation in moment.mirror.operations.values():
             if operation.request == choice.request:
                 why = f"4.8: an emergency is deferred: {operation}, {choice}"
@@ -76,29 +74,43 @@ def s17_deferrals_have_limits(moment: Moment) -> None:
             if old is not None and is_withdrawn:
                 why = f"4.8: {old} was too near to defer it: {choice}"
                 assert not _is_near(moment, old), why
+                again = _count(_again(moment, old), choice.tenant)
+                why = f"4.8: {again} deferrals of {old} after another: {choice}"
+                assert again == _count(old, choice.tenant) + 1, why
+
+
+def s17_few_deferrals(moment: Moment) -> None:
+    """4.8: a tenant defers the maintenance of a host twice, by whichever VMs there."""
+    for _, operation in moment.changed():
+        for each in operation.deferrals:
+            why = f"4.8: deferred {each.count} times: {operation}"
+            assert each.count <= DEFERRALS_MAX, why
 
 
 def _made(moment: Moment) -> Iterator[tuple[Choice | None, Choice]]:
     """Yield the deferrals of this commit, each with the choice that it replaces."""
     for change in moment.changes:
         before, after = change.before, change.after
-        if isinstance(after, Choice) and after.until:
+        # One that ends now was cleared.
+        if isinstance(after, Choice) and after.until > moment.now:
             assert before is None or isinstance(before, Choice)
             yield before, after
 
 
-def _deferrals(moment: Moment, choice: Choice) -> Iterator[int]:
-    """Yield how often each VM of a choice was deferred: itself, or with its scope."""
-    of_scope, of_vms = 0, [0]
-    for each in moment.mirror.table(Choice).values():
-        if (each.request, each.scope) != (choice.request, choice.scope):
-            continue
-        if not each.vm:
-            of_scope = each.deferrals
-        elif choice.vm in {"", each.vm}:
-            of_vms.append(each.deferrals)
-    for times in of_vms:
-        yield of_scope + times
+def _again(moment: Moment, withdrawn: Operation) -> Operation:
+    """Return the operation that the host of a withdrawn one has instead."""
+    [found] = [
+        each
+        for each in moment.mirror.operations.values()
+        if (each.request, each.host) == (withdrawn.request, withdrawn.host)
+        and each.state is OperationState.PLANNED
+    ]
+    return found
+
+
+def _count(operation: Operation, tenant: str) -> int:
+    """Return how often a tenant has deferred an operation."""
+    return sum(each.count for each in operation.deferrals if each.tenant == tenant)
 
 
 def _is_about(moment: Moment, choice: Choice, operation: Operation) -> bool:
@@ -120,5 +132,6 @@ CHOICES = (
     s16_deferred_maintenance_is_not_announced,
     s17_deferrals_withdraw,
     s17_deferrals_have_limits,
+    s17_few_deferrals,
 )
 """Asked after every commit."""

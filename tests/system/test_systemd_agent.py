@@ -57,5 +57,5 @@ def test_a_unit_that_does_not_come_down_withholds_the_approval(
         agent = place.agent(settings=settings).wait_ready()
         event = place.event()
         eventually(lambda: agent.told(event), lambda told: "withheld" in told)
-        assert "Access denied" in agent.log()
+        eventually(agent.log, lambda log: "Access denied" in log, what="the reason")
         assert place.approvals(event) == []

@@ -10,7 +10,13 @@ from forewarn.fleet.fields import FIELDS, base_of, value_of
 from forewarn.fleet.file import read_fleet
 from forewarn.fleet.merge import Action, Change, MergePlan, plan
 from forewarn.fleet.model import VmState
-from forewarn.fleet.sources import Kept, kept_with, removals_of
+from forewarn.fleet.sources import (
+    Authority,
+    Kept,
+    fixing_source,
+    kept_with,
+    removals_of,
+)
 from tests.unit.fleet.test_export import WRITTEN
 from tests.unit.fleet.test_merge import World
 
@@ -207,3 +213,13 @@ def test_stored_values_are_read_as_a_file_writes_them() -> None:
 def test_a_wrong_limit_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         removals_of(text)
+
+
+def test_a_person_counts_first_for_what_fixes_a_vm(fleet: TwoSources) -> None:
+    fixed = FOUND.replace("vcpu = 4\n", "vcpu = 4\nmovable = false\n")
+    fleet.find(fixed)
+    found = fleet.records[Kind.VM]
+    assert fixing_source(found["web_0"]) is Authority.INVENTORY
+    assert fixing_source(found["web_1"]) is Authority.FILE
+    fleet.apply(fixed)
+    assert fixing_source(fleet.records[Kind.VM]["web_0"]) is Authority.FILE
