@@ -136,7 +136,8 @@ class RealBench:
 
     def text(self, group: str) -> str:
         try:
-            found = json.loads(self.consul.ask(f"/v1/kv/{PREFIX}{group}"))
+            # After a restart, others can still read what was there before.
+            found = json.loads(self.consul.ask(f"/v1/kv/{PREFIX}{group}?consistent"))
         except urllib.error.HTTPError as error:
             error.close()
             if error.code != http.HTTPStatus.NOT_FOUND:
