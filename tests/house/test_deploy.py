@@ -28,6 +28,9 @@ DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "systemd" / "forewarn.service"
 AGENT_UNIT = DEPLOY / "systemd" / "forewarn-agent.service"
 
+PROMTOOL_SECONDS = 300
+"""Maximum time of promtool: it computes for seconds, next to all other tests."""
+
 ALERT = re.compile(r"^ +- alert: (\w+)$", re.MULTILINE)
 METRIC = re.compile(r"\b(?:forewarn|process)_[a-z_]+\b")
 SERIES = re.compile(r"\b((?:forewarn|process)_[a-z_]+)\{([^}]*)\}")
@@ -91,7 +94,7 @@ def promtool(*words: str) -> str:
         cwd=DEPLOY / "prometheus",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PROMTOOL_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
