@@ -10,7 +10,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk
 from forewarn.admin.relay_hub import RelayHub, State
 from forewarn.admin.shapes import list_of, shape
-from forewarn.instants import format_instant
+from forewarn.instants import instant_or_none
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -74,8 +74,8 @@ def _relay(host: str, state: State) -> dict[str, Any]:
     return {
         "host": host,
         "connected": state.streams > 0,
-        "since": format_instant(state.connected_at) if state.connected_at else None,
-        "last_seen": format_instant(state.heard_at) if state.heard_at else None,
+        "since": instant_or_none(state.connected_at),
+        "last_seen": instant_or_none(state.heard_at),
         "behind_seconds": round(state.behind_seconds, 3),
         "streams": state.streams,
     }

@@ -9,7 +9,6 @@ store is in memory, a thread of this process does the work.
 
 import asyncio
 import pickle
-import subprocess
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -78,62 +77,36 @@ class _Planning:
     def __init__(self, task: _Task, store: Path, *, name: str, request: bytes) -> None:
         """Prepare the process for a pickled request, about the file `name`."""
         self._task = task
-        self._store = store
         self._name = name
         self._request = request
-        self._guard = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._has_ended = False
+        self._asked = planning_process.Asked(
+            task.module, store, seconds_max=task.seconds_max
+        )
 
     def run(self) -> Any:
         """Return the answer; raises the errors of `CampaignPlans.plan`."""
-        with self._guard:
-            if self._has_ended:
-                raise _stopping()
-            try:
-                process = self._process = planning_process.begin(
-                    self._task.module, self._store
-                )
-            except OSError as error:
-                raise CampaignPlanningError(
-                    f"cannot start a process to {self._task.name} {self._name}: "
-                    f"{error.strerror}"
-                ) from error
-        answer = _answer_of(process, self._request, self._task.seconds_max)
+        try:
+            answer = self._asked.answer(self._request)
+        except OSError as error:
+            raise CampaignPlanningError(
+                f"cannot start a process to {self._task.name} {self._name}: "
+                f"{error.strerror}"
+            ) from error
         if isinstance(answer, ForewarnError):
             raise answer
-        if answer is None and self._has_ended:
+        if answer is None and self._asked.has_ended:
             raise _stopping()
         if answer is None:
             raise CampaignPlanningError(
                 f"the process that {self._task.name}s {self._name} has ended "
-                f"(status {process.returncode})",
+                f"(status {self._asked.status})",
                 hint=self._task.hint,
             )
         return answer
 
     def end(self) -> None:
         """Kill the process; `run` raises BusyError."""
-        with self._guard:
-            self._has_ended = True
-        if self._process is not None:
-            self._process.kill()
-
-
-def _answer_of(
-    process: "subprocess.Popen[bytes]", request: bytes, seconds_max: float
-) -> Any:
-    """Return the answer of the process; None if it ends without one."""
-    with process:
-        try:
-            told, _ = process.communicate(request, timeout=seconds_max)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return None
-    try:
-        return pickle.loads(told)  # noqa: S301 - from our own program
-    except (EOFError, ValueError, pickle.UnpicklingError):
-        return None
+        self._asked.end()
 
 
 def _stopping() -> BusyError:

@@ -11,22 +11,18 @@ whole or not at all, and the repeat changes nothing.
 """
 
 import asyncio
-import contextlib
 import logging
 import pickle
-import subprocess
-import threading
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from forewarn.admin.meters import Reading
 from forewarn.clock import Clock
 from forewarn.control.transactions.work import Who
 from forewarn.drivers.discovery import Discovery
 from forewarn.drivers.libvirt import commands
-from forewarn.drivers.port import DriverError
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
 from forewarn.instants import SECOND, format_instant
@@ -166,9 +162,11 @@ class _Run:
 
     def __init__(self, words: tuple[str, ...], *, seconds: float, clock: Clock) -> None:
         self._discovery = Discovery(words, seconds=seconds, clock=clock)
-        self._guard = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._has_ended = False
+        self._reading = planning_process.Asked(
+            "forewarn.service.inventory_process",
+            Path(),
+            seconds_max=limits.PLANNING_SECONDS_MAX,
+        )
 
     @property
     def name(self) -> str:
@@ -178,44 +176,26 @@ class _Run:
     def fleet_file(self) -> str:
         """Return the fleet file; raises a ForewarnError."""
         printed = Printed(name=self.name, output=self._discovery.run())
-        answer = self._read(printed)
+        try:
+            answer = self._reading.answer(pickle.dumps(printed))
+        except OSError as error:
+            raise InventoryRunError(
+                f"cannot start a process to read the inventory: {error.strerror}"
+            ) from error
         if isinstance(answer, ForewarnError):
             raise answer
+        if answer is None and self._reading.has_ended:
+            raise InventoryRunError("the service is stopping")
+        if answer is None:
+            raise InventoryRunError(
+                "the process that reads the inventory has ended "
+                f"(status {self._reading.status})",
+                hint="Check the free memory: the process takes about 10 KiB per VM.",
+            )
         assert isinstance(answer, str), answer
         return answer
 
     def end(self) -> None:
         """Kill what runs, and start nothing more."""
         self._discovery.end()
-        with self._guard:
-            self._has_ended = True
-            if self._process is not None:
-                self._process.kill()
-
-    def _read(self, printed: Printed) -> Any:
-        """Return the answer of the process that reads the output."""
-        with self._guard:
-            if self._has_ended:
-                raise DriverError("the service is stopping")
-            try:
-                process = self._process = planning_process.begin(
-                    "forewarn.service.inventory_process", Path()
-                )
-            except OSError as error:
-                raise InventoryRunError(
-                    f"cannot start a process to read the inventory: {error.strerror}"
-                ) from error
-        with process:
-            try:
-                told, _ = process.communicate(
-                    pickle.dumps(printed), timeout=limits.PLANNING_SECONDS_MAX
-                )
-            except subprocess.TimeoutExpired:
-                process.kill()
-                told = b""
-        with contextlib.suppress(EOFError, ValueError, pickle.UnpicklingError):
-            return pickle.loads(told)  # noqa: S301 - from our own program
-        raise InventoryRunError(
-            f"the process that reads the inventory has ended (status {process.returncode})",
-            hint="Check the free memory: the process takes about 10 KiB per VM.",
-        )
+        self._reading.end()

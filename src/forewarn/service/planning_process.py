@@ -10,6 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias
@@ -43,6 +44,52 @@ def begin(module: str, store: Path) -> "subprocess.Popen[bytes]":
         # A signal from the terminal must reach only the service.
         start_new_session=True,
     )
+
+
+class Asked:
+    """A process for one request; `answer` blocks, and `end` may be called meanwhile."""
+
+    def __init__(self, module: str, store: Path, *, seconds_max: float) -> None:
+        """Prepare the function `main` of a module, which gets `seconds_max`."""
+        self._module = module
+        self._store = store
+        self._seconds_max = seconds_max
+        self._guard = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.has_ended = False
+        """Whether `end` was called."""
+
+    @property
+    def status(self) -> int | None:
+        """Return the exit status; None: the process was not started, or runs."""
+        return None if self._process is None else self._process.returncode
+
+    def answer(self, request: bytes) -> Any:
+        """Return the answer to a pickled request; None: there is none.
+
+        Raises OSError if the process cannot be started.
+        """
+        with self._guard:
+            if self.has_ended:
+                return None
+            process = self._process = begin(self._module, self._store)
+        with process:
+            try:
+                told, _ = process.communicate(request, timeout=self._seconds_max)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return None
+        try:
+            return pickle.loads(told)  # noqa: S301 - from our own program
+        except (EOFError, ValueError, pickle.UnpicklingError):
+            return None
+
+    def end(self) -> None:
+        """Kill the process, and do not start it."""
+        with self._guard:
+            self.has_ended = True
+        if self._process is not None:
+            self._process.kill()
 
 
 def answering(make: Callable[[Path, Any], Any]) -> Serve:
