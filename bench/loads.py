@@ -1,11 +1,12 @@
-"""One load on one URL, by wrk if it is installed, else by `generator`."""
+"""Loads on URLs, by wrk if it is installed, else by `generator`."""
 
 import json
 import re
 import shutil
+import statistics
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench import machine
@@ -46,6 +47,27 @@ def run(url: str, *, seconds: float, headers: Mapping[str, str], fresh: bool) ->
     """Send requests to `url` over 64 connections; with `fresh`, one per request."""
     sent = {**headers, "Connection": "close"} if fresh else dict(headers)
     return _own(url, seconds, sent) if WRK is None else _wrk(WRK, url, seconds, sent)
+
+
+def take_turns(
+    urls: Mapping[str, str], *, rounds: int, seconds: float
+) -> dict[str, list[Load]]:
+    """Measure servers in turn, with the GET of a VM; return the results by server.
+
+    Each meets what the machine does at that time, so results of one round compare.
+    """
+    found: dict[str, list[Load]] = {server: [] for server in urls}
+    for _ in range(rounds):
+        for server, url in urls.items():
+            load = run(url, seconds=seconds, headers={"Metadata": "true"}, fresh=False)
+            found[server].append(load)
+    return found
+
+
+def ratio(mine: Sequence[Load], its: Sequence[Load]) -> float:
+    """Return the median ratio of the rates of two servers that were measured in turn."""
+    pairs = zip(mine, its, strict=True)
+    return statistics.median(one.rate / other.rate for one, other in pairs)
 
 
 def _wrk(wrk: str, url: str, seconds: float, headers: Mapping[str, str]) -> Load:

@@ -76,27 +76,16 @@ def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) 
             eventually(
                 lambda: b"EventId" in direct_get(relay + PATH), what="a document"
             )
-            rates: dict[str, list[float]] = {name: [] for name in urls}
-            for _ in range(rounds):
-                for name, url in urls.items():
-                    load = loads.run(
-                        url + PATH,
-                        seconds=seconds,
-                        headers={"Metadata": "true"},
-                        fresh=False,
-                    )
-                    rates[name].append(load.rate)
+            urls = {name: url + PATH for name, url in urls.items()}
+            found = loads.take_turns(urls, rounds=rounds, seconds=seconds)
             used = _memory(pid)
     table = Table("A GET through a relay, keep-alive", ("server", "requests/s"))
-    for name, found in rates.items():
-        table.rows.append((name, rounded(statistics.median(found))))
-    report.show(table)
-    ratio = statistics.median(
-        mine / its
-        for mine, its in zip(
-            rates["forewarn relay"], rates["forewarn serve"], strict=True
+    for name, each in found.items():
+        table.rows.append(
+            (name, rounded(statistics.median(load.rate for load in each)))
         )
-    )
+    report.show(table)
+    ratio = loads.ratio(found["forewarn relay"], found["forewarn serve"])
     report.judge("relay's GET ÷ the service's", ratio, GET_BAR, "x", at_most=False)
     report.judge("memory of a relay", used, RELAY_MIB_BAR, "MiB", at_most=True)
 

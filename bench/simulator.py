@@ -80,39 +80,26 @@ def _measure_gets(report: Report, folder: Path, *, rounds: int, seconds: float) 
         for url in urls.values():
             direct_get(url + PATH)
         service.admin("/v1/reboot", {"vms": ["web_0"], "not_before": "+24h"})
-        rates: dict[str, list[float]] = {name: [] for name in urls}
-        p99: dict[str, list[float]] = {name: [] for name in urls}
-        for _ in range(rounds):
-            for name, url in urls.items():
-                load = loads.run(
-                    url + PATH,
-                    seconds=seconds,
-                    headers={"Metadata": "true"},
-                    fresh=False,
-                )
-                rates[name].append(load.rate)
-                p99[name].append(load.p99_ms)
+        urls = {name: url + PATH for name, url in urls.items()}
+        found = loads.take_turns(urls, rounds=rounds, seconds=seconds)
     table = Table(
         "A simulator's GET, keep-alive",
         ("server", "requests/s", "simulator ÷ it", "p99 ms"),
     )
-    for name in urls:
-        row = (rounded(statistics.median(rates[name])), rounded(_ratio(rates, name)))
-        table.rows.append((name, *row, rounded(statistics.median(p99[name]))))
+    for name, each in found.items():
+        rate = statistics.median(load.rate for load in each)
+        p99 = statistics.median(load.p99_ms for load in each)
+        ratio = loads.ratio(found[SIMULATOR], each)
+        table.rows.append((name, rounded(rate), rounded(ratio), rounded(p99)))
     report.show(table)
-    ratio = _ratio(rates, SERVICE)
+    ratio = loads.ratio(found[SIMULATOR], found[SERVICE])
     report.judge(
         "simulator's GET ÷ the service's", ratio, SERVED_BAR, "x", at_most=False
     )
-    ratio = _ratio(rates, MOCK) if mock else float("nan")
+    ratio = loads.ratio(found[SIMULATOR], found[MOCK]) if mock else float("nan")
     report.judge(
         "simulator's GET ÷ a Flask mock's", ratio, MOCK_BAR, "x", at_most=False
     )
-
-
-def _ratio(rates: dict[str, list[float]], other: str) -> float:
-    pairs = zip(rates[SIMULATOR], rates[other], strict=True)
-    return statistics.median(mine / its for mine, its in pairs)
 
 
 @contextmanager
