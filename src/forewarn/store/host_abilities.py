@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from forewarn.instants import Micros
-from forewarn.protocol.abilities import Ability
+from forewarn.protocol.abilities import Ability, Able
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,3 +24,8 @@ class HostAbilities:
     def key(self) -> str:
         """Return the key of the record."""
         return self.host
+
+    @property
+    def rules_out_something(self) -> bool:
+        """Return whether the driver told that anything is not possible."""
+        return any(each.able is Able.NO for each in self.told)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from forewarn.control.transactions.work import Work
 from forewarn.fleet.model import Host
-from forewarn.protocol.abilities import Ability, Able
+from forewarn.protocol.abilities import Ability
 from forewarn.protocol.frozen import changed
 from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.port import Reader
@@ -36,7 +36,7 @@ def take_told(work: Work, told: Mapping[str, tuple[Ability, ...]]) -> None:
             work.tx.add(HostAbilities(host=host, told=answer, since=work.now))
         elif known.told != answer:
             work.tx.replace(known, changed(known, told=answer, since=work.now))
-            if any(each.able is Able.NO for each in known.told):
+            if known.rules_out_something:
                 work.free_room()
 
 

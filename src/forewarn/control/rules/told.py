@@ -7,7 +7,7 @@ and the strictest of them decides. A missing answer, and "unknown", rule out not
 from collections.abc import Collection, Iterator, Sequence
 
 from forewarn.control.rules.abilities import actions_of
-from forewarn.protocol.abilities import Ability, Able, prevented
+from forewarn.protocol.abilities import Ability, prevented
 from forewarn.protocol.blockers import DriverUnable
 from forewarn.protocol.host_steps import HostStep
 from forewarn.protocol.operations import Action
@@ -49,7 +49,7 @@ def not_possible(
 
     The VMs are read only if the driver ruled something out.
     """
-    if any(each.able is Able.NO for each in found.told):
+    if found.rules_out_something:
         vms = [vm.name for vm in every(reader, kinds.VMS_ON_HOST, found.host)]
         yield from prevented(found.told, actions, vms)
 
@@ -57,4 +57,4 @@ def not_possible(
 def rules_out_something(reader: Reader, host: str) -> bool:
     """Return whether the driver told that anything is not possible on a host."""
     found = reader.get(HostAbilities, host)
-    return found is not None and any(each.able is Able.NO for each in found.told)
+    return found is not None and found.rules_out_something
