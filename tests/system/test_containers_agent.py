@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
     ],
 )
 def test_containers_are_stopped_before_the_approval_and_started_after_the_event(
-    place: Ground,
+    still_place: Ground,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     program: str,
@@ -36,35 +36,35 @@ def test_containers_are_stopped_before_the_approval_and_started_after_the_event(
     for name in ("proxy", "web", "worker", "db"):
         engine.run(name)
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-    agent = place.agent(settings=integration_settings(program)).wait_ready()
+    agent = still_place.agent(settings=integration_settings(program)).wait_ready()
     checked = agent.command("check")
     assert "ok   handler containers: no problem found" in checked.stdout
 
-    event = place.event()
-    place.wait_approved(event, "web_0")
+    event = still_place.event()
+    still_place.wait_approved(event, "web_0")
     assert engine.orders() == down
     # The agent ends and comes back while the event is there.
     agent.kill()
     agent.again()
 
     engine.forget_orders()
-    place.move(event, "removed")
+    still_place.move(event, "removed")
     eventually(lambda: agent.told(event), lambda told: "recovered" in told)
     assert engine.orders() == up
 
 
 def test_freeze_pauses_and_unpauses_the_container(
-    place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    still_place: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = FakeContainers(tmp_path, "docker")
     for name in ("proxy", "web", "worker", "db"):
         engine.run(name)
     engine.run("night", Labels={"tier": "batch"})
     monkeypatch.setenv("PATH", f"{engine.path}:{os.environ['PATH']}")
-    agent = place.agent(settings=integration_settings("docker")).wait_ready()
-    event = place.event("Freeze")
-    place.wait_approved(event, "web_0")
+    agent = still_place.agent(settings=integration_settings("docker")).wait_ready()
+    event = still_place.event("Freeze")
+    still_place.wait_approved(event, "web_0")
     assert engine.orders() == ["pause night"]
-    place.move(event, "removed")
+    still_place.move(event, "removed")
     eventually(lambda: agent.told(event), lambda told: "recovered" in told)
     assert engine.orders() == ["pause night", "unpause night"]

@@ -27,7 +27,7 @@ def fake() -> Iterator[FakeKubernetes]:
 
 @pytest.mark.clause("8.3", "8.5")
 def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
-    place: Ground, fake: FakeKubernetes, tmp_path: Path
+    still_place: Ground, fake: FakeKubernetes, tmp_path: Path
 ) -> None:
     fake.add_pod("proxy", owner="DaemonSet")
     fake.add_pod("web-1", labels={"app": "web"})
@@ -40,21 +40,21 @@ def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
     settings = integration_settings(
         "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
     )
-    agent = place.agent(settings=settings).wait_ready()
+    agent = still_place.agent(settings=settings).wait_ready()
     assert "ok   handler node: no problem found" in agent.command("check").stdout
 
-    event = place.event()
+    event = still_place.event()
     eventually(lambda: fake.asked("POST", "eviction"), bool, what="an eviction")
     # The budget holds it, and the agent holds the approval.
     assert fake.node()["spec"]["unschedulable"] is True
-    assert place.approvals(event) == []
+    assert still_place.approvals(event) == []
     fake.budgets.clear()
-    place.wait_approved(event, "web_0")
+    still_place.wait_approved(event, "web_0")
     assert fake.names() == ["proxy"]
     [condition] = fake.conditions("ForewarnMaintenance")
     assert (condition["status"], condition["reason"]) == ("True", "RebootScheduled")
 
-    place.move(event, "removed")
+    still_place.move(event, "removed")
     agent.wait_stage(event, Stage.FINISHED)
     spec: dict[str, Any] = fake.node()["spec"]
     assert spec == {}
@@ -67,7 +67,7 @@ def test_node_is_drained_before_the_approval_and_uncordoned_after_it(
 
 @pytest.mark.clause("8.8")
 def test_node_with_a_lost_disk_is_uncordoned(
-    place: Ground, fake: FakeKubernetes, tmp_path: Path
+    still_place: Ground, fake: FakeKubernetes, tmp_path: Path
 ) -> None:
     """As after a Redeploy: the agent is a new one, and the node's mark says the rest."""
     folder = tmp_path / "web_0"
@@ -79,14 +79,14 @@ def test_node_with_a_lost_disk_is_uncordoned(
         "kubernetes", node="web-0", kubeconfig="FOLDER/kubeconfig"
     )
     assert "always" not in settings
-    agent = place.agent(settings=settings).wait_ready()
-    event = place.event("Redeploy")
-    place.wait_approved(event, "web_0")
+    agent = still_place.agent(settings=settings).wait_ready()
+    event = still_place.event("Redeploy")
+    still_place.wait_approved(event, "web_0")
     assert fake.node()["spec"]["unschedulable"] is True
     agent.kill()
     for each in sorted(folder.glob("agent.db*")):
         shutil.rmtree(each) if each.is_dir() else each.unlink()
-    place.move(event, "removed")
+    still_place.move(event, "removed")
     agent.again()
     eventually(
         lambda: fake.node()["spec"], lambda spec: spec == {}, what="an end of it"

@@ -24,7 +24,9 @@ def test_units_are_stopped_before_the_approval_and_started_after_the_event(
         systemd.unit(name, stop=2, start=1)
     systemd.unit("drain.target", "inactive")
     monkeypatch.setenv("PATH", f"{systemd.path}:{os.environ['PATH']}")
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), python=python) as place:
+    with ground(
+        loop, tmp_path, fleet=fleets.fleet_text(2), speed=1, python=python
+    ) as place:
         agent = place.agent(settings=integration_settings("systemd")).wait_ready()
         checked = agent.command("check")
         assert "ok   handler units: no problem found" in checked.stdout
@@ -53,7 +55,9 @@ def test_a_unit_that_does_not_come_down_withholds_the_approval(
     systemd.unit("web.service", refuse="Access denied")
     monkeypatch.setenv("PATH", f"{systemd.path}:{os.environ['PATH']}")
     settings = '[[handler]]\nname = "units"\nkind = "systemd"\nstop = "web.service"\n'
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), python=python) as place:
+    with ground(
+        loop, tmp_path, fleet=fleets.fleet_text(2), speed=1, python=python
+    ) as place:
         agent = place.agent(settings=settings).wait_ready()
         event = place.event()
         eventually(lambda: agent.told(event), lambda told: "withheld" in told)
