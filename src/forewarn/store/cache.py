@@ -27,6 +27,7 @@ from forewarn.store.port import PAGE_ROWS, require_unchanged
 from forewarn.store.questions import Query, Ranking, Record
 from forewarn.store.records import AuditEntry
 from forewarn.store.rows import RowTransaction, Schema, Values
+from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
 K = TypeVar("K")
@@ -48,10 +49,13 @@ REMEMBERED: tuple[Query[Any], ...] = (
     kinds.LIVE_EVENTS_OF_SCOPE,
     kinds.VIEWS_OF_SCOPE,
     kinds.VMS_UNSTEADY_IN_SCOPE,
+    kinds.VMS_ON_HOST,
     kinds.OPEN_SPANS_OF_VM,
+    kinds.ALL_BLACKOUTS,
 )
 """The queries that a decision about one operation needs. The cache keeps their
-results."""
+results. A query that is missing here also sends the pending writes of its kind, for each
+of the operations that start together."""
 
 _REMEMBERED_NAMES = frozenset(query.name for query in REMEMBERED)
 _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
@@ -63,7 +67,8 @@ RELEVANT_FIELDS: Mapping[type, tuple[str, ...]] = {
     Event: ("operation", "scope", "status"),
     Span: ("ended", "vm"),
     View: ("scope",),
-    Vm: ("scope", "started", "state"),
+    Vm: ("host", "scope", "started", "state"),
+    WideBlackout: ("name",),
 }
 """The fields that determine the results of those queries: a write that does not change
 them does not change the results."""

@@ -164,3 +164,47 @@ def test_approval_takes_few_calls(tmp_path: Path) -> None:
         OperationState.IMPACTING
     )
     store.close()
+
+
+def test_hosts_that_start_together_are_not_read_again(tmp_path: Path) -> None:
+    """Each query would also send the rows of the starts before it."""
+    hosts = 30
+    text = '[[tenant]]\nname = "shop"\n'
+    for number in range(hosts):
+        text += f'[[host]]\nname = "h{number}"\n'
+        for vm in (2 * number, 2 * number + 1):
+            text += f'[[vm]]\nname = "v{vm}"\nhost = "h{number}"\ntenant = "shop"\n'
+    store = CountingStore(tmp_path / "forewarn.db")
+    world = World(store=lambda: store, driver=SimulatedDriver(), fleet=text)
+    for number in range(2 * hosts):
+        world.plane.enable(f"v{number}", now=world.now)
+    world.order(
+        lambda work: verbs.maintain(
+            work,
+            [f"h{number}" for number in range(hosts)],
+            Action.REBOOT,
+            OrderOptions(at_once=hosts),
+        )
+    )
+    while world.plane.advance(now=world.now):  # the hosts beyond the first iteration
+        pass
+    posts = {
+        event.resources[0].vm: Approval(
+            vm=event.resources[0].vm, event_ids=(event.event_id,)
+        )
+        for event in world.live_events()
+    }
+    assert len(posts) == 2 * hosts
+    firsts, lasts = ([posts[f"v{n}"] for n in range(k, 2 * hosts, 2)] for k in (0, 1))
+    world.plane.approve(firsts, now=world.now)
+    assert store._writer
+    asked: list[str] = []
+    store._writer._sqlite.set_trace_callback(asked.append)
+    world.plane.approve(lasts, now=world.now)
+    store._writer._sqlite.set_trace_callback(None)
+    assert {each.state for each in world.operations()} == {OperationState.IMPACTING}
+    of_hosts = [sql for sql in asked if sql.startswith("SELECT") and "FROM vms" in sql]
+    assert of_hosts == []
+    assert sum(sql.startswith("UPDATE vms") for sql in asked) == 2 * hosts
+    assert len([sql for sql in asked if sql.startswith("SELECT")]) < hosts
+    store.close()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.protocol.actors import operator, vm_actor
 from forewarn.protocol.events import Event, EventSource, EventStatus, EventType
@@ -33,6 +34,7 @@ from forewarn.store.port import (
 from forewarn.store.questions import Record
 from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.sqlite import SqliteStore
+from forewarn.store.wide_blackouts import WideBlackout
 
 T = TypeVar("T")
 
@@ -91,6 +93,13 @@ SPAN = Span(
     began=1,
 )
 VIEW = View(view_id="web", scope="web", enabling="web")
+BLACKOUT = WideBlackout(
+    name="quarter",
+    time=Blackout(name="quarter", begins="2026-12-28T00:00", ends="2027-01-04T00:00"),
+    by=operator("ada"),
+    reason="the books are closed",
+    since=1,
+)
 
 
 @pytest.fixture
@@ -319,6 +328,7 @@ def test_query_result_depends_only_on_the_declared_fields(
         Vm: VM if is_live else replace(VM, state=VmState.DELETED),
         Span: SPAN if is_live else replace(SPAN, ended=SPAN.began),
         View: VIEW,
+        WideBlackout: BLACKOUT,
     }
     looked: Any = Looked(records[query.kind])
     list(query.values(looked))
