@@ -27,17 +27,25 @@ class Relaying:
         *,
         is_forked: bool = True,
         under: Sequence[str] = (),
+        space: str = "",
         **settings: str,
     ) -> None:
-        """Start it in `folder`, which keeps its file, by the command `under`."""
+        """Start it in `folder`, which keeps its file, by the command `under`.
+
+        A forked one can be in a network namespace, `space`.
+        """
         folder.mkdir(exist_ok=True)
         (folder / "relay-token").write_text(token, encoding="ascii")
         flags = {"url": url, "listen": "127.0.0.1:0", "log_format": "text", **settings}
         words = [f"--{name.replace('_', '-')}={text}" for name, text in flags.items()]
         self._log = folder / "relay-log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
-        begin = started if is_forked else loaded
-        self.process = begin(["relay", *words], cwd=folder, log=self._log, under=under)
+        words = ["relay", *words]
+        self.process = (
+            started(words, cwd=folder, log=self._log, under=under, space=space)
+            if is_forked
+            else loaded(words, cwd=folder, log=self._log, under=under)
+        )
         found = eventually(
             lambda: _AT.search(self.log()),
             lambda found: found is not None or self.process.poll() is not None,

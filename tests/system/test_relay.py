@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -283,6 +284,49 @@ def test_operators_see_which_relays_are_connected(
     assert states["h1"]["last_seen"] >= states["h1"]["since"]
     assert states["h2"]["since"] is None
     assert states["h2"]["last_seen"] is not None
+
+
+def test_routine_maintenance_waits_for_the_relay_of_its_host(tmp_path: Path) -> None:
+    # A notice of three seconds.
+    service = Serving(tmp_path / "service", FLEET, timing_speed="300").wait_ready()
+    url = service.urls["operators"]
+    secrets = {host: token(service, host)["token"] for host in ("h1", "h2")}
+    relays = {
+        host: Relaying(tmp_path / host, url, secret).wait_connected()
+        for host, secret in secrets.items()
+    }
+
+    def silent() -> list[str]:
+        found = service.admin("/v1/problems?kind=relay-silent")["problems"]
+        return [each["target"] for each in found]
+
+    def maintain(host: str) -> str:
+        order = {"hosts": [host], "impact": "freeze"}
+        found = service.admin("/v1/maintain", order)["operations"]
+        return found[0]["operation"]
+
+    def explained(operation: str) -> dict[str, Any]:
+        return service.admin(f"/v1/explain/{operation}")
+
+    try:
+        assert relays["h2"].ask(WEB_1)[0] == 200
+        relays["h2"].kill()
+        eventually(silent, lambda hosts: hosts == ["h2"])
+        work = maintain("h2")
+        held = eventually(
+            lambda: explained(work), lambda found: found["state"] == "Ready"
+        )
+        assert "the relay of host h2 has been silent since" in held["blocked_by"][0]
+        relays["h2"] = Relaying(tmp_path / "h2", url, secrets["h2"])
+        eventually(
+            lambda: explained(work)["state"],
+            lambda state: state not in {"Announced", "Ready"},
+        )
+        assert silent() == []
+    finally:
+        for relay in relays.values():
+            relay.kill()
+        service.kill()
 
 
 def test_a_relay_ends_in_order(relays: dict[str, Relaying]) -> None:

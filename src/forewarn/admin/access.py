@@ -211,6 +211,7 @@ DEMANDS: dict[str, Demand] = {
     "POST /v1/relay/approve": Demand.RELAY,
     "POST /v1/relay/enable": Demand.RELAY,
     "POST /v1/relay/seen": Demand.RELAY,
+    "POST /v1/relay/served": Demand.RELAY,
     "POST /v1/tenant/deferrals": Demand.TENANT_APPROVES,
     "POST /v1/tokens": Demand.OPERATOR_ADMINISTERS,
     "POST /v1/tokens/revoke": Demand.OPERATOR_ADMINISTERS,

@@ -42,7 +42,7 @@ from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hub import Hubs
-from forewarn.admin.relay_hub import RelayFeed, RelayHub
+from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
@@ -112,7 +112,7 @@ def create_app(
     answered: Counter[str] | None = None,
     receivers: WebhookGateway | None = None,
     checks: CheckGateway | None = None,
-    relays: RelayFeed | None = None,
+    relays: RelayHub | None = None,
     extra: Sequence[APIRouter] = (),
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
@@ -123,7 +123,7 @@ def create_app(
     there. Then a caller without a token is the operator. Tokens of the store are valid
     in both cases. `/metrics` calls `collect`, `answered` counts the responses by
     status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, and `/v1/relay`
-    follows `relays`. Routes of `extra` are below `/v1` too, and for operators only.
+    serves `relays`. Routes of `extra` are below `/v1` too, and for operators only.
     `watchers` counts the open streams. `clock` has the time by which the rate of tenants
     is limited.
     """
@@ -154,7 +154,7 @@ def create_app(
     error_responses.install(app, refused)
     _guard(app, tokens, monotonic, refused, answered)
     v1 = APIRouter(prefix="/v1")
-    for router in _routers(app, receivers, checks, relays):
+    for router in _routers(receivers, checks, relays):
         v1.include_router(router)
     # The gate has checked the token already; this describes it in /openapi.json.
     bearer = Depends(HTTPBearer(auto_error=False))
@@ -175,16 +175,14 @@ def create_app(
 
 
 def _routers(
-    app: FastAPI,
     receivers: WebhookGateway | None,
     checks: CheckGateway | None,
-    relays: RelayFeed | None,
+    relays: RelayHub | None,
 ) -> Iterator[APIRouter]:
     """Yield the routers below /v1, without those of other programs."""
     if relays is not None:
-        hub = RelayHub(lambda: app.state.gateway, relays)
-        yield relay.router(hub)
-        yield relay_list.router(hub)
+        yield relay.router(relays)
+        yield relay_list.router(relays)
     yield from (each.router for each in _PARTS)
     if receivers is not None:
         yield webhooks.router(receivers)

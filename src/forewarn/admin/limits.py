@@ -88,6 +88,28 @@ ALL_RELAY_STREAMS_MAX = 2_000
 RELAY_LINGER_SECONDS = 300.0
 """Seconds for which the service knows what a relay that has left has missed."""
 
+RELAY_SILENT_SECONDS = 5.0
+"""Seconds after which routine work waits for a relay that is away or has not confirmed a
+change: longer than a relay usually needs to connect again, and much shorter than a
+notice."""
+
+RELAY_UNHEARD_SECONDS = 75.0
+"""Seconds without a request after which a connected relay counts as silent. It sends one
+every 30 seconds, so two of them were lost."""
+
+RELAY_RETURN_SECONDS = 20.0
+"""Seconds in which all relays return after a restart: twice as long as 1,000 need."""
+
+RELAY_LOOK_SECONDS = 1.0
+"""Seconds between two looks for relays that became silent or have returned."""
+
+RELAY_LINKS_TOGETHER = 200
+"""Maximum relays of one report to the service: a transaction of some 10 ms."""
+
+RELAY_UNCONFIRMED_MAX = 64
+"""Maximum unconfirmed changes that are kept for a relay: it gets ten lines a second at
+most, so it is silent before there are more."""
+
 RELAY_GONE_MAX = 1_000
 """Maximum names of objects that have left a host, kept for relays that reconnect."""
 

@@ -15,7 +15,12 @@ from forewarn.admin.answers import ANY_ERROR, answer, documented
 from forewarn.admin.context import caller_of
 from forewarn.admin.errors import Kind
 from forewarn.admin.orders import Giving
-from forewarn.admin.relay_bodies import RelayApprovals, RelayEnable, RelaySeen
+from forewarn.admin.relay_bodies import (
+    RelayApprovals,
+    RelayEnable,
+    RelaySeen,
+    RelayServed,
+)
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.shapes import shape
 
@@ -52,6 +57,8 @@ EnabledShape = shape(
 
 SeenShape = shape("RelaySeenShape", "Nothing: the times are stored.")
 
+ServedShape = shape("RelayServedShape", "Nothing: routine work waits no longer.")
+
 
 class _Stream(StreamingResponse):
     """A stream of a relay."""
@@ -78,6 +85,14 @@ def router(hub: RelayHub) -> APIRouter:
                 description="The position of an earlier stream, to continue after it.",
             ),
         ] = "",
+        *,
+        confirms: Annotated[
+            bool,
+            Query(
+                description="Whether the relay confirms each position that it has "
+                "applied: `POST /v1/relay/served`."
+            ),
+        ] = False,
     ) -> Response:
         """Stream the VMs of the relay's host with their documents, and each change."""
         caller = caller_of(request)
@@ -91,7 +106,9 @@ def router(hub: RelayHub) -> APIRouter:
                 f"{hub.streams} streams of all relays are open, and no more are allowed",
                 hint="Run one relay on each host.",
             )
-        return _Stream(hub.lines(caller.host, caller.token_id, after))
+        return _Stream(
+            hub.lines(caller.host, caller.token_id, after, confirms=confirms)
+        )
 
     @routes.post(
         "/approve",
@@ -120,4 +137,13 @@ def router(hub: RelayHub) -> APIRouter:
         await giver.give("relay-seen", body)
         return answer({})
 
+    _add_served(routes, hub)
     return routes
+
+
+def _add_served(routes: APIRouter, hub: RelayHub) -> None:
+    @routes.post("/served", responses=documented(ServedShape, 400))
+    async def relay_served(request: Request, body: RelayServed) -> Response:
+        """Confirm that the relay has applied a position, and shows it to its VMs."""
+        hub.confirm(caller_of(request).host, body.position)
+        return answer({})

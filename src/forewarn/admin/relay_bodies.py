@@ -67,3 +67,15 @@ class RelaySeen(BaseModel):
     seconds_ago: dict[bodies.Name, Annotated[int, Field(ge=0, le=10**9)]] = Field(
         max_length=limits.RELAY_VMS_MAX, description="Seconds, by the name of the VM."
     )
+
+
+class RelayServed(BaseModel):
+    """The position up to which a relay has applied all changes."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        json_schema_extra={"examples": [{"position": "3.14.a1b2c3d4e5f60718"}]},
+    )
+
+    position: bodies.Name = Field(description="The `position` of a line of the stream.")

@@ -8,7 +8,6 @@ so a slow relay costs no memory.
 
 import asyncio
 import itertools
-import json
 import logging
 import secrets
 from collections.abc import (
@@ -24,6 +23,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from forewarn.admin import limits
+from forewarn.admin.relay_host import Host, alive, await_confirmation, tell
+from forewarn.admin.relay_links import Contact, Links
 from forewarn.control import relays
 from forewarn.control.gateway import OperatorGateway
 from forewarn.instants import Micros
@@ -64,6 +65,10 @@ class RelayFeed(Protocol):
         """Yield changes from now on, in the order of the commits."""
         ...
 
+    async def note_links(self, silent_since: Mapping[str, Micros]) -> None:
+        """Store since when relays have been silent; 0: they are not."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
@@ -74,93 +79,6 @@ class _Look:
         default_factory=dict[str, relays.Served]
     )
     views: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-
-
-class Host:
-    """The VMs of one host, as its relay knows them."""
-
-    def __init__(self, name: str, since: int) -> None:
-        """Begin empty; `since` is the number of the latest change."""
-        self.name = name
-        self.since = since
-        """Changes up to this number are not known."""
-        self.entries: dict[tuple[str, str], tuple[int, str]] = {}
-        """The number and the text of each object, by kind and name."""
-        self.gone: dict[tuple[str, str], int] = {}
-        """The number of the change that removed an object."""
-        self.view_of: Mapping[str, str] = {}
-        self.tokens: Mapping[str, Micros] = {}
-        self.is_read = False
-        """Whether it was read from the store since it was created."""
-        self.streams = 0
-        self.left_at = 0.0
-        self.connected_at: Micros = 0
-        """When its relay connected; 0: it is not connected."""
-        self.heard_at: Micros = 0
-        """When its relay last sent a request, or left."""
-        self.untold_since: float | None = None
-        """The beginning of the wait for the relay to take a change; None: it has all."""
-        self.changed = asyncio.Event()
-        """Set at each change, and then replaced."""
-
-    @property
-    def views(self) -> list[str]:
-        """Return the IDs of its views."""
-        return [name for kind, name in self.entries if kind == "views"]
-
-    def put(self, kind: str, objects: Mapping[str, str], number: int) -> bool:
-        """Replace all objects of a kind; return whether one of them has changed."""
-        has_changed = False
-        for name in [
-            name for held, name in self.entries if held == kind and name not in objects
-        ]:
-            del self.entries[kind, name]
-            self.gone[kind, name] = number
-            has_changed = True
-        if len(self.gone) > limits.RELAY_GONE_MAX:
-            # A relay that continues from an earlier position gets everything.
-            self.gone.clear()
-            self.since = number
-        for name, text in objects.items():
-            has_changed |= self.set(kind, name, text, number)
-        return has_changed
-
-    def set(self, kind: str, name: str, text: str, number: int) -> bool:
-        """Set an object; return whether it has changed."""
-        held = self.entries.get((kind, name))
-        if held is not None and held[1] == text:
-            return False
-        self.entries[kind, name] = number, text
-        self.gone.pop((kind, name), None)
-        return True
-
-    def message(self, after: int | None, position: str) -> str:
-        """Return the objects that changed after a number; None: all of them.
-
-        `since` is that number. A relay that knows less has missed a line.
-        """
-        number = -1 if after is None else after
-        parts = [f'"position":{json.dumps(position)}']
-        if after is None:
-            parts.append(f'"whole":true,"host":{json.dumps(self.name)}')
-        else:
-            parts.append(f'"since":{after}')
-        for kind in ("views", "guests"):
-            texts = [
-                text
-                for (held, _), (changed, text) in self.entries.items()
-                if held == kind and changed > number
-            ]
-            gone = [
-                name
-                for (held, name), changed in self.gone.items()
-                if held == kind and changed > number and after is not None
-            ]
-            if texts:
-                parts.append(f'"{kind}":[{",".join(texts)}]')
-            if gone:
-                parts.append(f'"{kind}_gone":{json.dumps(gone)}')
-        return "{" + ",".join(parts) + "}\n"
 
 
 class RelayHub:
@@ -182,8 +100,36 @@ class RelayHub:
         self._coming: dict[str, asyncio.Future[None]] = {}
         """The hosts whose relay waits until its VMs are read, in the order of arrival."""
         self._entrance: asyncio.Task[None] | None = None
+        self._links = Links(
+            gateway=gateway, contacts=self.contacts, report=feed.note_links
+        )
+        self._looking: asyncio.Task[None] | None = None
         self.streams = 0
         """Number of open streams."""
+
+    def begin(self) -> None:
+        """Report silent relays to the service from now on, until the loop ends."""
+        self._looking = asyncio.create_task(self._links.run())
+
+    def end(self) -> None:
+        """Report nothing more."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def contacts(self) -> Mapping[str, Contact]:
+        """Return how each relay was heard that was connected to this process."""
+        now = asyncio.get_running_loop().time()
+        return {
+            name: Contact(
+                away=None if host.streams else now - host.left_at,
+                unconfirmed=None
+                if host.unconfirmed.since is None
+                else now - host.unconfirmed.since,
+                unheard=now - host.heard_time if host.confirms else None,
+            )
+            for name, host in self._hosts.items()
+            if host.heard_at
+        }
 
     def states(self) -> Mapping[str, State]:
         """Return the state of each relay that was connected since the service started.
@@ -197,8 +143,8 @@ class RelayHub:
                 heard_at=host.heard_at,
                 streams=host.streams,
                 behind_seconds=0.0
-                if host.untold_since is None or not host.streams
-                else now - host.untold_since,
+                if host.unconfirmed.since is None or not host.streams
+                else now - host.unconfirmed.since,
             )
             for name, host in self._hosts.items()
             if host.heard_at
@@ -209,6 +155,15 @@ class RelayHub:
         state = self._hosts.get(host)
         if state is not None:
             state.heard_at = self.now()
+            state.heard_time = asyncio.get_running_loop().time()
+
+    def confirm(self, host: str, position: str) -> None:
+        """Note that the relay of a host has applied a position, and serves it."""
+        self.note_heard(host)
+        state = self._hosts.get(host)
+        number = self._number_in(position)
+        if state is not None and number is not None:
+            state.unconfirmed.confirm(number)
 
     def count(self, host: str) -> int:
         """Return the number of open streams of a host's relay."""
@@ -225,19 +180,27 @@ class RelayHub:
         return f"{self._term}.{self._number}.{self._start}"
 
     async def lines(
-        self, host: str, token_id: str, after: str
+        self, host: str, token_id: str, after: str, *, confirms: bool = False
     ) -> AsyncGenerator[str, None]:
-        """Yield messages until the relay leaves, the service stops, or the token ends."""
+        """Yield messages until the relay leaves, the service stops, or the token ends.
+
+        `confirms`: the relay will confirm what it has applied.
+        """
         try:
             state = await self._enter(host)
         except ForewarnError as error:
             # The relay connects again, perhaps to another service.
             logger.warning("the relay of %s gets no stream: %s", host, error.message)
             return
-        state.heard_at = self.now()
+        self.note_heard(host)
         state.connected_at = state.connected_at or state.heard_at
+        state.confirms = confirms
         try:
             number = self._number_of(state, after)
+            if number is None:
+                await_confirmation(state, self._number)
+            else:
+                state.unconfirmed.confirm(number)
             while self.is_good(state, token_id):
                 changed = state.changed
                 if number is not None and number < state.since:
@@ -245,8 +208,8 @@ class RelayHub:
                 latest = self._number
                 yield state.message(number, self.position)
                 number = latest
-                if not changed.is_set():
-                    state.untold_since = None
+                if not changed.is_set() and not confirms:
+                    state.unconfirmed.clear()
                 while not changed.is_set() and self.is_good(state, token_id):
                     try:
                         async with asyncio.timeout(limits.KEEP_ALIVE_SECONDS):
@@ -278,7 +241,7 @@ class RelayHub:
         views = {state.view_of[vm] for vm in vms if vm in state.view_of}
         await self._take(News(views=frozenset(views)))
         # The relay waits for this position, even if nothing has changed.
-        _tell(state)
+        tell(state)
         return self.position
 
     async def _enter(self, host: str) -> Host:
@@ -290,6 +253,8 @@ class RelayHub:
         state = self._hosts.get(host)
         if state is None:
             state = self._hosts[host] = Host(host, self._number)
+        if not state.streams:
+            self._links.forget(host)
         state.streams += 1
         self.streams += 1
         try:
@@ -348,12 +313,17 @@ class RelayHub:
             self._index(host, state.views, ())
 
     def _number_of(self, state: Host, position: str) -> int | None:
-        """Return the number in a position; None: the relay needs everything."""
+        """Return the number after which a relay continues; None: it needs everything."""
+        number = self._number_in(position)
+        return None if number is None or number <= state.since else number
+
+    def _number_in(self, position: str) -> int | None:
+        """Return the number in a position; None: it is not of this process."""
         term, _, rest = position.partition(".")
         number, _, start = rest.partition(".")
         if (term, start) != (str(self._term), self._start) or not number.isdecimal():
             return None
-        return int(number) if state.since < int(number) <= self._number else None
+        return int(number) if int(number) <= self._number else None
 
     def _is_over(self) -> bool:
         return self._task is None or self._task.done()
@@ -419,16 +389,19 @@ class RelayHub:
             self._index(host, state.views, served.views)
             has_changed = state.put("views", served.views, number)
             has_changed |= state.put("guests", served.guests, number)
-            has_changed |= state.tokens != served.tokens
+            has_other_tokens = state.tokens != served.tokens
             state.view_of, state.tokens = served.view_of, served.tokens
             state.is_read = True
             if has_changed:
-                _tell(state)
+                await_confirmation(state, number)
+            if has_changed or has_other_tokens:
+                tell(state)
         for view, text in look.views.items():
             for host in self._hosts_of.get(view, ()):
                 state = self._hosts[host]
                 if text is not None and state.set("views", view, text, number):
-                    _tell(state)
+                    await_confirmation(state, number)
+                    tell(state)
 
     def _index(self, host: str, old: Collection[str], new: Collection[str]) -> None:
         """Keep which hosts have a view, when the views of a host change."""
@@ -439,15 +412,3 @@ class RelayHub:
                     del self._hosts_of[view]
         for view in new:
             self._hosts_of.setdefault(view, set()).add(host)
-
-
-def alive(since: int, position: str) -> str:
-    """Return the line that says that nothing has changed since a number."""
-    return json.dumps({"position": position, "since": since}) + "\n"
-
-
-def _tell(state: Host) -> None:
-    if state.untold_since is None:
-        state.untold_since = asyncio.get_running_loop().time()
-    state.changed.set()
-    state.changed = asyncio.Event()

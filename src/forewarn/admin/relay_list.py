@@ -26,7 +26,7 @@ RelayShape = shape(
     ),
     behind_seconds=(
         float,
-        "For how long a change waits until the relay takes it; 0 if it has all.",
+        "For how long a change waits until the relay confirms it; 0 if it has all.",
     ),
     streams=(int, "Open streams: more than one if an earlier one has not ended yet."),
 )

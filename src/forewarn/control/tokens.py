@@ -266,6 +266,9 @@ def revoke(work: Work, token_id: str) -> Token:
     """Revoke a token at once; raises NotFoundError."""
     token = need(work.tx, Token, token_id)
     work.tx.remove(token)
+    if token.host:
+        # Without any token, no relay of the host is expected.
+        work.free_relay(token.host)
     work.note(AuditKind.TOKEN_REVOKED, _subjects(token), Facts(text=token.name))
     return token
 

@@ -285,6 +285,15 @@ class DriverUnable(Blocker, kind="driver unable"):
 
 
 @frozen_dataclass
+class RelaySilent(Blocker, kind="relay silent"):
+    """The relay of a host has not confirmed what its VMs must see."""
+
+    host: str
+    since: Micros = 0
+    """0: it has not confirmed anything since the service started."""
+
+
+@frozen_dataclass
 class DriverRetry(Blocker, kind="driver retry"):
     """The driver will be called again: the call failed, or a VM had no destination."""
 
@@ -369,6 +378,7 @@ AnyBlocker = Union[
     Deferred,
     NoCapacity,
     DriverUnable,
+    RelaySilent,
     DriverRetry,
     DriverAsked,
     OutcomeUnknown,
@@ -419,6 +429,7 @@ GUARD_KINDS = frozenset(
         Deferred,
         NoCapacity,
         DriverUnable,
+        RelaySilent,
         More,
     )
 )

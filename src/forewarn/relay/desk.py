@@ -28,6 +28,8 @@ logger = logging.getLogger("forewarn.relay")
 
 _OK = 200
 
+_UNKNOWN = 404
+
 _INVALID = frozenset({400, 413, 422})
 """The statuses of a request that no repetition makes valid."""
 
@@ -174,6 +176,16 @@ class Desk:
         for some in _in_parts(seconds):
             with contextlib.suppress(UnreachableError):
                 await self._send(self._others, "seen", {"seconds_ago": some})
+
+    async def confirm(self, position: Position) -> bool:
+        """Confirm that a position is applied; return whether that is done."""
+        body = {"position": position.text}
+        try:
+            await self._others.send("/v1/relay/served", body)
+        except UnreachableError as error:
+            # A service of an earlier version waits for nothing.
+            return error.status == _UNKNOWN
+        return True
 
     async def close(self) -> None:
         """Wait for the requests that were sent, and close the connections."""

@@ -70,6 +70,13 @@ class Line:
     guests: tuple[Known, ...] = ()
     guests_gone: tuple[str, ...] = ()
 
+    @property
+    def has_content(self) -> bool:
+        """Return whether the service waits until the relay has applied the line."""
+        return self.is_whole or bool(
+            self.views or self.views_gone or self.guests or self.guests_gone
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:

@@ -43,8 +43,12 @@ BODY_BYTES_MAX = 60 * 1024
 name of 128 characters can have 768 bytes, so 80 names can fill it."""
 
 SEEN_SECONDS = 30.0
-"""Time between two reports of the last requests of VMs. The shortest useful
-`disable_after` of a service is minutes."""
+"""Time between two reports of the last requests of VMs, or confirmations if there were
+none. The shortest useful `disable_after` of a service is minutes, and a relay that sends
+nothing for 75 seconds counts as silent."""
+
+CONFIRM_SECONDS = 1.0
+"""Pause before a confirmation is sent again that the service did not take."""
 
 SEEN_TOGETHER_MAX = 2_000
 """Maximum VMs of one such report, as the service allows."""

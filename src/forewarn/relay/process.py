@@ -70,6 +70,7 @@ class Relay:
         self.knowledge = Knowledge()
         self._heard = self._clock.monotonic()
         self._arrived = asyncio.Event()
+        self._has_to_confirm = asyncio.Event()
         tls = tls_of(settings)
         token = self.token
         token()
@@ -130,7 +131,12 @@ class Relay:
         self._update_door()
         self._tasks = [
             asyncio.create_task(work)
-            for work in (self.upstream.run(), self._watch(), self._report())
+            for work in (
+                self.upstream.run(),
+                self._watch(),
+                self._report(),
+                self._confirm(),
+            )
         ]
         return address
 
@@ -220,6 +226,8 @@ class Relay:
         if step.change:
             self.endpoint.publish(step.change)
         self._update_door()
+        if line.has_content:
+            self._has_to_confirm.set()
         self._arrived.set()
         self._arrived = asyncio.Event()
         return step
@@ -270,6 +278,20 @@ class Relay:
         )
         if ages:
             await self.desk.report_seen(ages)
+        else:
+            # The service learns that the relay is there.
+            self._has_to_confirm.set()
+
+    async def _confirm(self) -> None:
+        """Confirm what is applied and served. Routine work waits for it."""
+        while True:
+            await self._has_to_confirm.wait()
+            self._has_to_confirm.clear()
+            at = self.knowledge.position
+            if at is not None and not await self.desk.confirm(at):
+                await asyncio.sleep(limits.CONFIRM_SECONDS)
+                if self.upstream.is_connected:
+                    self._has_to_confirm.set()
 
 
 def tls_of(settings: Settings) -> ssl.SSLContext | None:

@@ -85,7 +85,7 @@ class Upstream:
             async with asyncio.timeout(limits.SILENCE_SECONDS):
                 status = await connection.ask(
                     "GET",
-                    f"/v1/relay/stream?after={quote(after, safe='')}",
+                    f"/v1/relay/stream?after={quote(after, safe='')}&confirms=true",
                     token=self._token(),
                 )
             if status != _OK:

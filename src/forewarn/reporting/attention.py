@@ -14,7 +14,7 @@ from forewarn.campaigns import troubles
 from forewarn.campaigns.troubles import TroubleKind
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
-from forewarn.control.rules import campaign_gate, guard, waits
+from forewarn.control.rules import campaign_gate, guard, relay_links, waits
 from forewarn.control.rules.brake import blocker_of
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
 from forewarn.control.rules.sightings import Withheld
@@ -41,7 +41,7 @@ from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, Brake
-from forewarn.wording import explained, holds, operators, rollouts
+from forewarn.wording import explained, holds, operators, places, rollouts
 
 Json: TypeAlias = dict[str, Any]
 
@@ -169,6 +169,7 @@ class _Search:
             *self._cordoned(),
             *self._without_window(),
             *self._blackouts(),
+            *self._relays(),
         ]
 
     def _shared_hosts(self) -> Iterator[Problem]:
@@ -285,6 +286,21 @@ class _Search:
         """Yield the blackouts of the service for which work waits long."""
         if not self._is_tenant:
             yield from blackout_problems.problems(self._reader, now=self._now)
+
+    def _relays(self) -> Iterator[Problem]:
+        """Yield the silent relays: routine work on their hosts waits."""
+        if self._is_tenant:
+            return
+        for host, since in relay_links.all_silent(self._reader, now=self._now):
+            yield Problem(
+                kind=ProblemKind.RELAY_SILENT,
+                name=host,
+                text=places.relay_silent(host, since),
+                since=since,
+                target=host,
+                hosts=(host,),
+                actions=("relay list", "token revoke"),
+            )
 
     def _operations(self) -> Iterator[Operation]:
         """Yield the operations that can be problems, each once."""

@@ -25,6 +25,7 @@ from forewarn.protocol.blockers import (
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
+    RelaySilent,
     SharedHost,
     StillDown,
     VmBusy,
@@ -177,7 +178,7 @@ def _of_reason(vm: Vm, operation: Operation, reason: Blocker) -> Waiting | None:
             )
         case DriverAsked():
             return Waiting(what=Wait.DRIVER_AT_WORK)
-        case OutcomeUnknown() | StillDown() | VmDown() | DriverUnable():
+        case OutcomeUnknown() | StillDown() | VmDown() | DriverUnable() | RelaySilent():
             return Waiting(
                 what=Wait.OPERATOR,
             )

@@ -20,6 +20,7 @@ class ProblemKind(enum.Enum):
     CAMPAIGN_HALTED = "campaign-halted"
     SHARED_HOST = "shared-host"
     APPROVAL_LATE = "approval-late"
+    RELAY_SILENT = "relay-silent"
     HELD = "held"
     CAMPAIGN_FAILED_HOSTS = "campaign-failed-hosts"
     CAMPAIGN_WAITS = "campaign-waits"

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.admin.meters import Reading
+from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import Clock, SystemClock
 from forewarn.metadata.limits import Limits
@@ -107,9 +108,11 @@ class ApiHere(Api):
         self._answered: Counter[str] = Counter()
         self._streams = Streams()
         self.server: AdminServer | None = None
+        self._hub: RelayHub | None = None
 
     async def begin(self, answers: Answers) -> None:
         """Start to serve operators."""
+        self._hub = RelayHub(lambda: answers.gateway, answers.relays)
         app = create_app(
             answers.gateway,
             tokens=self._setup.tokens,
@@ -118,7 +121,7 @@ class ApiHere(Api):
             answered=self._answered,
             receivers=answers.webhooks,
             checks=answers.checks,
-            relays=answers.relays,
+            relays=self._hub,
             watchers=self._streams,
             clock=self._clock,
         )
@@ -128,6 +131,7 @@ class ApiHere(Api):
             tls=certificate_of(self._setup.settings),
         )
         self.server.serve(self.listener.socket)
+        self._hub.begin()
 
     async def ready(self) -> None:
         """Return at once, since `begin` already serves."""
@@ -140,6 +144,8 @@ class ApiHere(Api):
 
     async def stop(self) -> None:
         """Finish running requests, then stop."""
+        if self._hub is not None:
+            self._hub.end()
         if self.server is not None:
             await self.server.stop()
         self._closing.close()

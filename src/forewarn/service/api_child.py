@@ -16,7 +16,7 @@ import resource
 import socket
 import sys
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -31,7 +31,7 @@ from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision, caller_message
 from forewarn.admin.gateways import IsGone
 from forewarn.admin.meters import Reading
-from forewarn.admin.relay_hub import News
+from forewarn.admin.relay_hub import News, RelayHub
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import SystemClock
@@ -40,6 +40,7 @@ from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Check, Who
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
+from forewarn.instants import Micros
 from forewarn.logs import logging_to
 from forewarn.service import components, limits
 from forewarn.service.admin import AdminServer, readings_of
@@ -184,6 +185,10 @@ class Service:
                     return
                 case other:
                     raise AssertionError(other)
+
+    async def note_links(self, silent_since: Mapping[str, Micros]) -> None:
+        """Let the service store since when relays have been silent."""
+        await self.ask("relay-links", silent_since=dict(silent_since))
 
     async def relay_news(self) -> AsyncIterator[News]:
         """Yield what changed for relays from now on; for one reader at a time."""
@@ -345,23 +350,25 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             return [*theirs, *readings_of(server.door, answered, streams)]
 
         certificate = certificate_of(setup.settings)
+        gateway = ApiGateway(
+            service=service,
+            readings=readings,
+            fleets=fleets,
+            campaigns=campaigns,
+            watchers=watchers,
+            clock=SystemClock(),
+        )
+        hub = RelayHub(lambda: gateway, service)
         server = AdminServer(
             create_app(
-                ApiGateway(
-                    service=service,
-                    readings=readings,
-                    fleets=fleets,
-                    campaigns=campaigns,
-                    watchers=watchers,
-                    clock=SystemClock(),
-                ),
+                gateway,
                 tokens=setup.tokens,
                 version=__version__,
                 collect=collect,
                 answered=answered,
                 receivers=service,
                 checks=service,
-                relays=service,
+                relays=hub,
                 watchers=streams,
             ),
             grace_seconds=limits.GRACE_SECONDS,
@@ -369,12 +376,14 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             tls=certificate,
         )
         server.serve(listener)
+        hub.begin()
         own = OwnListener(listener, server.door)
         gc.collect()
         gc.freeze()
         gc.enable()
         await channel.send(b'{"ask":"ready"}')
         await service.listen(is_reached=own.takes_connections)
+        hub.end()
         fleets.close()
         campaigns.close()
         watchers.close()

@@ -28,6 +28,7 @@ from forewarn.admin.decisions import (
     read_message,
 )
 from forewarn.admin.gateways import AuthorizedGateway
+from forewarn.admin.limits import RELAY_LINKS_TOGETHER
 from forewarn.admin.meters import Reading
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock
@@ -294,6 +295,12 @@ class ApiProcess(Api):
                 return list(await answers.collect())
             case "abilities":
                 return await answers.ask_abilities() if answers.ask_abilities else None
+            case _:
+                return await self._ask_part(answers, message)
+
+    async def _ask_part(self, answers: Answers, message: dict[str, Any]) -> Any:
+        """Return the response of a part of the service; unknown calls are rejected."""
+        match message["ask"]:
             case "webhooks":
                 return await answers.webhooks.webhooks()
             case "webhook-test":
@@ -302,6 +309,8 @@ class ApiProcess(Api):
                 return await answers.checks.checks()
             case "check-run":
                 return await answers.checks.run_check(_text(message, "name"))
+            case "relay-links":
+                return await answers.relays.note_links(_links(message))
             case _:
                 raise BadRequestError("unknown call")
 
@@ -437,6 +446,19 @@ def _removals(file: dict[str, Any]) -> Amount | None:
         return removals_of(text) if text else None
     except ValueError as error:
         raise BadRequestError(f"removals_max {error}") from error
+
+
+def _links(message: dict[str, Any]) -> dict[str, int]:
+    """Return since when relays have been silent, by host."""
+    found = message.get("silent_since")
+    if not isinstance(found, dict):
+        raise BadRequestError("silent_since is not a table")
+    members = cast("dict[str, Any]", found)
+    if len(members) > RELAY_LINKS_TOGETHER or not all(
+        type(since) is int and since >= 0 for since in members.values()
+    ):
+        raise BadRequestError("silent_since has too many hosts, or an invalid time")
+    return members
 
 
 def _text(members: dict[str, Any], name: str) -> str:

@@ -7,10 +7,15 @@ hosts and views that changed.
 import asyncio
 import operator
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from forewarn.admin.relay_hub import News
+from forewarn.control.gateway import OperatorGateway
+from forewarn.control.requests import relay_links
+from forewarn.control.transactions.work import Who
 from forewarn.fleet.model import Host, Scope, Vm, taken_by
+from forewarn.instants import Micros
+from forewarn.protocol.actors import service_part
 from forewarn.protocol.views import View
 from forewarn.service import limits
 from forewarn.service.observed import Change, Listener
@@ -30,6 +35,7 @@ class RelayNews(Listener):
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_come = asyncio.Event()
+        self._gateway: OperatorGateway | None = None
 
     def committed(self, changes: Sequence[Change]) -> None:
         """Remember the hosts and views of the changes, within a bound."""
@@ -62,6 +68,19 @@ class RelayNews(Listener):
             loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._has_come.set)
+
+    def through(self, gateway: OperatorGateway) -> "RelayNews":
+        """Store what `note_links` gets through a gateway; return these news."""
+        self._gateway = gateway
+        return self
+
+    async def note_links(self, silent_since: Mapping[str, Micros]) -> None:
+        """Store since when relays have been silent; 0: they are not."""
+        assert self._gateway is not None, "the service has started"
+        who = Who(actor=service_part("relays"))
+        await self._gateway.order(
+            who, lambda work: relay_links.take(work, silent_since)
+        )
 
     async def relay_news(self) -> AsyncIterator[News]:
         """Yield changes in the order of the commits; for one reader at a time."""

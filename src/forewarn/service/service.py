@@ -354,7 +354,7 @@ class Service:
             gateway=self.gateway,
             webhooks=webhooks,
             checks=self._checks,
-            relays=self._relay_news,
+            relays=self._relay_news.through(self.gateway),
             collect=lambda: self.metrics.collect(self._parts),
             watchers=self.watchers,
             ask_abilities=asking(self._parts.runner),

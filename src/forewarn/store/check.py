@@ -39,6 +39,7 @@ RULES: tuple[Callable[[Contents], Iterator[str]], ...] = (
     fleet_rules.fleet,
     fleet_rules.capacities,
     fleet_rules.abilities,
+    fleet_rules.relay_links,
     fleet_rules.view_assignments,
     fleet_rules.enablings,
     fleet_rules.incarnations,

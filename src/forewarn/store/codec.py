@@ -56,6 +56,7 @@ from forewarn.store.records import (
     Tally,
     Token,
 )
+from forewarn.store.relay_links import RelayLink
 from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
@@ -490,5 +491,6 @@ CODECS: tuple[Codec[Any], ...] = (
     Codec(Choice, "choice", key="choice_id"),
     Codec(WideBlackout, "blackout", key="name"),
     Codec(HostAbilities, "host_abilities", key="host", table="host_abilities"),
+    Codec(RelayLink, "relay_link", key="host"),
 )
 """All kinds, each once."""

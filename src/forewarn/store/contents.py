@@ -14,6 +14,7 @@ from forewarn.protocol.visits import Visit
 from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.questions import Record
 from forewarn.store.records import Brake, Leader, Loss, Tally, Token
+from forewarn.store.relay_links import RelayLink
 from forewarn.store.wide_blackouts import WideBlackout
 
 
@@ -46,6 +47,7 @@ class Contents:
         self.brakes: dict[str, Brake] = {}
         self.blackouts: dict[str, WideBlackout] = {}
         self.abilities: dict[str, HostAbilities] = {}
+        self.relay_links: dict[str, RelayLink] = {}
         self.is_whole = True
         """Whether every row could be read."""
         self._tables: Mapping[type[Record], dict[str, Any]] = {
@@ -65,6 +67,7 @@ class Contents:
             Brake: self.brakes,
             WideBlackout: self.blackouts,
             HostAbilities: self.abilities,
+            RelayLink: self.relay_links,
         }
 
     def add(self, record: Record) -> None:

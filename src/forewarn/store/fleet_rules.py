@@ -71,6 +71,20 @@ def abilities(contents: Contents) -> Iterator[str]:
         )
 
 
+def relay_links(contents: Contents) -> Iterator[str]:
+    """Report relays that no decision can have stored."""
+    for link in contents.relay_links.values():
+        me = f"the relay of host {link.host}"
+        yield from violated(
+            (link.host not in contents.hosts, f"{me} is of an unknown host"),
+            (link.silent_since < 0, f"{me} is silent since no time"),
+            (
+                not 0 < link.term <= contents.term,
+                f"{me} was heard in term {link.term}, which has not been",
+            ),
+        )
+
+
 def view_assignments(contents: Contents) -> Iterator[str]:
     """6.1, 6.2, 7.2: every VM has the right view, and every view has VMs."""
     if any(references(contents)):

@@ -44,6 +44,7 @@ from forewarn.store.records import (
     Tally,
     Token,
 )
+from forewarn.store.relay_links import RelayLink
 from forewarn.store.wide_blackouts import WideBlackout
 
 KINDS: tuple[type[Record], ...] = (
@@ -71,6 +72,7 @@ KINDS: tuple[type[Record], ...] = (
     Choice,
     WideBlackout,
     HostAbilities,
+    RelayLink,
 )
 
 
@@ -355,6 +357,10 @@ ALL_BLACKOUTS: Query[WideBlackout] = Query("all_blackouts", WideBlackout, everyt
 """The blackouts of the service: few, and most decisions about routine work read them."""
 ALL_ABILITIES: Query[HostAbilities] = Query("all_abilities", HostAbilities, everything)
 """The answers of the driver about hosts, for a plan of the whole fleet."""
+ALL_RELAY_LINKS: Query[RelayLink] = Query("all_relay_links", RelayLink, everything)
+RELAYS_SILENT: Query[RelayLink] = Query(
+    "relays_silent", RelayLink, lambda link: ("",) if link.silent_since else ()
+)
 ALL_TALLIES: Query[Tally] = Query("all_tallies", Tally, everything)
 
 UNSTEADY_DOMAINS: Ranking[Vm] = Ranking(

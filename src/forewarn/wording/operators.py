@@ -42,6 +42,7 @@ from forewarn.protocol.blockers import (
     NotItsTurn,
     OutcomeUnknown,
     OutsideWindow,
+    RelaySilent,
     ReserveKept,
     ScopeInUse,
     ScopeReserved,
@@ -132,7 +133,7 @@ def reason(blocker: AnyBlocker) -> str:  # noqa: C901 - one per class
             return f"vm {blocker.vm} is down, and its host with it"
         case BrakeOn() | WindowClosed() | NoCommonWindow() | Deferred():
             return holds.hold(blocker)
-        case NoCapacity() | DriverUnable():
+        case NoCapacity() | DriverUnable() | RelaySilent():
             return places.place(blocker)
         case DriverRetry() | DriverAsked() | OutcomeUnknown() | StillDown():
             return _under_way(blocker)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from forewarn.fleet.sources import Authority
+from forewarn.instants import Micros, format_instant
 from forewarn.protocol.abilities import Able
-from forewarn.protocol.blockers import DriverUnable, NoCapacity
+from forewarn.protocol.blockers import DriverUnable, NoCapacity, RelaySilent
 from forewarn.protocol.no_place import NoPlace, Unfit
 from forewarn.protocol.verbs import Action
 
@@ -22,12 +23,25 @@ _UNFIT = {
 }
 
 
-def place(blocker: NoCapacity | DriverUnable) -> str:
-    """Return why a VM has no destination, or why the driver cannot move or stop it."""
+def place(blocker: NoCapacity | DriverUnable | RelaySilent) -> str:
+    """Return why a VM has no destination, or what a host does not do for its VMs."""
     if isinstance(blocker, DriverUnable):
         return unable(blocker)
+    if isinstance(blocker, RelaySilent):
+        return relay_silent(blocker.host, blocker.since)
     found = "; ".join(_searched(blocker.why))
     return f"there is no host with capacity for {blocker.vm}: {found}"
+
+
+def relay_silent(host: str, since: Micros) -> str:
+    """Return that the relay of a host is silent, and what can be done; 0: since the start
+    of the service."""
+    begin = format_instant(since) if since else "the start of the service"
+    return (
+        f"the relay of host {host} has been silent since {begin}, so its VMs may not know "
+        "their events: `forewarn relay list` shows it. If the host has no relay any "
+        "longer, revoke its tokens (`forewarn token list`)"
+    )
 
 
 def _searched(found: NoPlace) -> Iterator[str]:

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
 from forewarn.admin.relay_hub import News, RelayHub
+from forewarn.instants import Micros
 from forewarn.service.observed import ObservedStore
 from forewarn.service.relay_news import RelayNews
 from tests.unit.admin.gateway import LocalGateway
@@ -22,7 +23,7 @@ class RelayGateway(LocalGateway):
 
     def __init__(self) -> None:
         super().__init__()
-        self.news = RelayNews()
+        self.news = RelayNews().through(self)
         self.reads = 0
         self.plane.store = ObservedStore(
             self.store, clock=self.clock, listeners=[self.news]
@@ -38,9 +39,8 @@ class Api:
 
     def __init__(self) -> None:
         self.gateway = RelayGateway()
-        self.app = create_app(
-            self.gateway, tokens=None, version="1", relays=self.gateway.news
-        )
+        self.hub = RelayHub(lambda: self.gateway, self.gateway.news)
+        self.app = create_app(self.gateway, tokens=None, version="1", relays=self.hub)
         self.client = TestClient(self.app, base_url="http://127.0.0.1:8200")
 
     def create(self, host: str, **body: Any) -> Any:
@@ -65,8 +65,18 @@ class Api:
 class Stream:
     """A relay's stream, without HTTP."""
 
-    def __init__(self, hub: RelayHub, host: str, token: str, after: str = "") -> None:
-        self._lines: AsyncGenerator[str, None] = hub.lines(host, token, after)
+    def __init__(
+        self,
+        hub: RelayHub,
+        host: str,
+        token: str,
+        after: str = "",
+        *,
+        confirms: bool = False,
+    ) -> None:
+        self._lines: AsyncGenerator[str, None] = hub.lines(
+            host, token, after, confirms=confirms
+        )
 
     async def next(self) -> Any:
         """Return the next line; None: the stream has ended."""
@@ -90,3 +100,6 @@ class NoNews:
     async def relay_news(self) -> AsyncIterator[News]:
         await asyncio.Event().wait()
         yield News()
+
+    async def note_links(self, silent_since: Mapping[str, Micros]) -> None:
+        """Store nothing."""

@@ -94,6 +94,8 @@ def test_every_route_that_orders_is_in_the_table() -> None:
         "POST /v1/campaigns",
         "POST /v1/fleet/apply",
         "POST /v1/webhooks/test",
+        # It changes nothing in the store.
+        "POST /v1/relay/served",
         # The same decisions as those of a list of hosts.
         "POST /v1/hosts/{name}/cordon",
         "POST /v1/hosts/{name}/open",

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from forewarn.admin import limits
-from forewarn.admin.relay_hub import Host, News, RelayHub, _Look
+from forewarn.admin.relay_host import Host
+from forewarn.admin.relay_hub import News, RelayHub, _Look
 from forewarn.control import tokens
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
@@ -211,7 +212,7 @@ def test_an_approval_names_a_position_that_the_stream_reaches(
 
 
 def test_too_many_changes_read_every_connected_host_again(api: Api) -> None:
-    class Flood:
+    class Flood(NoNews):
         def __init__(self) -> None:
             self.turn = asyncio.Event()
 

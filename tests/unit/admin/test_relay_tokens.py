@@ -24,6 +24,7 @@ RELAY_ROUTES = {
     "POST /v1/relay/approve",
     "POST /v1/relay/enable",
     "POST /v1/relay/seen",
+    "POST /v1/relay/served",
 }
 RELAY_REQUESTS = {"relay-approve", "relay-enable", "relay-seen", "relay-use"}
 

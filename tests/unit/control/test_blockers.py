@@ -191,6 +191,14 @@ SENTENCES = [
         ),
     ),
     (
+        blockers.RelaySilent(host="h1"),
+        (
+            "the relay of host h1 has been silent since the start of the service, so its "
+            "VMs may not know their events: `forewarn relay list` shows it. If the host "
+            "has no relay any longer, revoke its tokens (`forewarn token list`)"
+        ),
+    ),
+    (
         blockers.DriverRetry(remaining=10 * SECOND, end=CallEnd(said="timed out")),
         "the driver failed (timed out) and is called again in 10 s",
     ),

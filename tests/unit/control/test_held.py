@@ -15,6 +15,7 @@ from forewarn.control.rules import (
     guard,
     holds,
     obstacles,
+    relay_links,
     told,
 )
 from forewarn.control.transactions.work import Who, Work
@@ -258,7 +259,7 @@ def test_recording_blockers_reads_no_history() -> None:
 def test_start_decision_uses_only_guard_blocker_kinds() -> None:
     made = {
         each
-        for module in (guard, destinations, brake, holds, told)
+        for module in (guard, destinations, brake, holds, told, relay_links)
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, Blocker)
     }

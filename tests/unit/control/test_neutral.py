@@ -185,6 +185,7 @@ SAID: list[tuple[AnyBlocker, str]] = [
             blockers.ScopeInUse(scope="web", fault_domain=1),
             blockers.ScopeReserved(scope="web", operation="op-9"),
             blockers.HostInUse(host="h9"),
+            blockers.RelaySilent(host="h9"),
             blockers.DriverUnable(
                 host="h9", vm="web_0", action=Action.LIVE_MIGRATE, said="disk on h9"
             ),

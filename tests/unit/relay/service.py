@@ -16,7 +16,10 @@ class Service:
     def __init__(self, status: int = 200) -> None:
         self.status = status
         self.asked: list[tuple[str, str, Any]] = []
-        """Method, target and body of each request."""
+        """Method, target and body of each request, except confirmations."""
+        self.confirmed: list[str] = []
+        """The positions that were confirmed."""
+        self.confirms_with = 200
         self.tokens: list[str] = []
         self.connections = 0
         self.answer: Callable[[str, Any], Any] = lambda _path, _body: {}
@@ -85,7 +88,11 @@ class Service:
         )
         self.tokens.append(headers["Authorization"].removeprefix("Bearer "))
         text = await reader.readexactly(int(headers.get("Content-Length", 0)))
-        body = json.loads(text) if text else None
+        body: Any = json.loads(text) if text else None
+        if target == "/v1/relay/served":
+            self.confirmed.append(body["position"])
+            self._answer(writer, {}, self.confirms_with)
+            return True
         self.asked.append((method, target, body))
         if method == "GET":
             writer.write(
@@ -99,9 +106,11 @@ class Service:
         found = self.answer(target, body)
         if isinstance(found, Awaitable):
             found = await found
-        data = json.dumps(found).encode()
-        writer.write(
-            b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b"
-            % (self.status, len(data), data)
-        )
+        self._answer(writer, found, self.status)
         return True
+
+    def _answer(self, writer: asyncio.StreamWriter, value: Any, status: int) -> None:
+        data = json.dumps(value).encode()
+        writer.write(
+            b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(data), data)
+        )

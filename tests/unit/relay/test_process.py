@@ -176,7 +176,10 @@ def test_a_relay_takes_the_next_service_and_continues_its_position(
                 await until(lambda: relay.upstream.is_connected)
                 second.drop()
                 await second.stream()
-                assert second.asked[-1][1] == "/v1/relay/stream?after=3.7.abc"
+                assert (
+                    second.asked[-1][1]
+                    == "/v1/relay/stream?after=3.7.abc&confirms=true"
+                )
                 assert (await ask(relay))[0] == 200
 
     run(story())

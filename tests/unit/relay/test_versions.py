@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from forewarn.admin import relay_bodies
-from forewarn.admin.relay_hub import Host
+from forewarn.admin.relay_host import Host
 from forewarn.fleet import instance_json
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host as FleetHost

@@ -126,7 +126,7 @@ LISTS = (
         summary="list problems that need attention, the worst first",
         text="List problems that need attention, the worst first: VMs that are down, "
         "many VMs that stopped at once, calls with an unknown outcome, a driver that "
-        "fails, hosts with two fault domains of a scope, late approvals, held "
+        "fails, hosts with two fault domains of a scope, late approvals, silent relays, held "
         "operations, late webhooks, hosts that were cordoned more than a day ago, "
         "campaigns that are halted, wait for an approval or make no progress, "
         "blackouts of the service for which hosts wait longer than a day, and a "
@@ -148,6 +148,7 @@ LISTS = (
                     "campaign-halted",
                     "shared-host",
                     "approval-late",
+                    "relay-silent",
                     "held",
                     "webhook-late",
                     "campaign-failed-hosts",

@@ -24,6 +24,7 @@ from forewarn.control.requests import (
     campaign_drift,
     fleet_conflicts,
     inventory_changes,
+    relay_links,
     rollouts,
     told_abilities,
 )
@@ -285,6 +286,7 @@ def _remove(work: Work, change: Change) -> None:
         work.rooms.change_host(before.name)
         tokens.revoke_all_of_relay(work, before.name)
         told_abilities.forget(work, before.name)
+        relay_links.forget(work, before.name)
     if isinstance(before, Tenant):
         tokens.revoke_all_of(work, before.name)
     if isinstance(before, Scope):

@@ -11,6 +11,7 @@ from forewarn.control.rules import (
     consent,
     destinations,
     holds,
+    relay_links,
     rolling,
 )
 from forewarn.control.rules.brake import why_braked
@@ -134,6 +135,7 @@ def why_not_start(
     blockers: tuple[AnyBlocker, ...] = why_braked(reader, operation.verb)
     blockers += holds.why_held(holds.holds_of(reader, operation, vms), now)
     blockers += campaign_gate.why_held(reader, operation, now=now)
+    blockers += relay_links.why_silent(reader, operation, vms, now=now)
     blockers += shared_hosts(operation, _affected(reader, operation, vms))
     blockers += guard(
         operation,

@@ -23,6 +23,7 @@ from forewarn.protocol.blockers import (
     NotDue,
     NoticeRuns,
     OutcomeUnknown,
+    RelaySilent,
     ReserveKept,
     ScopeInUse,
     SharedHost,
@@ -55,7 +56,7 @@ def remedy_of(blocker: AnyBlocker) -> Remedy:
             return Remedy.OPERATOR
         case OutcomeUnknown() | StillDown() | VmDown() | SharedHost():
             return Remedy.OPERATOR
-        case NoCapacity() | ReserveKept() | DriverUnable():
+        case NoCapacity() | ReserveKept() | DriverUnable() | RelaySilent():
             return Remedy.OPERATOR
         case FaultDomainDown():
             # A cause without an operation is a VM that went down outside of operations.

@@ -21,6 +21,7 @@ from forewarn.protocol.blockers import (
     MigrationUnderWay,
     NoCommonWindow,
     OutsideWindow,
+    RelaySilent,
     SharedHost,
     VmBusy,
     VmDown,
@@ -101,6 +102,11 @@ def for_window(scope: str) -> str:
     return f"window:{scope}"
 
 
+def for_relay(host: str) -> str:
+    """Return the name of the wait of Ready operations for the relay of a host."""
+    return f"relay:{host}"
+
+
 def names_for(
     blockers: Sequence[AnyBlocker], own: Mapping[str, frozenset[int]]
 ) -> tuple[str, ...]:
@@ -142,6 +148,8 @@ def _names_of(
             return tuple(for_vm(each.vm) for each in vms)
         case VmBusy(vm=vm) | VmDown(vm=vm):
             return (for_vm(vm),)
+        case RelaySilent(host=host):
+            return (for_relay(host),)
         case _:
             return (ROOM,)
 

@@ -351,6 +351,10 @@ class Work:
         freed = (waits.for_window(scope), waits.turn_for_window(scope))
         self._effects.freed.update(dict.fromkeys(freed))
 
+    def free_relay(self, host: str) -> None:
+        """Check operations that wait for the relay of a host, after the commit."""
+        self._effects.freed[waits.for_relay(host)] = None
+
     def free_campaign(self, name: str) -> None:
         """Check announced operations that wait for their campaign, after the commit."""
         self._effects.freed[waits.for_campaign(name)] = None

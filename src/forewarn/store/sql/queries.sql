@@ -462,6 +462,14 @@ SELECT * FROM losses WHERE rack != '' AND rack = :value;
 -- What the driver told about hosts.
 SELECT * FROM host_abilities WHERE :value = '';
 
+-- name: all_relay_links
+-- The relays of all hosts.
+SELECT * FROM relay_links WHERE :value = '';
+
+-- name: relays_silent
+-- The relays that have not confirmed what their VMs must see.
+SELECT * FROM relay_links WHERE silent_since != 0 AND :value = '';
+
 -- name: all_blackouts
 -- The blackouts of the service.
 SELECT * FROM blackouts WHERE :value = '';

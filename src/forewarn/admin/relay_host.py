@@ -1,0 +1,116 @@
+"""The VMs of one host, as its relay knows them, and the lines of its stream."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+
+from forewarn.admin import limits
+from forewarn.admin.relay_links import Unconfirmed
+from forewarn.instants import Micros
+
+
+class Host:
+    """The VMs of one host, as its relay knows them."""
+
+    def __init__(self, name: str, since: int) -> None:
+        """Begin empty; `since` is the number of the latest change."""
+        self.name = name
+        self.since = since
+        """Changes up to this number are not known."""
+        self.entries: dict[tuple[str, str], tuple[int, str]] = {}
+        """The number and the text of each object, by kind and name."""
+        self.gone: dict[tuple[str, str], int] = {}
+        """The number of the change that removed an object."""
+        self.view_of: Mapping[str, str] = {}
+        self.tokens: Mapping[str, Micros] = {}
+        self.is_read = False
+        """Whether it was read from the store since it was created."""
+        self.streams = 0
+        self.left_at = 0.0
+        self.connected_at: Micros = 0
+        """When its relay connected; 0: it is not connected."""
+        self.heard_at: Micros = 0
+        """When its relay last sent a request, or left."""
+        self.unconfirmed = Unconfirmed()
+        self.confirms = False
+        """Whether its relay says what it has applied. If not, it counts as confirmed as
+        soon as it is sent."""
+        self.heard_time = 0.0
+        """`heard_at` by the clock of the loop."""
+        self.changed = asyncio.Event()
+        """Set at each change, and then replaced."""
+
+    @property
+    def views(self) -> list[str]:
+        """Return the IDs of its views."""
+        return [name for kind, name in self.entries if kind == "views"]
+
+    def put(self, kind: str, objects: Mapping[str, str], number: int) -> bool:
+        """Replace all objects of a kind; return whether one of them has changed."""
+        has_changed = False
+        for name in [
+            name for held, name in self.entries if held == kind and name not in objects
+        ]:
+            del self.entries[kind, name]
+            self.gone[kind, name] = number
+            has_changed = True
+        if len(self.gone) > limits.RELAY_GONE_MAX:
+            # A relay that continues from an earlier position gets everything.
+            self.gone.clear()
+            self.since = number
+        for name, text in objects.items():
+            has_changed |= self.set(kind, name, text, number)
+        return has_changed
+
+    def set(self, kind: str, name: str, text: str, number: int) -> bool:
+        """Set an object; return whether it has changed."""
+        held = self.entries.get((kind, name))
+        if held is not None and held[1] == text:
+            return False
+        self.entries[kind, name] = number, text
+        self.gone.pop((kind, name), None)
+        return True
+
+    def message(self, after: int | None, position: str) -> str:
+        """Return the objects that changed after a number; None: all of them.
+
+        `since` is that number. A relay that knows less has missed a line.
+        """
+        number = -1 if after is None else after
+        parts = [f'"position":{json.dumps(position)}']
+        if after is None:
+            parts.append(f'"whole":true,"host":{json.dumps(self.name)}')
+        else:
+            parts.append(f'"since":{after}')
+        for kind in ("views", "guests"):
+            texts = [
+                text
+                for (held, _), (changed, text) in self.entries.items()
+                if held == kind and changed > number
+            ]
+            gone = [
+                name
+                for (held, name), changed in self.gone.items()
+                if held == kind and changed > number and after is not None
+            ]
+            if texts:
+                parts.append(f'"{kind}":[{",".join(texts)}]')
+            if gone:
+                parts.append(f'"{kind}_gone":{json.dumps(gone)}')
+        return "{" + ",".join(parts) + "}\n"
+
+
+def alive(since: int, position: str) -> str:
+    """Return the line that says that nothing has changed since a number."""
+    return json.dumps({"position": position, "since": since}) + "\n"
+
+
+def await_confirmation(state: Host, number: int) -> None:
+    """Note a change that the relay has to confirm."""
+    state.unconfirmed.add(number, asyncio.get_running_loop().time())
+
+
+def tell(state: Host) -> None:
+    """Let the streams of a host send a line."""
+    state.changed.set()
+    state.changed = asyncio.Event()

@@ -1,0 +1,53 @@
+"""`store check` finds damage of what is stored about relays."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from forewarn.store.check import check
+from tests.unit.store.written import write_a_life
+
+ROW = (
+    "INSERT INTO relay_links (host, term, silent_since, revision) "
+    "VALUES ({}, {}, {}, 0)"
+)
+HOST = "(SELECT name FROM hosts LIMIT 1)"
+DAMAGES = {
+    ROW.format(
+        "'h-unknown'", 1, 0
+    ): "the relay of host h-unknown is of an unknown host",
+    ROW.format(HOST, 1, -1): "is silent since no time",
+    ROW.format(HOST, 99, 0): "was heard in term 99, which has not been",
+    ROW.format(HOST, 0, 0): "was heard in term 0, which has not been",
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("store") / "forewarn.db"
+    write_a_life(file)
+    return file
+
+
+def damaged(written: Path, tmp_path: Path, damage: str) -> list[str]:
+    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
+    connection = sqlite3.connect(file)
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    return [str(each) for each in check(file)]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
+    found = damaged(written, tmp_path, damage)
+    assert any(DAMAGES[damage] in each for each in found), found
+
+
+@pytest.mark.parametrize("silent_since", [0, 5])
+def test_right_row_is_no_damage(
+    written: Path, tmp_path: Path, silent_since: int
+) -> None:
+    assert damaged(written, tmp_path, ROW.format(HOST, 1, silent_since)) == []
