@@ -241,6 +241,12 @@ SERVICE = Dashboard(
             (_now("forewarn_webhook_pending", by="receiver"), "{{receiver}}"),
         ),
         _panel(
+            "Relays of hosts",
+            "Relays that are connected, and those that routine work waits for.",
+            (_now("forewarn_relays_connected"), "connected"),
+            (_now("forewarn_relays_silent"), "silent"),
+        ),
+        _panel(
             "Open campaigns",
             "Campaigns that have not ended, by state.",
             (_now("forewarn_campaigns", by="state"), "{{state}}"),

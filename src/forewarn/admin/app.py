@@ -152,7 +152,7 @@ def create_app(
     monotonic = (clock or SystemClock()).monotonic
     refused = RefusalLog(monotonic)
     error_responses.install(app, refused)
-    _guard(app, tokens, monotonic, refused, answered)
+    _guard(app, tokens, monotonic, refused, answered, relays)
     v1 = APIRouter(prefix="/v1")
     for router in _routers(receivers, checks, relays):
         v1.include_router(router)
@@ -196,11 +196,23 @@ def _guard(
     monotonic: Callable[[], float],
     refused: RefusalLog,
     answered: Counter[str] | None,
+    relays: RelayHub | None,
 ) -> None:
     """Add the middleware; the last one that is added runs first."""
     app.add_middleware(Head, paces=Paces(monotonic), refused=refused)
     throttle = Throttle(monotonic)
-    app.add_middleware(Gate, tokens=tokens, throttle=throttle, refused=refused)
+
+    def relay_refused() -> None:
+        if relays is not None:
+            relays.refused += 1
+
+    app.add_middleware(
+        Gate,
+        tokens=tokens,
+        throttle=throttle,
+        refused=refused,
+        relay_refused=relay_refused,
+    )
     app.add_middleware(error_responses.LastResort)
     app.add_middleware(Unread)
     if answered is not None:

@@ -14,6 +14,7 @@ Routes without authentication reveal nothing about the fleet.
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -51,6 +52,10 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 """Characters that no name in a path has."""
 
 
+_OF_RELAYS = "/v1/relay/"
+"""The begin of the paths of relays."""
+
+
 class Gate:
     """Middleware that adds the caller to a request, or refuses it."""
 
@@ -61,11 +66,16 @@ class Gate:
         tokens: Tokens | None,
         throttle: Throttle,
         refused: RefusalLog,
+        relay_refused: Callable[[], None],
     ) -> None:
-        """Wrap `app`; None means no token file, and loopback callers only."""
+        """Wrap `app`; None means no token file, and loopback callers only.
+
+        `relay_refused` is called after a request of a relay without a valid token.
+        """
         self._app = app
         self._throttle = throttle
         self._refused = refused
+        self._relay_refused = relay_refused
         self._tokens = tokens
         self._uses: dict[str, asyncio.Task[None]] = {}
         """The tasks that store the last use of a token, by its ID."""
@@ -122,6 +132,8 @@ class Gate:
         except ForewarnError as error:
             if isinstance(error, UnauthorizedError | TooManyError):
                 self._refused.note(error.message, peer=peer_of(scope))
+                if scope["path"].startswith(_OF_RELAYS):
+                    self._relay_refused()
             return of_error(error)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and media_type != "application/json":

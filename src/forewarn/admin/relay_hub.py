@@ -106,6 +106,8 @@ class RelayHub:
         self._looking: asyncio.Task[None] | None = None
         self.streams = 0
         """Number of open streams."""
+        self.refused = 0
+        """Number of requests of relays without a valid token."""
 
     def begin(self) -> None:
         """Report silent relays to the service from now on, until the loop ends."""

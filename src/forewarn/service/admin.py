@@ -19,6 +19,7 @@ from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import Clock, SystemClock
+from forewarn.instants import SECOND
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, metric_definitions
 from forewarn.service.admin_connections import BoundedHttp
@@ -139,7 +140,10 @@ class ApiHere(Api):
     def readings(self) -> Iterable[Reading]:
         """Return the API's readings."""
         assert self.server is not None, "it does not serve yet"
-        yield from readings_of(self.server.door, self._answered, self._streams)
+        assert self._hub is not None, "it is set with the server"
+        yield from readings_of(
+            self.server.door, self._answered, self._streams, self._hub
+        )
         yield Reading(metric_definitions.ADMIN_STARTS, 0)
 
     async def stop(self) -> None:
@@ -152,13 +156,25 @@ class ApiHere(Api):
 
 
 def readings_of(
-    door: Door, answered: Mapping[str, int], streams: Streams
+    door: Door, answered: Mapping[str, int], streams: Streams, relays: RelayHub
 ) -> Iterable[Reading]:
     """Return the API's readings, in either process."""
+    now = relays.now()
+    connected = [each for each in relays.states().values() if each.streams]
     return [
         Reading(metric_definitions.ADMIN_RESPONSES, dict(answered)),
         Reading(metric_definitions.WATCHERS, streams.count),
         Reading(metric_definitions.ADMIN_CONNECTIONS, door.open),
         Reading(metric_definitions.ADMIN_CONNECTIONS_REFUSED, dict(door.refused)),
         Reading(metric_definitions.ADMIN_MEMORY, resident_bytes()),
+        Reading(metric_definitions.RELAYS_CONNECTED, len(connected)),
+        Reading(
+            metric_definitions.RELAY_BEHIND,
+            max((each.behind_seconds for each in connected), default=0),
+        ),
+        Reading(
+            metric_definitions.RELAY_LAST_SEEN,
+            max((now - each.heard_at for each in connected), default=0) / SECOND,
+        ),
+        Reading(metric_definitions.RELAY_TOKENS_REFUSED, relays.refused),
     ]

@@ -347,7 +347,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
 
         async def collect() -> list[Reading]:
             theirs = cast("list[Reading]", await service.ask("metrics"))
-            return [*theirs, *readings_of(server.door, answered, streams)]
+            return [*theirs, *readings_of(server.door, answered, streams, hub)]
 
         certificate = certificate_of(setup.settings)
         gateway = ApiGateway(

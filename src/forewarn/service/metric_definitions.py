@@ -226,6 +226,19 @@ ADMIN_MEMORY = _gauge(
     "admin_resident_memory_bytes",
     "Resident memory of the process that serves the operator API.",
 )
+RELAYS_CONNECTED = _gauge("relays_connected", "Relays of hosts with an open stream.")
+RELAY_BEHIND = _gauge(
+    "relay_behind_seconds",
+    "Longest time for which a connected relay has not confirmed a change.",
+)
+RELAY_LAST_SEEN = _gauge(
+    "relay_last_request_age_seconds",
+    "Longest time since the last request of a connected relay.",
+)
+RELAY_TOKENS_REFUSED = _counter(
+    "relay_tokens_refused",
+    "Requests of relays without a valid token.",
+)
 ADMIN_STARTS = _counter(
     "admin_process_starts",
     "Starts of the operator API's process; 0 if the service itself serves the API.",
@@ -276,6 +289,10 @@ HELD = _gauge(
 UNEXAMINED = _gauge(
     "operations_unexamined",
     "Waiting operations that the last scrape did not examine, since there were too many.",
+)
+RELAYS_SILENT = _gauge(
+    "relays_silent",
+    "Relays that are away or have not confirmed a change, so that routine work waits.",
 )
 
 # Driver

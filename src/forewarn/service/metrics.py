@@ -20,7 +20,7 @@ from typing import TypeAlias
 from forewarn import __version__
 from forewarn.admin.meters import Histogram, Reading
 from forewarn.clock import Clock
-from forewarn.control.rules import obstacles
+from forewarn.control.rules import obstacles, relay_links
 from forewarn.fleet.model import Host
 from forewarn.instants import SECOND, Micros
 from forewarn.metadata.endpoint import Endpoint
@@ -296,6 +296,7 @@ class Held:
     reasons: Counter[str] = field(default_factory=Counter[str])
     late: int = 0
     unexamined: int = 0
+    silent_relays: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,6 +394,7 @@ class Metrics:
             Reading(metric_definitions.OPERATIONS_ENDED, dict(tally.ended)),
             Reading(metric_definitions.HELD, held.reasons),
             Reading(metric_definitions.UNEXAMINED, held.unexamined),
+            Reading(metric_definitions.RELAYS_SILENT, held.silent_relays),
             Reading(metric_definitions.DRIVER_CALLS, dict(tally.calls)),
             Reading(metric_definitions.DRIVER_RESULTS, dict(tally.results)),
         ]
@@ -472,7 +474,8 @@ def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> 
                 for each in found
             )
     unexamined = max(0, len(waiting) - limits.HELD_LOOKED_AT_MAX)
-    return Held(reasons=reasons, late=late, unexamined=unexamined)
+    silent = sum(1 for _ in relay_links.all_silent(reader, now=now))
+    return Held(reasons=reasons, late=late, unexamined=unexamined, silent_relays=silent)
 
 
 _SAID: Mapping[CallState, str] = {
