@@ -27,8 +27,9 @@ class Certificate(NamedTuple):
         return context
 
 
-def certificate_in(folder: Path) -> Certificate:
-    """Make one."""
+def certificate_in(folder: Path, *addresses: str) -> Certificate:
+    """Make one, which is also for some other addresses."""
+    names = ["DNS:localhost", *(f"IP:{each}" for each in ("127.0.0.1", *addresses))]
     made = Certificate(folder / "certificate.pem", folder / "key.pem")
     subprocess.run(
         [
@@ -36,7 +37,7 @@ def certificate_in(folder: Path) -> Certificate:
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
             *("-keyout", str(made.key), "-out", str(made.certificate)),
             *("-subj", "/CN=localhost"),
-            *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
+            *("-addext", f"subjectAltName={','.join(names)}"),
         ],
         check=True,
         capture_output=True,
