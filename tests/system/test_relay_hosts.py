@@ -33,8 +33,8 @@ FLEET = "".join(
 )
 
 SETTINGS = {
-    # A notice of maintenance takes nine seconds.
-    "timing_speed": "100",
+    # A notice of maintenance takes 45 seconds, longer than a change may be unconfirmed.
+    "timing_speed": "20",
     "driver_simulated_live_migrate": "1s",
     "timing_recovery": "1s",
 }

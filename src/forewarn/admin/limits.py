@@ -89,9 +89,12 @@ RELAY_LINGER_SECONDS = 300.0
 """Seconds for which the service knows what a relay that has left has missed."""
 
 RELAY_SILENT_SECONDS = 5.0
-"""Seconds after which routine work waits for a relay that is away or has not confirmed a
-change: longer than a relay usually needs to connect again, and much shorter than a
-notice."""
+"""Seconds after which routine work waits for a relay that is away: longer than a relay
+usually needs to connect again, and much shorter than a notice."""
+
+RELAY_UNCONFIRMED_SECONDS = 30.0
+"""Seconds after which routine work waits for a relay that has not confirmed a change. It
+confirms within ten seconds, so that the relays of all hosts do not confirm at once."""
 
 RELAY_UNHEARD_SECONDS = 75.0
 """Seconds without a request after which a connected relay counts as silent. It sends one
@@ -107,8 +110,8 @@ RELAY_LINKS_TOGETHER = 200
 """Maximum relays of one report to the service: a transaction of some 10 ms."""
 
 RELAY_UNCONFIRMED_MAX = 64
-"""Maximum unconfirmed changes that are kept for a relay: it gets ten lines a second at
-most, so it is silent before there are more."""
+"""Maximum unconfirmed changes of a relay that are kept one by one: as many as it gets in
+some seconds. Later ones count as old as the last of them."""
 
 RELAY_GONE_MAX = 1_000
 """Maximum names of objects that have left a host, kept for relays that reconnect."""

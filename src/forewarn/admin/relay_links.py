@@ -72,7 +72,7 @@ def silence_of(contact: Contact) -> float | None:
     """
     found = (
         (contact.away, limits.RELAY_SILENT_SECONDS),
-        (contact.unconfirmed, limits.RELAY_SILENT_SECONDS),
+        (contact.unconfirmed, limits.RELAY_UNCONFIRMED_SECONDS),
         (contact.unheard, limits.RELAY_UNHEARD_SECONDS),
     )
     late = [age for age, most in found if age is not None and age >= most]

@@ -47,6 +47,11 @@ SEEN_SECONDS = 30.0
 none. The shortest useful `disable_after` of a service is minutes, and a relay that sends
 nothing for 75 seconds counts as silent."""
 
+CONFIRM_SPREAD_SECONDS = 10.0
+"""Maximum of the random pause before a confirmation. The relays of all hosts confirm a
+change of all of them spread over this time, and changes that follow soon are confirmed
+together. The service waits three times as long before a relay counts as silent."""
+
 CONFIRM_SECONDS = 1.0
 """Pause before a confirmation is sent again that the service did not take."""
 

@@ -71,6 +71,7 @@ class Relay:
         self._heard = self._clock.monotonic()
         self._arrived = asyncio.Event()
         self._has_to_confirm = asyncio.Event()
+        self._draw = draw or random.Random().random
         tls = tls_of(settings)
         token = self.token
         token()
@@ -89,7 +90,7 @@ class Relay:
             tls=tls,
             take=self._take,
             position=self._position,
-            draw=draw or random.Random().random,
+            draw=self._draw,
         )
         self.desk = Desk(
             approvals=Post(lambda: self.upstream.url, token=token, tls=tls),
@@ -286,6 +287,7 @@ class Relay:
         """Confirm what is applied and served. Routine work waits for it."""
         while True:
             await self._has_to_confirm.wait()
+            await asyncio.sleep(self._draw() * limits.CONFIRM_SPREAD_SECONDS)
             self._has_to_confirm.clear()
             at = self.knowledge.position
             if at is not None and not await self.desk.confirm(at):

@@ -16,6 +16,7 @@ from forewarn.store.port import every
 from tests.unit.admin.relays import Api, Stream
 
 SHORT, LONG = limits.RELAY_SILENT_SECONDS - 1, limits.RELAY_SILENT_SECONDS
+SOON, LATE = limits.RELAY_UNCONFIRMED_SECONDS - 1, limits.RELAY_UNCONFIRMED_SECONDS
 UNHEARD = limits.RELAY_UNHEARD_SECONDS
 
 
@@ -32,10 +33,10 @@ def run(story: Coroutine[Any, Any, None]) -> None:
         (Contact(away=SHORT), None),
         (Contact(away=LONG), LONG),
         (Contact(unconfirmed=0.0), None),
-        (Contact(unconfirmed=SHORT), None),
-        (Contact(unconfirmed=LONG), LONG),
+        (Contact(unconfirmed=SOON), None),
+        (Contact(unconfirmed=LATE), LATE),
         (Contact(unheard=UNHEARD), UNHEARD),
-        (Contact(away=LONG, unconfirmed=2 * LONG), 2 * LONG),
+        (Contact(away=LONG, unconfirmed=LATE), LATE),
         (Contact(away=SHORT, unheard=UNHEARD), UNHEARD),
     ],
 )
@@ -108,11 +109,11 @@ def test_only_a_change_is_reported_and_a_refused_report_is_repeated() -> None:
         it.is_busy = False
         assert await it.look() == [{"h1": 0}]
         assert await it.look() == []
-        it.contacts["h1"] = Contact(unconfirmed=SHORT)
+        it.contacts["h1"] = Contact(unconfirmed=SOON)
         assert await it.look() == []
-        it.contacts["h1"] = Contact(unconfirmed=7.0)
-        assert await it.look() == [{"h1": now - 7 * SECOND}]
-        it.contacts["h1"] = Contact(unconfirmed=8.0)
+        it.contacts["h1"] = Contact(unconfirmed=37.0)
+        assert await it.look() == [{"h1": now - 37 * SECOND}]
+        it.contacts["h1"] = Contact(unconfirmed=38.0)
         assert await it.look() == []
         it.contacts["h1"] = Contact()
         assert await it.look() == [{"h1": 0}]
@@ -153,6 +154,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look all the time, and wait for nothing."""
     monkeypatch.setattr(limits, "RELAY_LOOK_SECONDS", 0.0)
     monkeypatch.setattr(limits, "RELAY_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "RELAY_UNCONFIRMED_SECONDS", 0.0)
 
 
 def test_relay_is_well_only_after_it_has_confirmed_what_it_was_sent(

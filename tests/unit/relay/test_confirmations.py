@@ -89,6 +89,27 @@ def test_position_is_confirmed_only_after_it_is_in_the_file_and_served(
     run(begin())
 
 
+def test_changes_that_follow_soon_are_confirmed_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CONFIRM_SPREAD_SECONDS", 0.2)
+
+    async def story() -> None:
+        async with Service() as service:
+            relay = Relay(settings_of(tmp_path, service.url), draw=lambda: 1.0)
+            # Only the first connection waits for the draw.
+            monkeypatch.setattr(limits, "FIRST_PAUSE_SECONDS", 0.0)
+            await relay.start()
+            await service.stream()
+            service.tell(WHOLE)
+            service.tell(change(9))
+            await until(lambda: service.confirmed != [])
+            assert service.confirmed == [SECOND]
+            await relay.stop()
+
+    run(story())
+
+
 def test_confirmation_that_is_not_taken_is_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
