@@ -5,10 +5,15 @@ that its VMs do not see. The relay reads it back, and gets the same documents. P
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, cast
 
 from forewarn.fleet.instance import InstanceFacts
 from forewarn.fleet.model import Host, Scope, ScopeKind, Vm
+
+PLACES_KEPT = 256
+"""Maximum scopes and hosts that are kept: the VMs of a host share few of them."""
 
 _TEXTS = {
     "name": "wire_name",
@@ -22,23 +27,28 @@ _TEXTS = {
 
 _NUMBERS = ("fault_domain", "update_domain")
 
+_FIELDS = attrgetter(*_TEXTS.values(), *_NUMBERS, "spot")
+"""The fields of a VM that are written as they are."""
+
+_MEMBERS = (
+    *(*_TEXTS, *_NUMBERS, "spot"),
+    *("tags", "zone", "placement_group", "scale_set"),
+)
+"""All members, in their order."""
+
 
 def members_of(facts: InstanceFacts) -> dict[str, Any]:
     """Return the members of a JSON value; those with a usual value are left out."""
     vm, scope = facts.vm, facts.scope
     in_scale_set = scope.kind is ScopeKind.SCALE_SET
-    found: dict[str, Any] = {
-        member: getattr(vm, field) for member, field in _TEXTS.items()
-    }
-    found |= {name: getattr(vm, name) for name in _NUMBERS}
-    found |= {
-        "spot": vm.spot,
-        "tags": [[name, value] for name, value in vm.tags],
-        "zone": facts.host.zone,
-        "placement_group": scope.name if in_scale_set else "",
-        "scale_set": scope.scale_set if in_scale_set else "",
-    }
-    return {name: value for name, value in found.items() if value}
+    found = (
+        *_FIELDS(vm),
+        [[name, value] for name, value in vm.tags],
+        facts.host.zone,
+        scope.name if in_scale_set else "",
+        scope.scale_set if in_scale_set else "",
+    )
+    return {name: value for name, value in zip(_MEMBERS, found, strict=True) if value}
 
 
 def facts_of(value: object, *, addresses: tuple[str, ...]) -> InstanceFacts:
@@ -62,14 +72,24 @@ def facts_of(value: object, *, addresses: tuple[str, ...]) -> InstanceFacts:
             **texts,
             **numbers,
         ),
-        scope=Scope(
-            name=group,
-            tenant="",
-            kind=ScopeKind.SCALE_SET if group else ScopeKind.STANDALONE,
-            scale_set=_text(members, "scale_set"),
-        ),
-        host=Host(name="", zone=_text(members, "zone")),
+        scope=_scope(group, _text(members, "scale_set")),
+        host=_host(_text(members, "zone")),
     )
+
+
+@lru_cache(maxsize=PLACES_KEPT)
+def _scope(group: str, scale_set: str) -> Scope:
+    return Scope(
+        name=group,
+        tenant="",
+        kind=ScopeKind.SCALE_SET if group else ScopeKind.STANDALONE,
+        scale_set=scale_set,
+    )
+
+
+@lru_cache(maxsize=PLACES_KEPT)
+def _host(zone: str) -> Host:
+    return Host(name="", zone=zone)
 
 
 def _text(members: Mapping[str, object], name: str) -> str:

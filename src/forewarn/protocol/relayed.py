@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, TypeVar, cast
 
 from forewarn.protocol.events import (
@@ -23,33 +24,35 @@ from forewarn.protocol.published import Guest, ViewSnapshot
 
 T = TypeVar("T")
 
+_BOOLEANS = ("false", "true")
+
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def view_text(view: ViewSnapshot) -> str:
-    """Return a view as JSON."""
-    return _text(
-        {
-            "view": view.view_id,
-            "enabled": view.enabled,
-            "epoch": view.epoch,
-            "incarnation": view.incarnation,
-            "ready_at": view.ready_at,
-            "events": [_event_members(event) for event in view.events],
-        }
+    """Return a view as JSON.
+
+    Most views have no event. To join texts takes a third of the time of an encoder, and
+    after a restart of the service all views are written at once.
+    """
+    events = ",".join([_text(_event_members(event)) for event in view.events])
+    return (
+        f'{{"view":{_quoted(view.view_id)},"enabled":{_BOOLEANS[view.enabled]},'
+        f'"epoch":{view.epoch},"incarnation":{view.incarnation},'
+        f'"ready_at":{view.ready_at},"events":[{events}]}}'
     )
 
 
 def guest_text(guest: Guest, instance: Mapping[str, Any]) -> str:
     """Return a VM as JSON, with the members of its instance document."""
-    return _text(
-        {
-            "vm": guest.vm,
-            "view": guest.view_id,
-            "vm_id": guest.vm_id,
-            "addresses": list(guest.addresses),
-            "instance": instance,
-        }
+    addresses = ",".join(map(_quoted, guest.addresses))
+    members = ",".join(
+        [f'"{name}":{_value_text(value)}' for name, value in instance.items()]
+    )
+    return (
+        f'{{"vm":{_quoted(guest.vm)},"view":{_quoted(guest.view_id)},'
+        f'"vm_id":{_quoted(guest.vm_id)},"addresses":[{addresses}],'
+        f'"instance":{{{members}}}}}'
     )
 
 
@@ -118,8 +121,12 @@ def _event_of(value: object) -> Event:
     )
 
 
-def _text(members: Mapping[str, Any]) -> str:
-    return _ENCODER.encode(members)
+def _text(value: object) -> str:
+    return _ENCODER.encode(value)
+
+
+def _value_text(value: object) -> str:
+    return _quoted(value) if type(value) is str else _text(value)
 
 
 def _members(value: object) -> Mapping[str, object]:

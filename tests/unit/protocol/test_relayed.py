@@ -103,3 +103,17 @@ def test_a_wrong_view_is_refused(wrong: object) -> None:
 def test_a_wrong_vm_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"."):
         relayed.guest_of(wrong)
+
+
+@pytest.mark.parametrize("events", [(), VIEW.events])
+def test_view_is_the_text_of_a_json_encoder(events: tuple[Event, ...]) -> None:
+    text = relayed.view_text(replace(VIEW, view_id='a "b" é\\ \ud800', events=events))
+    assert text == json.dumps(json.loads(text), separators=(",", ":"))
+
+
+def test_vm_is_the_text_of_a_json_encoder() -> None:
+    instance = {"name": 'x "y" é', "spot": True, "tags": [["a", "ü"]], "domain": 3}
+    for guest in (GUEST, replace(GUEST, addresses=())):
+        text = relayed.guest_text(guest, instance)
+        assert text == json.dumps(json.loads(text), separators=(",", ":"))
+        assert json.loads(text)["instance"] == instance
