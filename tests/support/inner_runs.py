@@ -15,5 +15,6 @@ from tests.support.programs import Program
 def run(pytester: pytest.Pytester, text: str, *words: str) -> pytest.RunResult:
     pytester.makepyfile(HEAD + text)
     return pytester.runpytest_inprocess(
-        "-p", "no:cacheprovider", "-W", "error", "--strict-markers", *words
+        *("-p", "no:cacheprovider", "-p", "no:schemathesis"),
+        *("-W", "error", "--strict-markers", *words),
     )
