@@ -17,6 +17,7 @@ from forewarn.agent.wire.http import Client, parse_url
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND
 from forewarn.protocol.decoder import UnreadableError, decode
+from tests.support.profiles import amounts
 from tests.support.scripted import scripted
 
 BODY_MAX = 4_096
@@ -81,8 +82,9 @@ def alike(one: Answer | Trouble, other: Answer | Trouble) -> bool:
     )
 
 
+@pytest.mark.amounts
 @pytest.mark.clause("8.1")
-@settings(max_examples=1_500)
+@settings(max_examples=amounts().parsed_examples)
 @given(STREAMS, st.integers(1, 40))
 def test_answer_is_parsed_the_same_in_any_pieces(data: bytes, cut: int) -> None:
     whole = outcome([data])

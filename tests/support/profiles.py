@@ -39,15 +39,18 @@ class Amounts:
     """Time for which a simulator is kept busy with all faults."""
     described_examples: int
     """Requests for each operation of the API and each way to make them."""
+    parsed_examples: int
+    """Answers that the agent's HTTP client reads whole and in pieces."""
     store_examples: int
     """Lists of transactions for each kind of record and each store."""
     order_examples: int
     """Orders of requests that are due at once."""
     search_states: int
-    """States of each small world, breadth first; 0: all. Every planted bug is found
-    within 5,000."""
+    """States of each small world, breadth first; 0: all. Every planted bug but one is
+    found within 1,500."""
     campaign_states: int
-    """States of each small world with a campaign, as `search_states`."""
+    """States of each small world with a campaign, as `search_states`. Every planted bug
+    is found within 700."""
     visit_states: int
     """States of each small world with visits, depth first. Each takes some forks of
     the service."""
@@ -71,11 +74,12 @@ USUAL = Amounts(
     cluster_hosts=8,
     kills=4,
     soak_seconds=15,
-    described_examples=3,
+    described_examples=2,
+    parsed_examples=300,
     store_examples=4,
     order_examples=15,
-    search_states=5_000,
-    campaign_states=3_000,
+    search_states=1_500,
+    campaign_states=700,
     visit_states=25,
     walks=8,
     crash_stride=16,
@@ -90,6 +94,7 @@ FAR = Amounts(
     kills=20,
     soak_seconds=120,
     described_examples=20,
+    parsed_examples=1_500,
     store_examples=40,
     order_examples=100,
     search_states=0,
