@@ -7,7 +7,6 @@ from importlib import resources
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
-from fastapi.security import HTTPBearer
 from fastapi.telemetry import TelemetryConfig
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -136,7 +135,7 @@ def create_app(
         # The framework's pages load scripts from other servers.
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=lambda route: route.name,
+        generate_unique_id_function=context.name_of,
         # A path with an additional slash is not found. A redirect would have to be
         # described in /openapi.json.
         redirect_slashes=False,
@@ -153,20 +152,15 @@ def create_app(
     refused = RefusalLog(monotonic)
     error_responses.install(app, refused)
     _guard(app, tokens, monotonic, refused, answered, relays)
-    v1 = APIRouter(prefix="/v1")
     for router in _routers(receivers, checks, relays):
-        v1.include_router(router)
-    # The gate has checked the token already; this describes it in /openapi.json.
-    bearer = Depends(HTTPBearer(auto_error=False))
-    admitted = Depends(context.admission("/v1"))
-    app.include_router(v1, dependencies=[admitted, bearer])
+        app.router.routes.extend(router.routes)
     for each in extra:
-        admitted = Depends(context.admit_operators)
-        app.include_router(each, prefix="/v1", dependencies=[admitted, bearer])
+        admitted = [Depends(context.admit_operators), context.BEARER]
+        app.include_router(each, prefix="/v1", dependencies=admitted)
     app.include_router(health.router)
     if collect is not None:
-        admitted = Depends(context.admission(""))
-        app.include_router(metrics.router(collect), dependencies=[admitted, bearer])
+        admitted = [Depends(context.admit), context.BEARER]
+        app.include_router(metrics.router(collect), dependencies=admitted)
     fixed = _Fixed(app)
     app.add_route("/", fixed.page, include_in_schema=False)
     app.add_route("/docs", fixed.page, include_in_schema=False)

@@ -4,14 +4,14 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, TypeVar, cast
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.gateways import WebhookGateway
 from forewarn.admin.lists import Filters, Paged, Selectors, check_names
@@ -28,7 +28,7 @@ from forewarn.store.port import Reader
 
 T = TypeVar("T")
 
-router = APIRouter(tags=["attention"])
+router = v1_router(tags=["attention"])
 
 
 class ProblemQuery(Filters, Paged):

@@ -1,14 +1,13 @@
 """The blackouts of the service: when no routine work begins."""
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.blackout_shapes import WideBlackoutsShape
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.reporting.wide_blackouts import wide_blackouts_report
 
-router = APIRouter(tags=["blackouts"])
+router = v1_router(tags=["blackouts"])
 
 
 @router.get("/blackouts", responses=documented(WideBlackoutsShape))

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin import bodies
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.orders import Giving
 from forewarn.admin.shapes import shape
 from forewarn.reporting import reports
 
-router = APIRouter(tags=["brake"])
+router = v1_router(tags=["brake"])
 
 LossesShape = shape(
     "LossesShape",

@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin import bodies, campaign_shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Paged
 from forewarn.admin.orders import Giving
 from forewarn.campaigns.simulated import Assumptions
@@ -20,7 +20,7 @@ from forewarn.reporting.campaign_sums import campaign_sums as sums_of_campaign
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.store.port import Reader
 
-router = APIRouter(tags=["campaigns"])
+router = v1_router(tags=["campaigns"])
 
 
 class CampaignQuery(Paged):

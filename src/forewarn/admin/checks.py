@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import v1_router
 from forewarn.admin.gateways import CheckGateway
 from forewarn.admin.limits import NAME_CHARACTERS_MAX
 from forewarn.admin.shapes import list_of, shape
@@ -36,7 +37,7 @@ class RunCheck(BaseModel):
 
 def router(gateway: CheckGateway) -> APIRouter:
     """Return the routes of /v1/checks."""
-    routes = APIRouter(tags=["checks"])
+    routes = v1_router(tags=["checks"])
 
     @routes.get("/checks", responses=documented(CheckList))
     async def checks() -> Response:

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.choice_shapes import ChoicesPage, ChosenShape
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import route_of
 from forewarn.control.redaction.tenant_reader import END_OF_KEYS
@@ -17,7 +17,7 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.verbs.table import VERBS
 
-router = APIRouter(tags=["tenants"])
+router = v1_router(tags=["tenants"])
 
 
 class ChoiceQuery(Paged):

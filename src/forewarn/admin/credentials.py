@@ -3,7 +3,7 @@ secret."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +11,7 @@ from starlette.responses import Response
 from forewarn import ids
 from forewarn.admin import bodies, selection, shapes
 from forewarn.admin.answers import SafeJsonResponse, answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.decisions import token_report
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import Giving
@@ -23,7 +23,7 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader
 from forewarn.store.records import Token
 
-router = APIRouter(tags=["tokens"])
+router = v1_router(tags=["tokens"])
 
 
 class TokenQuery(Paged):

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from fastapi.routing import APIRoute
 from pydantic import Field
 from starlette.exceptions import HTTPException
@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from forewarn.admin import bodies, fleet_shapes, limits
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.flat import FlatError, FlatObject
 from forewarn.admin.fleet_selection import FleetSelection
 from forewarn.admin.lists import Name, Selectors, checked
@@ -95,7 +95,7 @@ class _FleetRoute(APIRoute):
         return handle_fleet
 
 
-router = APIRouter(tags=["fleet"], route_class=_FleetRoute)
+router = v1_router(tags=["fleet"], route_class=_FleetRoute)
 
 FLEET_TYPE = "application/toml"
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin import history_shapes, selection
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Filters, Name, Paged, Selectors, check_places
 from forewarn.admin.selection import Lookups, Wanted
 from forewarn.control.redaction import tenant_reader
@@ -26,7 +26,7 @@ from forewarn.store import kinds
 from forewarn.store.port import Reader, Record
 from forewarn.store.records import AuditEntry
 
-router = APIRouter(tags=["history"])
+router = v1_router(tags=["history"])
 
 _EXAMPLES = ["2026-11-21T10:00:00Z", "24h"]
 _SINCE = Field(

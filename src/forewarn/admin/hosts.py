@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin import bodies, host_shapes
 from forewarn.admin.answers import documented
+from forewarn.admin.context import v1_router
 from forewarn.admin.orders import Giver, Giving
 from forewarn.control.transactions.named import need
 from forewarn.fleet.model import Host
 from forewarn.reporting import reports
 
-router = APIRouter(tags=["orders"])
+router = v1_router(tags=["orders"])
 
 
 @router.post(

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import Response
 
 from forewarn.admin import limits, selection, shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.selection import Wanted
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
@@ -24,7 +24,7 @@ from forewarn.reporting import reports
 from forewarn.store import kinds
 from forewarn.store.port import Reader, Record
 
-router = APIRouter(tags=["operations and events"])
+router = v1_router(tags=["operations and events"])
 
 
 def _capitalised(value: object) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, Depends, Header
+from fastapi import Depends, Header
 from pydantic import BaseModel
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
@@ -25,7 +25,7 @@ from forewarn.admin import (
 )
 from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import caller_of
+from forewarn.admin.context import caller_of, v1_router
 from forewarn.admin.decisions import Decision
 from forewarn.admin.gateways import gateway_for
 from forewarn.campaigns.record import CampaignRecord
@@ -135,7 +135,7 @@ async def giver_of(request: HttpRequest, key: Key = None) -> Giver:
 Giving = Annotated[Giver, Depends(giver_of)]
 
 
-router = APIRouter(tags=["orders"])
+router = v1_router(tags=["orders"])
 
 
 def check_texts(caller: Caller, **texts: str) -> None:

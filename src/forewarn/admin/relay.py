@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from forewarn.admin import error_responses, limits
 from forewarn.admin.answers import ANY_ERROR, answer, documented
-from forewarn.admin.context import caller_of
+from forewarn.admin.context import caller_of, v1_router
 from forewarn.admin.errors import Kind
 from forewarn.admin.orders import Giving
 from forewarn.admin.relay_bodies import (
@@ -73,7 +73,7 @@ class _Stream(StreamingResponse):
 
 def router(hub: RelayHub) -> APIRouter:
     """Return the routes below /v1/relay."""
-    routes = APIRouter(prefix="/relay", tags=["relays"])
+    routes = v1_router(prefix="/relay", tags=["relays"])
 
     @routes.get("/stream", response_class=Response, responses=_STREAM)
     async def relay_stream(

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.relay_hub import RelayHub, State
 from forewarn.admin.shapes import list_of, shape
 from forewarn.instants import instant_or_none
@@ -40,7 +40,7 @@ RelayList = shape(
 
 def router(hub: RelayHub) -> APIRouter:
     """Return the route of /v1/relays."""
-    routes = APIRouter(tags=["relays"])
+    routes = v1_router(tags=["relays"])
 
     @routes.get("/relays", responses=documented(RelayList))
     async def relays(gateway: Desk) -> Response:

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.choice_shapes import UpcomingPage
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.transactions.named import need
@@ -17,7 +17,7 @@ from forewarn.protocol.errors import BadRequestError
 from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store.port import Reader
 
-router = APIRouter(tags=["tenants"])
+router = v1_router(tags=["tenants"])
 
 
 class UpcomingQuery(Paged):

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -22,14 +22,14 @@ from starlette.types import Receive, Scope, Send
 from forewarn.admin import error_responses, errors, limits
 from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, check
 from forewarn.admin.answers import ANY_ERROR
-from forewarn.admin.context import Desk, caller_of
+from forewarn.admin.context import Desk, caller_of, v1_router
 from forewarn.admin.hub import BEGINNING, Hub, Hubs, message
 from forewarn.admin.lists import Filters, checked
 from forewarn.admin.selection import Wanted
 from forewarn.admin.topics import TOPICS
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 
-router = APIRouter(tags=["streams"])
+router = v1_router(tags=["streams"])
 
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {

@@ -5,12 +5,13 @@ from starlette.responses import Response
 
 from forewarn.admin import bodies, shapes
 from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import v1_router
 from forewarn.admin.gateways import WebhookGateway
 
 
 def router(gateway: WebhookGateway) -> APIRouter:
     """Return the routes of /v1/webhooks."""
-    routes = APIRouter(tags=["webhooks"])
+    routes = v1_router(tags=["webhooks"])
 
     @routes.get("/webhooks", responses=documented(shapes.WebhookList))
     async def webhooks() -> Response:

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk
+from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.window_shapes import WindowsPage
 from forewarn.control.transactions.named import need
@@ -16,7 +16,7 @@ from forewarn.reporting.windows import windows_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader
 
-router = APIRouter(tags=["windows"])
+router = v1_router(tags=["windows"])
 
 
 class WindowQuery(Paged):
