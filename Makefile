@@ -90,7 +90,7 @@ real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Run the tests with a
 	@sh tests/real/older_python.sh
 	@sh tests/real/older_consul.sh
 	@$(BIN)/python -m pytest -m real --long -q -rs --durations=10 -n $(WORKERS) \
-		--dist loadfile $(if $(ONLY),-k "$(ONLY)") tests/real
+		--dist loadfile --no-loadscope-reorder $(if $(ONLY),-k "$(ONLY)") tests/real
 	@$(if $(ONLY),true,$(MAKE) far oldest)
 
 # `make test` leaves out the tests marked `long`, and tries less in those marked

@@ -10,9 +10,13 @@ import pytest
 pytest_plugins = ["pytester", "tests.support.profiles"]
 
 
-LONGEST = ("test_soak", "test_demo", "test_search", "test_kills", "test_operating")
-"""Files with tests of a quarter of a minute and more. They begin first: one that is
-left over would be waited for at the end, with nothing to do beside it."""
+LONGEST = (
+    *("test_campaign_tutorial", "test_campaign_simulation", "test_packages"),
+    *("test_alert_servers", "test_soak", "test_demo", "test_search", "test_kills"),
+    "test_operating",
+)
+"""Files with tests of a quarter of a minute and more, in this order. They begin first: one
+that is left over would be waited for at the end, with nothing to do beside it."""
 
 
 WAITING = {"system", "real"}
