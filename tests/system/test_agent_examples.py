@@ -32,8 +32,8 @@ HANDLERS_PAGE = ROOT / "docs" / "how-to" / "agent" / "handlers.md"
 @pytest.fixture
 def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     fleet = fleets.fleet_text(2)
-    # Slow enough to query the status during the event.
-    with ground(loop, tmp_path, fleet=fleet, speed=60) as made:
+    # Events go on only when the test moves them, after it has queried the status.
+    with ground(loop, tmp_path, fleet=fleet, speed=1) as made:
         yield made
 
 

@@ -40,6 +40,14 @@ def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
         yield made
 
 
+@pytest.fixture
+def still_place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
+    """Have the same, with events that go on only when the test moves them."""
+    fleet = fleets.fleet_text(3)
+    with ground(loop, tmp_path, fleet=fleet, speed=1, python=python) as made:
+        yield made
+
+
 def recovered(agent: AgentProcess, *events: str) -> AgentProcess:
     """Return the agent when these events are over, and nothing is owed."""
     for event in events:
@@ -320,17 +328,17 @@ def test_endpoint_outage_does_not_stop_a_preparation(place: Ground, fault: str) 
 
 @pytest.mark.clause("8.1")
 def test_event_removed_during_an_endpoint_outage_is_recovered_from(
-    place: Ground,
+    still_place: Ground,
 ) -> None:
-    agent = place.agent().wait_ready()
-    event = place.event()
+    agent = still_place.agent().wait_ready()
+    event = still_place.event()
     agent.wait_did("done prepare drain")
-    place.wait_approved(event, "web_0")
-    place.faults("500", "web_0")
-    place.move(event, "removed")
-    eventually(lambda: place.world.events("web_1"), lambda events: not events)
+    still_place.wait_approved(event, "web_0")
+    still_place.faults("500", "web_0")
+    still_place.move(event, "removed")
+    eventually(lambda: still_place.world.events("web_1"), lambda events: not events)
     assert [each.phase for each in agent.did("begun")] == ["prepare"]
-    place.clear()
+    still_place.clear()
     recovered(agent, event)
 
 
