@@ -286,7 +286,13 @@ async def test_requests_without_a_token_take_turns() -> None:
         raise AssertionError
 
     now = SystemClock().monotonic
-    gate = Gate(noting, tokens=TOKENS, throttle=Throttle(now), refused=RefusalLog(now))
+    gate = Gate(
+        noting,
+        tokens=TOKENS,
+        throttle=Throttle(now),
+        refused=RefusalLog(now),
+        relay_refused=lambda: None,
+    )
     scope = {"type": "http", "method": "GET", "path": "/healthz", "headers": []}
     asked = [
         asyncio.ensure_future(gate(dict(scope), nothing, nothing)) for _ in range(20)
