@@ -113,8 +113,8 @@ async def problems(
 async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Response:
     """List the tenants whose approval is missing, the longest wait first.
 
-    `held` has the windows and blackouts that hold maintenance, those that end first
-    before the others. It is empty for a tenant, and after the first page.
+    `held` has the windows, blackouts and silent relays that hold maintenance, those that
+    end first before the others. It is empty for a tenant, and after the first page.
     """
     now = gateway.now()
 
@@ -143,11 +143,10 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
 def _held(
     reader: Reader, query: Selectors, now: Micros
 ) -> tuple[list[held.Held], bool]:
-    """Return the windows and blackouts that hold maintenance, and whether they are
-    complete.
+    """Return what holds maintenance, and whether that is complete.
 
     Those of scopes can be selected by scope and tenant. Those of campaigns and of the service are of no
-    scope or tenant, so each selector leaves them out.
+    scope or tenant, so each selector leaves them out, and silent relays too.
     """
     names = {key for key, value in query.selected.items() if value}
     is_tenant = isinstance(reader, tenant_reader.TenantReader)
@@ -157,6 +156,7 @@ def _held(
     if not names:
         found += held.by_campaigns(reader, now=now)
         found += held.by_blackouts(reader, now=now)
+        found += held.by_relays(reader)
     return held.in_order(found), is_whole
 
 

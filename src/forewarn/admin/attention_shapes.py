@@ -145,11 +145,15 @@ WaitSums = shape(
 
 HeldShape = shape(
     "HeldShape",
-    "Hosts that a window or a blackout holds.",
-    kind=(str, "`window closed` of a scope, `campaign window` or `blackout`."),
+    "Hosts that a window, a blackout or a silent relay holds.",
+    kind=(
+        str,
+        "`window closed` of a scope, `campaign window`, `blackout` or `relay silent`.",
+    ),
     scope=str | None,
     campaign=str | None,
     blackout=str | None,
+    relay=(str | None, "The host of the relay."),
     tenant=(str | None, "The tenant of the scope."),
     hosts=(int, "Hosts that wait for it, announced or not."),
     until=(
@@ -165,7 +169,7 @@ WaitPage = shape(
     Page,
     held=(
         list_of(HeldShape),
-        "Windows and blackouts that hold maintenance; empty for a tenant, after the first page, and with other selectors than `scope` and `tenant`.",
+        "Windows, blackouts and silent relays that hold maintenance; empty for a tenant, after the first page, and with other selectors than `scope` and `tenant`.",
     ),
     waits=list_of(WaitShape),
     sums=WaitSums,

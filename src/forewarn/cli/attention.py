@@ -156,7 +156,9 @@ def _wait_row(wait: Json) -> tuple[str, ...]:
 
 
 def _held_row(held: Json) -> tuple[str, ...]:
-    held_by = held["scope"] or held["campaign"] or held["blackout"] or "-"
+    held_by = (
+        held["scope"] or held["campaign"] or held["blackout"] or held["relay"] or "-"
+    )
     return (
         held_by,
         held["kind"],

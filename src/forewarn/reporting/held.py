@@ -1,4 +1,5 @@
-"""Maintenance that windows and blackouts hold, with the time when each ends. For operators."""
+"""Maintenance that windows, blackouts and relays hold, with the time when each ends. For
+operators."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from forewarn.protocol.blockers import (
     AnyBlocker,
     InBlackout,
     OutsideWindow,
+    RelaySilent,
     WindowClosed,
 )
 from forewarn.protocol.operations import Operation, Request
@@ -33,7 +35,7 @@ OPERATIONS_MAX = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Hosts that one window or blackout holds."""
+    """Hosts that one window, blackout or silent relay holds."""
 
     blocker: AnyBlocker
     tenant: str = ""
@@ -159,18 +161,38 @@ def by_blackouts(reader: Reader, *, now: Micros) -> list[Held]:
     ]
 
 
+def by_relays(reader: Reader) -> list[Held]:
+    """Return the silent relays that hold announced hosts. They have no known end."""
+    found: list[Held] = []
+    for link in every(reader, kinds.ALL_RELAY_LINKS):
+        name = waits.for_relay(link.host)
+        held = list(
+            islice(every(reader, kinds.OPERATIONS_THAT_WAIT, name), OPERATIONS_MAX)
+        )
+        blockers = (each for operation in held for each in operation.held_by)
+        ours = (
+            each
+            for each in blockers
+            if isinstance(each, RelaySilent) and each.host == link.host
+        )
+        if (blocker := next(ours, None)) is not None:
+            found.append(Held(blocker=blocker, hosts=len(held), until=0))
+    return found
+
+
 def _planned(reader: Reader, request: str) -> int:
     return count(reader, kinds.PLANNED_OF_REQUEST, request, limit=OPERATIONS_MAX)
 
 
 def held_report(held: Held) -> Json:
-    """Return a window or blackout with the hosts that it holds."""
+    """Return a window, blackout or silent relay with the hosts that it holds."""
     names: Mapping[str, str] = {
         key: getattr(held.blocker, key, "") for key in ("scope", "blackout")
     }
     return {
         "kind": held.blocker.kind,
         **{key: name or None for key, name in names.items()},
+        "relay": held.blocker.host if isinstance(held.blocker, RelaySilent) else None,
         "campaign": held.campaign or None,
         "tenant": held.tenant or None,
         "hosts": held.hosts,

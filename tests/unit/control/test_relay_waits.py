@@ -22,7 +22,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import attention
+from forewarn.reporting import attention, held
 from forewarn.reporting.problem import ProblemKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -107,20 +107,40 @@ def test_routine_start_waits_for_a_silent_relay_and_begins_when_it_is_back(
     since = world.now
     report(world, since)
     run_to(world, 20)
-    held = of_host(world)
-    assert held.state is OperationState.READY
-    assert held.held_by == (RelaySilent(host="h0", since=since),)
+    waiting = of_host(world)
+    assert waiting.state is OperationState.READY
+    assert waiting.held_by == (RelaySilent(host="h0", since=since),)
     sentence = (
         f"the relay of host h0 has been silent since {format_instant(since)}, so its VMs "
         "may not know their events: `forewarn relay list` shows it. If the host has no "
         "relay any longer, revoke its tokens (`forewarn token list`)"
     )
-    assert world.explain(held.operation_id) == [sentence]
+    assert world.explain(waiting.operation_id) == [sentence]
     (problem,) = silent_ones(world)
     assert (problem.text, problem.hosts, problem.since) == (sentence, ("h0",), since)
     report(world)
     assert of_host(world).state is OperationState.IMPACTING
     assert silent_ones(world) == []
+
+
+def test_waits_name_the_relays_that_hold_announced_hosts(world: World) -> None:
+    connect(world, "h0", "h1")
+    maintain(world, "h0")
+    assert world.read(held.by_relays) == []
+    report(world, world.now)
+    report(world, world.now, host="h1")
+    run_to(world, 16)
+    (found,) = world.read(held.by_relays)
+    told = held.held_report(found)
+    assert (told["relay"], told["hosts"], told["until"]) == ("h0", 1, None)
+    assert (told["kind"], told["scope"], told["blackout"]) == (
+        "relay silent",
+        None,
+        None,
+    )
+    assert "the relay of host h0 has been silent" in told["text"]
+    report(world)
+    assert world.read(held.by_relays) == []
 
 
 def test_approval_does_not_start_work_behind_a_silent_relay(world: World) -> None:
@@ -159,9 +179,9 @@ def test_after_a_restart_a_start_waits_until_the_relay_is_heard_again(
     maintain(world, "h0")
     world.restart()
     run_to(world, 16)
-    held = of_host(world)
-    assert held.held_by == (RelaySilent(host="h0"),)
-    assert "since the start of the service" in world.explain(held.operation_id)[0]
+    waiting = of_host(world)
+    assert waiting.held_by == (RelaySilent(host="h0"),)
+    assert "since the start of the service" in world.explain(waiting.operation_id)[0]
     report(world)
     assert of_host(world).state is OperationState.IMPACTING
 
@@ -297,8 +317,8 @@ def test_waiting_work_is_checked_when_its_relay_is_back_and_not_before(
     maintain(world, "h0")
     maintain(world, "h1")
     run_to(world, 16)
-    held = {each.host: each.waits_for for each in world.operations()}
-    assert held == {"h0": ("relay:h0",), "h1": ("relay:h1",)}
+    names = {each.host: each.waits_for for each in world.operations()}
+    assert names == {"h0": ("relay:h0",), "h1": ("relay:h1",)}
     report(world, host="h1")
     assert of_host(world, "h0").state is OperationState.READY
     assert of_host(world, "h1").state is OperationState.IMPACTING
