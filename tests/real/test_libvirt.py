@@ -2,98 +2,22 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from forewarn.drivers.libvirt.commands import Connections, programs_of, worker_words
 from forewarn.protocol.operations import Action
-from tests.support.processes import Serving, eventually
-from tests.support.real_libvirts import RealLibvirts, why_not
+from tests.support.processes import eventually
+from tests.support.real_libvirts import OFF, RUNNING, RealLibvirts, why_not
+from tests.support.served_libvirts import World
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
     pytest.mark.skipif(bool(why_not()), reason=why_not() or "it is all here"),
 ]
-
-FLEET = """
-[[host]]
-name = "h1"
-[[host]]
-name = "h2"
-[[vm]]
-name = "web_0"
-host = "h1"
-listen = "127.0.0.1:0"
-"""
-
-RUNNING, OFF = 1, 5
-
-
-@pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealLibvirts]:
-    # The path of a socket is short.
-    made = RealLibvirts(tmp_path_factory.mktemp("lv"))
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def libvirts(hosts: RealLibvirts) -> Iterator[RealLibvirts]:
-    """Return the hosts with one VM."""
-    hosts.start("web_0", "h1")
-    yield hosts
-    hosts.remove_all()
-
-
-class World:
-    """A service for the hosts."""
-
-    def __init__(self, folder: Path, libvirts: RealLibvirts, **settings: str) -> None:
-        usual = {
-            "driver_kind": "libvirt",
-            "driver_libvirt_python": libvirts.python,
-            "driver_libvirt_uri": libvirts.uri,
-            "driver_libvirt_data_uri": libvirts.data_uri,
-            "driver_libvirt_freeze": "1s",
-            "driver_libvirt_shutdown_timeout": "1s",
-            "driver_attempts": "1",
-            "driver_sighting_confirm": "1s",
-            "timing_recovery": "200ms",
-        }
-        self.service = Serving(folder, FLEET, **{**usual, **settings}).wait_ready()
-        self.service.document("web_0")
-
-    def maintain(self, impact: str) -> dict[str, Any]:
-        """Maintain h1 with the approval of the VM; return the operation at its end."""
-        self.service.admin("/v1/maintain", {"hosts": ["h1"], "impact": impact})
-        [event] = self.service.document("web_0")["Events"]
-        assert self.service.approve("web_0", event["EventId"]) == 200
-        [operation] = self.service.admin("/v1/operations?vm=web_0")["operations"]
-        path = f"/v1/operations/{operation['operation']}"
-        ended = {"Done", "Failed", "Cancelled"}
-        return eventually(
-            lambda: self.service.admin(path), lambda each: each["state"] in ended
-        )
-
-    def down_seconds(self) -> float:
-        [vm] = self.service.admin("/v1/availability?vm=web_0")["vms"]
-        # All of it was measured.
-        assert vm["at_most_seconds"] == 0
-        return float(vm["down_seconds"])
-
-    def problems(self) -> str:
-        return json.dumps(self.service.admin("/v1/problems"))
-
-
-@pytest.fixture
-def world(tmp_path: Path, libvirts: RealLibvirts) -> Iterator[World]:
-    made = World(tmp_path, libvirts)
-    yield made
-    made.service.kill()
 
 
 def test_guest_is_frozen_restarted_and_migrated_with_approvals(
@@ -151,42 +75,6 @@ def test_host_that_shows_the_certificate_of_others_is_a_problem(
     finally:
         world.service.kill()
     assert (libvirts.state("web_0", "h1") or [0])[0] == RUNNING
-
-
-def test_killed_guest_fails_although_nobody_asked_for_it(
-    world: World, libvirts: RealLibvirts
-) -> None:
-    libvirts.kill_qemu("web_0")
-
-    def events() -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = world.service.document("web_0")["Events"]
-        return found
-
-    [event] = eventually(events, bool, what="the failure")
-    assert (event["EventStatus"], event["EventSource"]) == ("Started", "Platform")
-    told = json.dumps(world.service.admin("/v1/history?vm=web_0"))
-    assert "libvirt: QEMU was killed or has crashed" in told
-
-
-def test_host_without_libvirt_is_a_problem_until_it_is_back(
-    world: World, libvirts: RealLibvirts
-) -> None:
-    libvirts.kill("h2")
-    eventually(world.problems, lambda text: "libvirt: " in text and "h2" in text)
-    libvirts.begin("h2")
-    eventually(world.problems, lambda text: "libvirt: " not in text)
-    # Its VMs were not touched, and nothing was concluded about them.
-    assert world.service.document("web_0")["Events"] == []
-
-
-def test_undefined_domain_is_named_in_the_failure(
-    world: World, libvirts: RealLibvirts
-) -> None:
-    libvirts.ask("h1", "remove", all=True)
-    operation = world.maintain("reboot")
-    assert operation["state"] == "Failed"
-    told = json.dumps(world.service.admin("/v1/history?vm=web_0"))
-    assert "h1 has no domain web_0" in told
 
 
 # The programs of the driver, without a service

@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,40 @@ from tests.support.processes import eventually
 QEMU = "qemu-system-x86_64"
 PYTHON = "/usr/bin/python3"
 
+RUNNING, PAUSED, OFF = 1, 3, 5
+"""virDomainState."""
+
 DOMAIN = """
 <domain type='qemu'><name>{vm}</name><memory unit='MiB'>16</memory><vcpu>1</vcpu>
-<os><type arch='x86_64' machine='q35'>hvm</type></os><features><acpi/></features>
+<os><type arch='x86_64' machine='q35'>hvm</type><boot dev='hd'/></os><features><acpi/></features>
 <cpu mode='custom'><model>qemu64</model></cpu><on_poweroff>destroy</on_poweroff>
 <devices><emulator>{qemu}</emulator><memballoon model='none'/>
-<controller type='usb' model='none'/></devices></domain>
+<controller type='usb' model='none'/>{disk}</devices></domain>
 """
 """A guest that is only firmware, without acceleration: /dev/kvm may be broken."""
+
+DISK = """
+<disk type='file' device='disk'><driver name='qemu' type='qcow2'/>
+<source file='{path}'/><target dev='sda' bus='sata'/></disk>
+"""
+
+BOOT_SECTOR = bytes.fromhex("30e4 cd16 ba0406 b80020 ef f4 ebfd").ljust(510, b"\0")
+"""A guest that waits for a key, and then shuts itself down by ACPI, as q35 has it."""
+
+POOL = """
+<pool type='dir'><name>images</name><target><path>{folder}</path></target></pool>
+"""
+
+QEMU_IMG = """#!/bin/sh
+# While the file `hold` is there, the creation of an image stops after its beginning.
+if [ -e {folder}/hold ] && [ "$1" = create ]; then
+    for last; do case $last in /*) path=$last ;; esac; done
+    printf part > "$path"
+    touch {folder}/held
+    while [ -e {folder}/hold ]; do sleep 0.05; done
+fi
+exec {folder}/qemu-img.real "$@"
+"""
 
 QEMU_SETTINGS = """
 user = "root"
@@ -74,6 +101,8 @@ mount --bind "$folder/lib" /var/lib/libvirt
 mount --bind "$folder/cache" /var/cache/libvirt
 mount --bind "$folder/etc" /etc/libvirt
 ln -s "$folder/run/libvirt-sock" /run/libvirt/libvirt-sock
+cp /usr/bin/qemu-img "$folder/qemu-img.real"
+mount --bind "$folder/qemu-img" /usr/bin/qemu-img
 mkdir -p /run/sshd
 /usr/sbin/sshd -D -f "$folder/sshd_config" -E "$folder/sshd.log" &
 exec libvirtd --listen -f "$folder/libvirtd.conf" -p "$folder/run/libvirtd.pid"
@@ -131,6 +160,21 @@ match order["do"]:
                 domain.destroy()
             if order["all"]:
                 domain.undefineFlags(7)
+        for pool in conn.listAllStoragePools():
+            pool.destroy()
+            pool.undefine()
+    case "pool":
+        pool = conn.storagePoolDefineXML(order["xml"])
+        pool.setAutostart(1)
+        pool.create()
+    case "key":
+        conn.lookupByName(order["vm"]).sendKey(0, 100, [28], 1, 0)
+    case "undefine" | "resume" | "suspend" | "destroy" | "create" as name:
+        getattr(conn.lookupByName(order["vm"]), name)()
+    case "vol-delete":
+        conn.storageVolLookupByPath(order["path"]).delete()
+    case "rename":
+        conn.lookupByName(order["vm"]).rename(order["to"])
 """
 
 
@@ -163,6 +207,9 @@ class RealLibvirts:
             for name in ("run", "lib", "cache", "etc"):
                 (folder / host / name).mkdir(parents=True)
             (folder / host / "etc" / "qemu.conf").write_text(QEMU_SETTINGS)
+            wrapper = folder / host / "qemu-img"
+            wrapper.write_text(QEMU_IMG.format(folder=folder / host))
+            wrapper.chmod(0o755)
             uuid = f"00000000-0000-4000-8000-0000000000{host.replace('h', 'f')}"
             text = LIBVIRT_SETTINGS.format(
                 folder=folder / host, uuid=uuid, port=self._ports[host], pki=self.pki
@@ -249,10 +296,47 @@ class RealLibvirts:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout) if done.stdout else None
 
-    def start(self, vm: str, host: str) -> None:
-        """Start a VM."""
+    def start(self, vm: str, host: str, *, disk: str = "") -> None:
+        """Start a VM; `disk` is the path of its image."""
         qemu = f"/usr/bin/{QEMU}" if unpacked.is_unpacked(QEMU) else unpacked.find(QEMU)
-        self.ask(host, "start", xml=DOMAIN.format(vm=vm, qemu=qemu))
+        device = disk and DISK.format(path=disk)
+        self.ask(host, "start", xml=DOMAIN.format(vm=vm, qemu=qemu, disk=device))
+
+    def start_with_image(self, vm: str, host: str) -> Path:
+        """Start a VM that shuts itself down after a key; return its image in a pool."""
+        images = self.folder / host / "images"
+        images.mkdir(exist_ok=True)
+        base, image = images / "base.raw", images / f"{vm}.qcow2"
+        base.write_bytes((BOOT_SECTOR + b"\x55\xaa").ljust(1 << 20, b"\0"))
+        self.make_image(base, image)
+        self.ask(host, "pool", xml=POOL.format(folder=images))
+        self.start(vm, host, disk=str(image))
+        return image
+
+    def make_image(self, base: Path, image: Path) -> None:
+        """Create an empty image above a base image."""
+        words = [
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-F",
+            "raw",
+            "-b",
+            str(base),
+            str(image),
+        ]
+        self.qemu_img(*words)
+
+    def qemu_img(self, *words: str) -> str:
+        """Run qemu-img; return its output."""
+        return subprocess.run(
+            [unpacked.find("qemu-img"), *words],
+            env=unpacked.environment("qemu-img"),
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
 
     def state(self, vm: str, host: str) -> list[int] | None:
         """Return the state of a VM; None: the host has no such domain."""
@@ -264,14 +348,39 @@ class RealLibvirts:
         for host in ("h1", "h2"):
             self.ask(host, "remove", all=True)
 
+    def shut_down_from_inside(self, vm: str, host: str) -> None:
+        """Press a key of a guest with an image, which then shuts itself down."""
+
+        def state() -> list[int] | None:
+            with contextlib.suppress(AssertionError):
+                self.ask(host, "key", vm=vm)
+            return self.state(vm, host)
+
+        eventually(state, lambda found: found == [OFF, 1], what="the guest to be off")
+
+    def hold_images(self, host: str) -> None:
+        """Let the next creation of an image stop in its middle."""
+        (self.folder / host / "held").unlink(missing_ok=True)
+        (self.folder / host / "hold").touch()
+
+    def wait_for_image(self, host: str) -> None:
+        """Return when an image is created in part."""
+        eventually((self.folder / host / "held").exists, bool, what="an image")
+
+    def release_images(self, host: str) -> None:
+        """Let the creation of images go on."""
+        (self.folder / host / "hold").unlink()
+
+    def kill_program(self, name: str) -> None:
+        """Kill the driver's program `work` or its workers, `serve`."""
+        runner = str(self.folder / "runner.py").encode()
+        killed = _kill(lambda words: runner in words and words[-1] == name.encode())
+        assert killed, name
+
     def kill_qemu(self, vm: str) -> None:
         """Kill the QEMU of a VM as the kernel does if memory is short."""
         wanted = f"guest={vm},".encode()
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                words = (folder / "cmdline").read_bytes()
-                if wanted in words and str(os.getpid()) != folder.name:
-                    os.kill(int(folder.name), signal.SIGKILL)
+        _kill(lambda words: any(wanted in word for word in words))
 
     def end(self) -> None:
         """End everything."""
@@ -279,3 +388,15 @@ class RealLibvirts:
             self.remove_all()
         for host in [*self._processes]:
             self.kill(host)
+
+
+def _kill(is_wanted: Callable[[list[bytes]], bool]) -> int:
+    """Kill the processes with these arguments; return their number."""
+    killed = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if is_wanted(words) and str(os.getpid()) != folder.name:
+                os.kill(int(folder.name), signal.SIGKILL)
+                killed += 1
+    return killed

@@ -21,29 +21,28 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+if (_here := str(Path(__file__).parent)) not in sys.path:
+    # It was loaded by its path.
+    sys.path.append(_here)
+from fake_storage import INVALID, KilledError, Pool, Volume, libvirtError
+
+__all__ = ["KilledError", "libvirtError"]
+
 VIR_MIGRATE_PARAM_URI = "migrate_uri"
 
 RUNNING, PAUSED, SHUTOFF = 1, 3, 5
-NO_DOMAIN, NO_METADATA, INVALID, RPC = 42, 80, 55, 38
+NO_DOMAIN, NO_METADATA, RPC = 42, 80, 38
 LIVE, CONFIG = 1, 2
 OFFLINE, PERSIST_DEST, UNDEFINE_SOURCE = 1 << 10, 8, 16
 LIFECYCLE, REBOOT = 0, 1
 PAUSE_SECONDS = 0.01
 
+DISKS = "urn:forewarn:libvirt:disks:1"
+"""Namespace of the second element that the driver keeps with a domain."""
+
 Note = dict[str, Any]
 _connections: list["virConnect"] = []
 _is_over, _hearing = threading.Event(), threading.Lock()
-
-
-class libvirtError(Exception):  # noqa: N801 - the name of the real one
-    """An error of the library."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self._code = code
-
-    def get_error_code(self) -> int:
-        return self._code
 
 
 def registerErrorHandler(handler: object, context: object) -> None:  # noqa: N802
@@ -136,12 +135,16 @@ class virConnect:  # noqa: N801 - the name of the real one
         with self._locked():
             root = ET.fromstring(xml)
             name = root.findtext("name") or ""
-            mark = root.find("metadata/*")
+            mark, disks = root.find("metadata/*"), root.find(f"metadata/{{{DISKS}}}*")
+            if disks is not None:
+                mark = None if mark is disks else mark
+                disks.tag = "disks"
             devices = root.find("devices")
             note = {
                 **(self._known(name) or _new()),
                 "persistent": True,
                 "config": "" if mark is None else ET.tostring(mark, "unicode"),
+                "disks": "" if disks is None else ET.tostring(disks, "unicode"),
                 "devices": ""
                 if devices is None
                 else ET.tostring(devices, encoding="unicode"),
@@ -149,11 +152,16 @@ class virConnect:  # noqa: N801 - the name of the real one
             self._write(name, note)
         return virDomain(self, name)
 
-    def storageVolLookupByPath(self, path: str) -> "_Volume":  # noqa: N802
+    def storageVolLookupByPath(self, path: str) -> Volume:  # noqa: N802
         volume = Path(f"{path}.volume")
         if not volume.exists():
             raise libvirtError(f"no storage vol with matching path {path}", 50)
-        return _Volume(volume)
+        return Volume(volume)
+
+    def storagePoolLookupByName(self, name: str) -> Pool:  # noqa: N802
+        if name != "images":
+            raise libvirtError(f"no storage pool with matching name '{name}'", 49)
+        return Pool(self.folder.parent)
 
     def domainEventRegisterAny(  # noqa: N802
         self, domain: object, kind: int, hear: Callable[..., object], opaque: object
@@ -243,6 +251,7 @@ def _new() -> Note:
         "persistent": False,
         "live": "",
         "config": "",
+        "disks": "",
         "devices": "",
         "saved": False,
         "obeys": True,
@@ -256,30 +265,6 @@ class _Network:
 
     def XMLDesc(self, flags: int) -> str:  # noqa: N802
         return self._file.read_text()
-
-
-class _Volume:
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def XMLDesc(self, flags: int) -> str:  # noqa: N802
-        return self._file.read_text()
-
-    def storagePoolLookupByVolume(self) -> "_Pool":  # noqa: N802
-        return _Pool(self._file.parent)
-
-    def delete(self, flags: int) -> int:
-        self._file.unlink()
-        return 0
-
-
-class _Pool:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def createXML(self, xml: str, flags: int) -> None:  # noqa: N802
-        name = ET.fromstring(xml).findtext("name")
-        (self._folder / f"{name}.volume").write_text(xml)
 
 
 class virDomain:  # noqa: N801 - the name of the real one
@@ -329,15 +314,21 @@ class virDomain:  # noqa: N801 - the name of the real one
     def XMLDesc(self, flags: int) -> str:  # noqa: N802
         note = self._read()
         mark = note["config" if flags & 2 else "live"]
+        disks = note["disks"].replace("<disks", f"<d:disks xmlns:d='{DISKS}'")
+        disks = disks.replace("</disks", "</d:disks")
         return (
             f"<domain type='fake'><name>{self._name}</name>"
-            f"<metadata>{mark}</metadata>{note['devices']}</domain>"
+            f"<metadata>{mark}{disks}</metadata>{note['devices']}</domain>"
         )
 
     def setMetadata(  # noqa: N802
-        self, kind: int, text: str, key: str, uri: str, flags: int
+        self, kind: int, text: "str | None", key: str, uri: str, flags: int
     ) -> int:
-        root = ET.fromstring(text)
+        if uri == DISKS:
+            with self._changing() as note:
+                note["disks"] = text or ""
+            return 0
+        root = ET.fromstring(text or "")
         root.set("xmlns", uri)
         with self._changing() as note:
             if flags & LIVE:
@@ -350,6 +341,7 @@ class virDomain:  # noqa: N801 - the name of the real one
     def metadata(self, kind: int, uri: str, flags: int) -> str:
         note = self._read()
         text = note["live"] if flags & LIVE else note["config"]
+        text = note["disks"] if uri == DISKS else text
         if not text:
             raise libvirtError("metadata not found", NO_METADATA)
         return str(text)

@@ -54,6 +54,11 @@ class Living:
         order = order_of(action, operation, "h1", to_host, -1)
         return probing.probe(self.domains, order)[0]
 
+    def probed_text(self, action: str) -> list[str]:
+        """Return the output of a probe."""
+        order = order_of(action, "op-1.1", "h1", "", -1)
+        return probing.probe(self.domains, order)[1]
+
     def leave(self, action: str, *, operation: str = "op-1.1", **mark: Any) -> None:
         """Leave the mark of a call whose program was lost then."""
         found = self.domains.need("web_0", "h1")

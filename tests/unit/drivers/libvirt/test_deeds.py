@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers.libvirt.worker import deeds, moving
+from forewarn.drivers.libvirt.worker.disks import NAMESPACE, PREFIX
 from forewarn.drivers.libvirt.worker.orders import (
+    ASKED,
     DONE_STATUS,
     DOWN_STATUS,
     RUNS_STATUS,
+    STOPPED,
     UNKNOWN_STATUS,
 )
 from tests.support.fake_libvirt.libvirt import PAUSED, RUNNING, SHUTOFF
@@ -17,12 +20,6 @@ from tests.support.processes import eventually
 from tests.unit.drivers.libvirt.living import Living
 
 BY_GUEST = [SHUTOFF, 1]
-
-VOLUME = (
-    "<volume><name>web.qcow2</name><capacity>9</capacity><target>"
-    "<format type='qcow2'/></target>{}</volume>"
-)
-BASE = "<backingStore><path>/base.qcow2</path><format type='qcow2'/></backingStore>"
 
 
 @pytest.fixture
@@ -198,6 +195,39 @@ def test_reboot_goes_on_after_its_program_was_lost(living: Living) -> None:
     assert living.state()[0] == RUNNING
 
 
+@pytest.mark.parametrize("mark", [{}, {"state": "failed"}])
+def test_guest_that_a_lost_call_stopped_is_started_by_another_operation(
+    living: Living, mark: dict[str, str]
+) -> None:
+    living.leave("reboot", stop=ASKED if not mark else STOPPED, **mark)
+    shut_down(living)
+    assert living.do("reboot", operation="op-2.1") == (DONE_STATUS, [])
+    assert living.state()[0] == RUNNING
+
+
+def test_guest_that_its_user_shut_down_after_a_failed_call_stays_off(
+    living: Living,
+) -> None:
+    # The call failed while the guest ran.
+    living.leave("reboot", stop=ASKED, state="failed")
+    shut_down(living)
+    living.do("reboot", operation="op-2.1")
+    assert living.state() == BY_GUEST
+
+
+def test_failure_after_the_stop_of_the_guest_is_in_its_mark(living: Living) -> None:
+    living.leave("reboot", stop=ASKED)
+    shut_down(living)
+    # Another process starts no VM whose disk is missing.
+    note = "<disks><disk path='/web' pool='gone'>&lt;volume/&gt;</disk></disks>"
+    found = living.domains.need("web_0", "h1")
+    living.domains.write_metadata(found, note, prefix=PREFIX, namespace=NAMESPACE)
+    assert living.do("reboot", operation="op-1.2")[0] == DOWN_STATUS
+    mark = living.domains.read_mark(found)
+    assert mark is not None
+    assert (mark.stop, mark.state) == (STOPPED, "failed")
+
+
 def test_stopped_vm_is_started_by_the_second_half(living: Living) -> None:
     assert living.do("stop") == (DONE_STATUS, [])
     assert living.do("stop", operation="op-1.2") == (DONE_STATUS, [])
@@ -217,46 +247,13 @@ def test_vm_without_a_definition_is_not_stopped(living: Living) -> None:
     )
 
 
-# Delete and reimage
+# Delete
 
 
 def test_deleted_vm_is_gone_and_can_be_deleted_again(living: Living) -> None:
     assert living.do("delete") == (DONE_STATUS, [])
     assert not living.has("h1")
     assert living.do("delete", operation="op-1.2") == (DONE_STATUS, [])
-
-
-@pytest.mark.parametrize("is_off", [True, False])
-def test_disk_is_created_again_from_its_base_image(
-    tmp_path: Path, *, is_off: bool
-) -> None:
-    living = with_disk(tmp_path, base=BASE)
-    if is_off:
-        shut_down(living)
-    assert living.do("reimage") == (DONE_STATUS, [])
-    assert living.state() == (BY_GUEST if is_off else [RUNNING, 1])
-    new = (tmp_path / "web.qcow2.volume").read_text()
-    assert "/base.qcow2" in new
-    assert "changed" not in new
-
-
-def with_disk(folder: Path, *, base: str) -> Living:
-    living = Living(folder)
-    disks = "".join(
-        f"<disk device='disk'><source file='{folder}/{name}.qcow2'/></disk>"
-        for name in ("web", "in-no-pool")
-    )
-    living.libvirts.start("web_0", "h1", devices=f"<devices>{disks}</devices>")
-    text = VOLUME.format(base).replace("<capacity>", "<changed/><capacity>")
-    (folder / "web.qcow2.volume").write_text(text)
-    return living
-
-
-def test_disk_without_a_base_image_stays(tmp_path: Path) -> None:
-    living = with_disk(tmp_path, base="")
-    status, said = living.do("reimage")
-    assert (status, living.state()[0]) == (RUNS_STATUS, RUNNING)
-    assert said[0].startswith("no disk has a base image in a storage pool of libvirt")
 
 
 # Domains that are changed by hand
@@ -398,6 +395,23 @@ def test_redeployed_vm_starts_on_the_other_host(
     assert living.mark("h2") == ("op-1.1.redeploy", "done")
     again = living.do("redeploy", operation="op-1.2", to_host="h2")
     assert again == (DONE_STATUS, said)
+
+
+@pytest.mark.parametrize("stop", [ASKED, ""])
+@pytest.mark.parametrize("has_moved", [True, False])
+def test_redeployment_goes_on_after_its_program_was_lost(
+    living: Living, stop: str, *, has_moved: bool
+) -> None:
+    living.leave("redeploy", stop=stop)
+    shut_down(living)
+    if has_moved:
+        domain = living.libvirts.domain("web_0", "h1")
+        living.libvirts.host("h2").defineXML(domain.XMLDesc(2))
+        domain.undefineFlags(0)
+    again = living.do("redeploy", operation="op-1.2", to_host="h2")
+    assert again == (DONE_STATUS, ["vm-host: h2"])
+    # One that was off before stays off.
+    assert living.state("h2")[0] == (RUNNING if stop else SHUTOFF)
 
 
 def test_redeployed_vm_that_is_off_stays_off(living: Living) -> None:

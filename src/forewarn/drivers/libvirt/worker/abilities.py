@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from . import disks
 from .domains import Domains, Found
 
 BOUND = frozenset({"pci", "mdev", "scsi_host"})
@@ -22,6 +23,8 @@ def limits_of(domains: Domains, found: Found) -> dict[str, str]:
     xml = domains.do(found, lambda domain: str(domain.XMLDesc(0)))
     if device := bound_device(xml):
         limits["live-migrate"] = f"it has a passthrough device ({device})"
+    if not found.is_active and (images := disks.images_noted_in(xml)):
+        limits["live-migrate"] = disks.unfinished_text(images[0])
     if not domains.is_persistent(found):
         limits.update(dict.fromkeys(("stop", "reimage"), NOT_PERSISTENT))
     return limits

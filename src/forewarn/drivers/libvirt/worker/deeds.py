@@ -59,7 +59,9 @@ def _state_after_failure(domains: Domains, order: Order) -> tuple[int, list[str]
                 continue
             mark = domains.read_mark(found)
             if mark is not None and mark.text == order.mark.text:
-                domains.write_mark(found, replace(mark, state=FAILED))
+                is_stopped = mark.stop and not found.is_active
+                stop = STOPPED if is_stopped else mark.stop
+                domains.write_mark(found, replace(mark, state=FAILED, stop=stop))
         except WorkError:
             # The VM can run there.
             return UNKNOWN_STATUS, []
@@ -189,6 +191,7 @@ def _stopped(domains: Domains, order: Order, found: Found) -> list[str]:
 def _started(domains: Domains, order: Order, found: Found) -> None:
     """Start a guest that does not run. With saved memory, it goes on where it was."""
     domains.write_mark(found, replace(order.mark, stop=STOPPED))
+    disks.finish(domains, found)
     domains.do(found, lambda domain: domain.create())
     _done(domains, order, found)
 
@@ -279,14 +282,20 @@ def _delete(domains: Domains, order: Order) -> list[str]:
 
 
 def _reimage(domains: Domains, order: Order) -> list[str]:
+    """Replace the disks of a VM and start it.
+
+    After a crash, the mark says whether the VM is to be started, and the note of `disks`
+    which disks may be missing. A later call of any operation goes on from them.
+    """
     found, before = moving.marked(domains, order)
-    images = disks.images_of(domains, found)
     if not domains.is_persistent(found):
         raise WorkError(f"{order.vm} has no persistent domain, so it would be lost")
-    was_off = moving.stays_off(order, found, before)
+    images = disks.images_of(domains, found)
+    stays_off = moving.stays_off(order, found, before)
+    domains.write_mark(found, replace(order.mark, stop="" if stays_off else ASKED))
     said = _stopped(domains, order, found)
     disks.recreate(domains, found, images)
-    if was_off:
+    if stays_off:
         _done(domains, order, found)
     else:
         _started(domains, order, found)

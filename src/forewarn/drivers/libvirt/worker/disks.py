@@ -2,16 +2,29 @@
 
 A disk is replaced only if it is a volume of a storage pool, so that libvirt itself can
 create it again with the same name, size and format.
+
+Between the deletion of a volume and the end of its creation, a crash leaves no disk or a
+part of one. The definitions of the new volumes are therefore noted in the metadata of the
+domain before the first deletion, and removed after the last creation. While they are
+there, no action starts the VM before each disk is whole: a missing one is created, and a
+disk that is not whole is only deleted by `reimage`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from .domains import INACTIVE, Domains, Found
+from .hosts import NO_VOLUME
 from .orders import WorkError
+
+NAMESPACE = "urn:forewarn:libvirt:disks:1"
+"""Namespace of the element with the disks that are being replaced."""
+
+PREFIX = "forewarn-disks"
 
 
 @dataclass(frozen=True)
@@ -19,6 +32,8 @@ class Image:
     """A disk with a base image."""
 
     path: str
+    pool: str
+    """Name of its storage pool."""
     xml: str
     """The definition of a new volume in its place."""
 
@@ -29,10 +44,15 @@ def disk_paths(xml: str) -> list[str]:
     return [path for each in sources if (path := each.get("file"))]
 
 
+def base_of(xml: str) -> str:
+    """Return the base image in the definition of a volume; empty: it has none."""
+    return ET.fromstring(xml).findtext("./backingStore/path") or ""  # noqa: S314
+
+
 def volume_above(xml: str) -> str:
     """Return the definition of a new volume like this one; empty: it has no base image."""
     volume = ET.fromstring(xml)  # noqa: S314
-    base = volume.findtext("./backingStore/path")
+    base = base_of(xml)
     if not base:
         return ""
     new = ET.Element("volume")
@@ -50,21 +70,62 @@ def volume_above(xml: str) -> str:
     return ET.tostring(new, encoding="unicode")
 
 
+# The note of disks that are being replaced
+
+
+def element_of(images: Iterable[Image]) -> str:
+    """Return the note as an element."""
+    root = ET.Element("disks")
+    for image in images:
+        each = ET.SubElement(root, "disk", path=image.path, pool=image.pool)
+        each.text = image.xml
+    return ET.tostring(root, encoding="unicode")
+
+
+def images_in(text: str) -> list[Image]:
+    """Return the disks in a note; it is empty if there is none."""
+    return _images_under(ET.fromstring(text)) if text else []  # noqa: S314
+
+
+def images_noted_in(xml: str) -> list[Image]:
+    """Return the disks in the note of a domain with this definition."""
+    note = ET.fromstring(xml).find(f"./metadata/{{{NAMESPACE}}}disks")  # noqa: S314
+    return [] if note is None else _images_under(note)
+
+
+def _images_under(note: ET.Element) -> list[Image]:
+    return [
+        Image(path=each.get("path", ""), pool=each.get("pool", ""), xml=each.text or "")
+        for each in note.findall("./disk")
+    ]
+
+
+def unfinished(domains: Domains, found: Found) -> list[Image]:
+    """Return the disks that a reimage began to replace; raises WorkError."""
+    return images_in(domains.read_metadata(found, NAMESPACE))
+
+
+def forget(domains: Domains, found: Found) -> None:
+    """Remove the note, if there is one: each disk is whole. Raises WorkError."""
+    if unfinished(domains, found):
+        domains.write_metadata(found, None, prefix=PREFIX, namespace=NAMESPACE)
+
+
+# The replacement
+
+
 def images_of(domains: Domains, found: Found) -> list[Image]:
-    """Return the disks of a domain that have a base image; raises WorkError for none."""
+    """Return the disks of a domain that have a base image; raises WorkError for none.
+
+    A disk that an earlier reimage deleted is known from its note.
+    """
     xml = domains.do(found, lambda domain: domain.XMLDesc(INACTIVE))
+    noted = {image.path: image for image in unfinished(domains, found)}
 
     def look(conn: Any) -> list[Image]:
-        images: list[Image] = []
-        for path in disk_paths(xml):
-            try:
-                text = conn.storageVolLookupByPath(path).XMLDesc(0)
-            except domains.hosts.api.libvirtError:
-                # It is in no pool.
-                continue
-            if new := volume_above(text):
-                images.append(Image(path=path, xml=new))
-        return images
+        seen = (_image_at(domains, conn, path) for path in disk_paths(xml))
+        present = {image.path: image for image in seen if image is not None}
+        return list({**noted, **present}.values())
 
     images = domains.ask(found.host, look)
     if not images:
@@ -75,14 +136,80 @@ def images_of(domains: Domains, found: Found) -> list[Image]:
     return images
 
 
+def _image_at(domains: Domains, conn: Any, path: str) -> Image | None:
+    volume = _volume_at(domains, conn, path)
+    new = "" if volume is None else volume_above(volume.XMLDesc(0))
+    if volume is None or not new:
+        return None
+    pool = str(volume.storagePoolLookupByVolume().name())
+    return Image(path=path, pool=pool, xml=new)
+
+
+def _volume_at(domains: Domains, conn: Any, path: str) -> Any:
+    """Return the volume of a file; None: it is in no pool."""
+    try:
+        return conn.storageVolLookupByPath(path)
+    except domains.hosts.api.libvirtError as error:
+        if error.get_error_code() == NO_VOLUME:
+            return None
+        raise
+
+
 def recreate(domains: Domains, found: Found, images: list[Image]) -> None:
-    """Replace disks by empty layers above their base images."""
+    """Replace disks by empty layers above their base images; raises WorkError.
 
-    def replace_all(conn: Any) -> None:
-        for image in images:
-            volume = conn.storageVolLookupByPath(image.path)
-            pool = volume.storagePoolLookupByVolume()
+    A crash leaves the note. A later reimage replaces all disks again, also those that were
+    written in part.
+    """
+    domains.write_metadata(
+        found, element_of(images), prefix=PREFIX, namespace=NAMESPACE
+    )
+    for image in images:
+        _make(domains, found, image, deletes=True)
+    forget(domains, found)
+
+
+def finish(domains: Domains, found: Found) -> None:
+    """Create the disks that a reimage has deleted and not created; raises WorkError.
+
+    A disk that is there is not deleted: it can be one that an operator made by hand.
+    """
+    images = unfinished(domains, found)
+    for image in images:
+        _make(domains, found, image, deletes=False)
+    if images:
+        forget(domains, found)
+
+
+def _make(domains: Domains, found: Found, image: Image, *, deletes: bool) -> None:
+    """Create the volume of a disk, instead of the one that is there."""
+
+    def make(conn: Any) -> str:
+        pool = conn.storagePoolLookupByName(image.pool)
+        # libvirt does not know a file whose creation it did not see to its end.
+        pool.refresh(0)
+        volume = _volume_at(domains, conn, image.path)
+        if volume is not None and not deletes:
+            return str(volume.XMLDesc(0))
+        if volume is not None:
             volume.delete(0)
-            pool.createXML(image.xml, 0)
+        pool.createXML(image.xml, 0)
+        return image.xml
 
-    domains.ask(found.host, replace_all)
+    try:
+        xml = domains.ask(found.host, make)
+    except WorkError as error:
+        raise type(error)(f"{error}; {unfinished_text(image)}") from None
+    if base_of(xml) != base_of(image.xml):
+        raise WorkError(
+            f"the disk {image.path} was not written to its end: delete it on {found.host} "
+            f"with `virsh vol-delete {image.path}`, then reboot the VM"
+        )
+
+
+def unfinished_text(image: Image) -> str:
+    """Return the sentence about a disk that a reimage has not replaced yet."""
+    return (
+        f"the disk {image.path} is not replaced yet: a reboot of the VM creates it from "
+        f"{base_of(image.xml)} if it is missing"
+    )

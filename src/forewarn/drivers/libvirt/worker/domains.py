@@ -103,41 +103,53 @@ class Domains:
         """Return whether the domain is defined without its process."""
         return self.do(found, lambda domain: bool(domain.isPersistent()))
 
-    # Marks
+    # Metadata, which libvirt keeps for us
 
-    def write_mark(self, found: Found, mark: Mark) -> None:
-        """Leave a mark at a domain, for its process and its definition."""
+    def write_metadata(
+        self, found: Found, text: str | None, *, prefix: str, namespace: str
+    ) -> None:
+        """Keep an element with a domain, for its process and its definition.
+
+        None removes it. Raises WorkError.
+        """
 
         def write(domain: Any) -> None:
             flags = LIVE if domain.isActive() else 0
             flags |= CONFIG if domain.isPersistent() else 0
-            domain.setMetadata(
-                ELEMENT,
-                marks.element_of(mark),
-                marks.PREFIX,
-                marks.NAMESPACE,
-                flags,
-            )
+            domain.setMetadata(ELEMENT, text, prefix, namespace, flags)
 
         self.do(found, write)
 
-    def read_mark(self, found: Found) -> Mark | None:
-        """Return the last mark at a domain; None: there is none, or none is readable.
+    def read_metadata(self, found: Found, namespace: str) -> str:
+        """Return the element of a domain; empty: there is none. Raises WorkError.
 
         The definition of a persistent domain has the newest one: a process that was
-        restored from its saved memory has the mark of the time of the save.
+        restored from its saved memory has that of the time of the save.
         """
 
         def read(domain: Any) -> str:
             flags = CONFIG if domain.isPersistent() else LIVE
             try:
-                return str(domain.metadata(ELEMENT, marks.NAMESPACE, flags))
+                return str(domain.metadata(ELEMENT, namespace, flags))
             except self.hosts.api.libvirtError as error:
                 if error.get_error_code() == NO_METADATA:
                     return ""
                 raise
 
-        return marks.mark_in(self.do(found, read))
+        return self.do(found, read)
+
+    def write_mark(self, found: Found, mark: Mark) -> None:
+        """Leave a mark at a domain; raises WorkError."""
+        self.write_metadata(
+            found,
+            marks.element_of(mark),
+            prefix=marks.PREFIX,
+            namespace=marks.NAMESPACE,
+        )
+
+    def read_mark(self, found: Found) -> Mark | None:
+        """Return the last mark at a domain; None: there is none, or none is readable."""
+        return marks.mark_in(self.read_metadata(found, marks.NAMESPACE))
 
     # Stop and start
 

@@ -21,9 +21,10 @@ KEEPALIVE_SECONDS = 5
 KEEPALIVE_COUNT = 3
 """Number of unanswered messages after which a connection ends."""
 
-
 NO_DOMAIN = 42
 """VIR_ERR_NO_DOMAIN."""
+NO_VOLUME = 50
+"""VIR_ERR_NO_STORAGE_VOL."""
 NO_METADATA = 80
 """VIR_ERR_NO_DOMAIN_METADATA."""
 

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from . import states
+from . import disks, states
 from .domains import (
     INACTIVE,
     KEEP_NVRAM,
@@ -19,6 +19,7 @@ from .domains import (
     Found,
 )
 from .orders import (
+    ASKED,
     DONE,
     DONE_STATUS,
     DOWN_STATUS,
@@ -53,8 +54,14 @@ LIVE_MIGRATION, POST_COPY, CONVERGE = "live-migrate", "post-copy", "auto-converg
 
 
 def marked(domains: Domains, order: Order) -> tuple[Found, Mark | None]:
-    """Return the domain on the VM's host and the last mark at it; raises WorkError."""
+    """Return the domain on the VM's host and the last mark at it; raises WorkError.
+
+    A VM that runs has its disks, so the note of an unfinished reimage is removed: an
+    operator has made them by hand.
+    """
     found = domains.need(order.vm, order.host)
+    if found.is_active:
+        disks.forget(domains, found)
     return found, domains.read_mark(found)
 
 
@@ -66,12 +73,16 @@ def is_ours(order: Order, before: Mark | None) -> bool:
 def stays_off(order: Order, found: Found, before: Mark | None) -> bool:
     """Return whether the VM is off, and is not to be started.
 
+    It is started if the last mark says that a call stopped it: one of this operation, or
+    one that failed before it could start the VM.
     libvirt forgets when it is restarted, as with its host, whether a guest was shut down
-    from inside. A half that starts VMs therefore starts only those that it stopped.
+    from inside. A half that starts VMs therefore starts only those that a call stopped.
     """
     if found.is_active or found.reason == states.OFF_SAVED:
         return False
-    if before is not None and is_ours(order, before) and before.stop:
+    if before is not None and (
+        before.has_stopped_guest or (before.stop and is_ours(order, before))
+    ):
         return False
     is_half = order.action in {"start", "resume"}
     return found.is_off or (is_half and not found.seen.is_known)
@@ -252,23 +263,25 @@ def redeploy(domains: Domains, order: Order) -> list[str]:
     """Stop a VM and start it on another host.
 
     Its definition is on the other host before anything is stopped, so a crash at any line
-    loses no VM.
+    loses no VM. The mark moves with it, and says whether the VM is to be started.
     """
     found = domains.find(order.vm, order.host)
     if found is None:
-        return _start_there(domains, order, is_off=False)
-    is_off = stays_off(order, found, domains.read_mark(found))
+        return _start_there(domains, order)
     if found.reason == states.OFF_SAVED and not found.is_active:
         raise WorkError(f"{order.vm} has saved memory on {order.host}: start it first")
     was_persistent = domains.is_persistent(found)
-    domains.write_mark(found, order.mark)
+    stop = "" if stays_off(order, found, domains.read_mark(found)) else ASKED
+    domains.write_mark(found, replace(order.mark, stop=stop))
+    if not found.is_active:
+        disks.finish(domains, found)
     flags = SECURE | MIGRATABLE | (INACTIVE if was_persistent else 0)
     xml = domains.do(found, lambda domain: domain.XMLDesc(flags))
     domains.ask(order.to_host, lambda conn: conn.defineXML(xml))
     if found.is_active:
         domains.shut_down(found, seconds=domains.hosts.settings.shutdown)
     remove_if_there(domains, order.vm, order.host)
-    said = _start_there(domains, order, is_off=is_off)
+    said = _start_there(domains, order)
     if not was_persistent:
         there = domains.need(order.vm, order.to_host)
         domains.do(there, lambda domain: domain.undefineFlags(KEEP_NVRAM))
@@ -282,15 +295,16 @@ def remove_if_there(domains: Domains, vm: str, host: str) -> None:
         remove(domains, found)
 
 
-def _start_there(domains: Domains, order: Order, *, is_off: bool) -> list[str]:
+def _start_there(domains: Domains, order: Order) -> list[str]:
+    """Start a VM whose definition has moved, unless it was off before."""
     there = domains.need(order.vm, order.to_host)
     mark = domains.read_mark(there)
-    if not there.is_active and not is_ours(order, mark):
+    if not there.is_active and (mark is None or not is_ours(order, mark)):
         raise WorkError(
             f"{order.host} has no domain {order.vm}, and that of {order.to_host} is not "
             "from this operation"
         )
-    if not there.is_active and not is_off:
+    if not there.is_active and mark is not None and mark.stop:
         domains.do(there, lambda domain: domain.create())
     domains.write_mark(there, replace(order.mark, state=DONE))
     return [f"vm-host: {order.to_host}"]

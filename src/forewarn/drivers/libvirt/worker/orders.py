@@ -80,13 +80,21 @@ class Mark:
     """Name of the call: operation, generation and action."""
     state: str = BEGUN
     stop: str = ""
-    """ASKED before the call stops the guest, STOPPED when it does not run any more. A later
-    call of the operation may then start it."""
+    """ASKED before the call stops the guest, STOPPED when it does not run any more. A call
+    that has started it leaves a mark without it."""
 
     @property
     def operation(self) -> str:
         """Return the ID of the operation."""
         return self.text.partition(".")[0]
+
+    @property
+    def has_stopped_guest(self) -> bool:
+        """Return whether a guest that does not run was stopped by the call.
+
+        After a failure that left the guest running, its user can have done it since.
+        """
+        return self.stop == STOPPED or (self.stop == ASKED and self.state != FAILED)
 
 
 @dataclass(frozen=True)

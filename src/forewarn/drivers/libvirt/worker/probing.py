@@ -5,7 +5,7 @@ A frozen guest runs again. A migration goes on in the hosts, and is waited for.
 
 from __future__ import annotations
 
-from . import moving, states
+from . import disks, moving, states
 from .domains import Domains, Found
 from .orders import (
     BEGUN,
@@ -31,7 +31,10 @@ def probe(domains: Domains, order: Order) -> tuple[int, list[str]]:
         if found is None:
             is_deleted = order.action == "delete"
             return (DONE_STATUS if is_deleted else UNKNOWN_STATUS), []
-        return _state_of_work(domains, order, found), []
+        said = [
+            disks.unfinished_text(image) for image in disks.unfinished(domains, found)
+        ]
+        return _state_of_work(domains, order, found), said
     except WorkError as error:
         return UNKNOWN_STATUS, [str(error)]
 

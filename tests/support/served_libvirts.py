@@ -1,0 +1,112 @@
+"""A service for one VM on two real libvirts, and what an operator reads about it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.support.processes import Serving, eventually
+from tests.support.real_libvirts import RealLibvirts
+
+FLEET = """
+[[host]]
+name = "h1"
+[[host]]
+name = "h2"
+[[scope]]
+name = "web"
+kind = "scale-set"
+[[vm]]
+name = "web_0"
+host = "h1"
+scope = "web"
+listen = "127.0.0.1:0"
+"""
+
+ENDED = frozenset({"Done", "Failed", "Cancelled"})
+
+
+class World:
+    """A service for the hosts."""
+
+    def __init__(self, folder: Path, libvirts: RealLibvirts, **settings: str) -> None:
+        usual = {
+            "driver_kind": "libvirt",
+            "driver_libvirt_python": libvirts.python,
+            "driver_libvirt_uri": libvirts.uri,
+            "driver_libvirt_data_uri": libvirts.data_uri,
+            "driver_libvirt_freeze": "1s",
+            "driver_libvirt_shutdown_timeout": "1s",
+            "driver_libvirt_reimage": "true",
+            "driver_attempts": "1",
+            "driver_retry_delay": "1s",
+            "driver_sighting_confirm": "1s",
+            "timing_recovery": "200ms",
+        }
+        self._folder, self._settings = folder, {**usual, **settings}
+        self.begin()
+        self.service.document("web_0")
+
+    def begin(self) -> None:
+        """Start the service, at first or again."""
+        self.service = Serving(self._folder, FLEET, **self._settings).wait_ready()
+
+    def order(self, verb: str, **body: Any) -> str:
+        """Request work; return the name of its operation."""
+        made = self.service.admin(f"/v1/{verb}", body)
+        [operation] = made["operations"]
+        return str(operation["operation"])
+
+    def operation(self, name: str) -> dict[str, Any]:
+        """Return an operation."""
+        found: dict[str, Any] = self.service.admin(f"/v1/operations/{name}")
+        return found
+
+    def ended(self, name: str) -> dict[str, Any]:
+        """Return an operation at its end."""
+        return eventually(
+            lambda: self.operation(name), lambda each: each["state"] in ENDED
+        )
+
+    def maintain(self, impact: str) -> dict[str, Any]:
+        """Maintain h1 with the approval of the VM; return the operation at its end."""
+        name = self.announce(impact)
+        [event] = self.service.document("web_0")["Events"]
+        assert self.service.approve("web_0", event["EventId"]) == 200
+        return self.ended(name)
+
+    def announce(self, impact: str) -> str:
+        """Request maintenance of h1; return the name of the operation."""
+        return self.order("maintain", hosts=["h1"], impact=impact)
+
+    def down_seconds(self) -> float:
+        """Return how long the VM was down."""
+        [vm] = self.service.admin("/v1/availability?vm=web_0")["vms"]
+        # All of it was measured.
+        assert vm["at_most_seconds"] == 0
+        return float(vm["down_seconds"])
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events that the VM sees."""
+        found: list[dict[str, Any]] = self.service.document("web_0")["Events"]
+        return found
+
+    # What an operator reads
+
+    def problems(self) -> str:
+        """Return what `forewarn problems` has."""
+        return json.dumps(self.service.admin("/v1/problems"))
+
+    def explained(self, name: str) -> str:
+        """Return what `forewarn explain` has."""
+        return json.dumps(self.service.admin(f"/v1/explain/{name}"))
+
+    def history(self) -> str:
+        """Return what `forewarn history` has."""
+        return json.dumps(self.service.admin("/v1/history?vm=web_0"))
+
+    def read(self, read: Callable[[], str], *parts: str) -> str:
+        """Return a text when it has all of these parts."""
+        return eventually(
+            read, lambda text: all(part in text for part in parts), what=str(parts)
+        )
