@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.clock import SystemClock
 from forewarn.drivers.libvirt.commands import Connections, programs_of, worker_words
+from forewarn.drivers.libvirt.driver import LibvirtDriver
+from forewarn.drivers.port import HostVms
+from forewarn.protocol.abilities import Ability, Able
 from forewarn.protocol.operations import Action
 from tests.support.processes import eventually
 from tests.support.real_libvirts import OFF, RUNNING, RealLibvirts, why_not
@@ -154,6 +158,46 @@ def test_migration_by_hand_is_seen_and_the_failed_one_leaves_the_guest(
     status, said = programs.work(Action.LIVE_MIGRATE, "h1", number=1, to_host="h9")
     assert (status, (libvirts.state("web_0", "h1") or [0])[0]) == (2, RUNNING)
     assert "Failed to connect socket" in said
+
+
+HOSTDEV = """
+<hostdev mode='subsystem' type='pci' managed='yes'>
+<source><address domain='0' bus='0' slot='3' function='0'/></source></hostdev>
+"""
+
+
+def test_libvirts_tell_the_abilities_of_their_vms(
+    libvirts: RealLibvirts, tmp_path: Path
+) -> None:
+    libvirts.ask("h1", "define", xml=libvirts.domain_xml("bound", devices=HOSTDEV))
+    # Its process goes on, without a definition.
+    libvirts.ask("h1", "undefine", vm="web_0")
+    connections = Connections(uri=libvirts.uri)
+    driver = LibvirtDriver(
+        programs_of(libvirts.python, connections),
+        python=libvirts.python,
+        connections=connections,
+        records=tmp_path / "records",
+        clock=SystemClock(),
+    )
+    try:
+        driver.watch_hosts(["h1", "h2"])
+        vms = ("web_0", "bound", "none")
+        asked = [HostVms(host="h1", vms=vms), HostVms(host="h2", vms=())]
+        told = eventually(lambda: driver.abilities(asked), lambda found: len(found) > 1)
+    finally:
+        driver.close()
+    assert told["h2"] == (Ability(able=Able.YES),)
+    limits = {(each.vm, each.action): each.reason for each in told["h1"]}
+    assert limits == {
+        ("", None): "",
+        ("web_0", None): "",
+        ("web_0", Action.STOP): "it has no persistent domain",
+        ("web_0", Action.REIMAGE): "it has no persistent domain",
+        ("bound", None): "",
+        ("bound", Action.LIVE_MIGRATE): "it has a passthrough device (pci)",
+        ("none", None): "the host has no domain of this name",
+    }
 
 
 def test_module_is_found(libvirts: RealLibvirts) -> None:

@@ -1,12 +1,12 @@
 """Faults of real libvirts: each story ends right, and operators read what to do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.processes import eventually
-from tests.support.real_libvirts import OFF, RUNNING, RealLibvirts, why_not
+from tests.support.real_libvirts import OFF, PAUSED, RUNNING, RealLibvirts, why_not
 from tests.support.served_libvirts import World
 
 pytestmark = [
@@ -45,6 +45,23 @@ def imaged(tmp_path: Path, hosts: RealLibvirts) -> Iterator[Imaged]:
     yield made
     made.end()
     hosts.remove_all()
+
+
+Start = Callable[..., World]
+
+
+@pytest.fixture
+def started(tmp_path: Path, libvirts: RealLibvirts) -> Iterator[Start]:
+    """Return a function that starts the service with settings."""
+    made: list[World] = []
+
+    def start(**settings: str) -> World:
+        made.append(World(tmp_path, libvirts, **settings))
+        return made[-1]
+
+    yield start
+    for world in made:
+        world.service.kill()
 
 
 # A reimage that is killed between the deletion of the disk and its creation
@@ -132,3 +149,95 @@ def test_host_without_libvirt_is_a_problem_until_it_is_back(
     eventually(world.problems, lambda text: "libvirt: " not in text)
     # Its VMs were not touched, and nothing was concluded about them.
     assert world.events() == []
+
+
+def test_connection_lost_during_a_freeze_leaves_no_guest_paused(
+    started: Start, libvirts: RealLibvirts
+) -> None:
+    world = started(driver_libvirt_freeze="3s")
+    name = world.start("freeze")
+    eventually(
+        lambda: libvirts.state("web_0", "h1"), lambda found: found == [PAUSED, 1]
+    )
+    libvirts.kill("h1")
+    libvirts.begin("h1")
+    assert world.ended(name)["state"] == "Done"
+    assert (libvirts.state("web_0", "h1") or [0])[0] == RUNNING
+    assert world.events() == []
+
+
+def test_host_that_hangs_fails_its_call_in_time_and_is_a_problem(
+    started: Start, libvirts: RealLibvirts
+) -> None:
+    world = started(driver_libvirt_connect_timeout="2s")
+    libvirts.hang("h1")
+    name = world.start("freeze")
+    assert world.ended(name)["state"] == "Failed"
+    why = "h1 did not answer within 2 s"
+    assert why in world.explained(name)
+    world.read(world.problems, "libvirt: ", "h1")
+    libvirts.go_on("h1")
+    eventually(world.problems, lambda text: "libvirt: " not in text, what="no problem")
+    # Nothing was concluded about its VM, and the next freeze works.
+    assert world.events() == []
+    assert world.maintain("freeze")["state"] == "Done"
+
+
+@pytest.mark.parametrize("way", ["rename", "undefine"])
+def test_domain_that_is_renamed_or_undefined_by_hand_is_named_with_a_remedy(
+    imaged: Imaged, way: str
+) -> None:
+    world, libvirts = imaged.world(), imaged.libvirts
+    xml = libvirts.ask("h1", "xml", vm="web_0")
+    libvirts.shut_down_from_inside("web_0", "h1")
+    libvirts.ask("h1", way, vm="web_0", to="web_x")
+    operation = world.maintain("reboot")
+    assert operation["state"] == "Failed"
+    sentence = (
+        "h1 has no domain web_0: it was undefined, renamed or moved by hand; "
+        "`virsh list --all` on h1 shows the domains"
+    )
+    assert sentence in world.explained(operation["operation"])
+    world.read(world.history, sentence)
+    # The operator repairs it.
+    if way == "rename":
+        libvirts.ask("h1", "rename", vm="web_x", to="web_0")
+    else:
+        libvirts.ask("h1", "define", xml=xml)
+    assert world.maintain("reboot")["state"] == "Done"
+
+
+def test_guest_that_shuts_itself_down_has_not_failed_and_stays_off(
+    imaged: Imaged,
+) -> None:
+    world, libvirts = imaged.world(), imaged.libvirts
+    libvirts.shut_down_from_inside("web_0", "h1")
+    operation = world.maintain("reboot")
+    assert operation["state"] == "Done"
+    assert libvirts.state("web_0", "h1") == [OFF, 1]
+    assert world.events() == []
+    assert "web_0" not in world.problems()
+    assert "web_0 did not run before, and stays so" in world.history()
+
+
+def test_migration_with_unknown_outcome_waits_for_an_operator(
+    started: Start, libvirts: RealLibvirts, tmp_path: Path
+) -> None:
+    world = started(driver_libvirt_connect_timeout="2s", driver_timeout="20s")
+    # The source waits for its destination. Then it is lost with the programs of the call.
+    libvirts.hang("h2")
+    name = world.start("live-migrate")
+    libvirts.wait_for_program("work")
+    libvirts.kill("h1")
+    libvirts.kill_shims(tmp_path)
+    libvirts.kill_program("work")
+    world.read(world.problems, f"outcome-unknown:{name}", '"resolve"')
+    world.read(lambda: world.explained(name), f"forewarn resolve {name} ")
+    libvirts.begin("h1")
+    libvirts.go_on("h2")
+    # Neither host has done anything: the operator sees it, and says so.
+    assert (libvirts.state("web_0", "h1") or [0])[0] == RUNNING
+    assert libvirts.state("web_0", "h2") is None
+    world.service.admin("/v1/resolve", {"operation": name, "outcome": "failed"})
+    assert world.ended(name)["state"] == "Failed"
+    assert world.maintain("freeze")["state"] == "Done"

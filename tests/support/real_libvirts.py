@@ -29,7 +29,7 @@ DOMAIN = """
 <os><type arch='x86_64' machine='q35'>hvm</type><boot dev='hd'/></os><features><acpi/></features>
 <cpu mode='custom'><model>qemu64</model></cpu><on_poweroff>destroy</on_poweroff>
 <devices><emulator>{qemu}</emulator><memballoon model='none'/>
-<controller type='usb' model='none'/>{disk}</devices></domain>
+<controller type='usb' model='none'/>{devices}</devices></domain>
 """
 """A guest that is only firmware, without acceleration: /dev/kvm may be broken."""
 
@@ -96,11 +96,11 @@ mount --bind "$folder/passwd" /etc/passwd
 mount --bind "$folder/group" /etc/group
 hostname "$name"
 mkdir -p /run/libvirt /var/lib/libvirt /var/cache/libvirt /etc/libvirt
-mount -t tmpfs none /run/libvirt
+mount --bind "$folder/state" /run/libvirt
 mount --bind "$folder/lib" /var/lib/libvirt
 mount --bind "$folder/cache" /var/cache/libvirt
 mount --bind "$folder/etc" /etc/libvirt
-ln -s "$folder/run/libvirt-sock" /run/libvirt/libvirt-sock
+ln -sf "$folder/run/libvirt-sock" /run/libvirt/libvirt-sock
 cp /usr/bin/qemu-img "$folder/qemu-img.real"
 mount --bind "$folder/qemu-img" /usr/bin/qemu-img
 mkdir -p /run/sshd
@@ -156,9 +156,10 @@ match order["do"]:
             print("null")
     case "remove":
         for domain in conn.listAllDomains():
+            is_persistent = domain.isPersistent()
             if domain.isActive():
                 domain.destroy()
-            if order["all"]:
+            if order["all"] and is_persistent:
                 domain.undefineFlags(7)
         for pool in conn.listAllStoragePools():
             pool.destroy()
@@ -169,6 +170,10 @@ match order["do"]:
         pool.create()
     case "key":
         conn.lookupByName(order["vm"]).sendKey(0, 100, [28], 1, 0)
+    case "xml":
+        print(json.dumps(conn.lookupByName(order["vm"]).XMLDesc(2)))
+    case "define":
+        conn.defineXML(order["xml"])
     case "undefine" | "resume" | "suspend" | "destroy" | "create" as name:
         getattr(conn.lookupByName(order["vm"]), name)()
     case "vol-delete":
@@ -204,7 +209,7 @@ class RealLibvirts:
         self.python = self._python()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         for host in ("h1", "h2"):
-            for name in ("run", "lib", "cache", "etc"):
+            for name in ("run", "lib", "cache", "etc", "state"):
                 (folder / host / name).mkdir(parents=True)
             (folder / host / "etc" / "qemu.conf").write_text(QEMU_SETTINGS)
             wrapper = folder / host / "qemu-img"
@@ -281,6 +286,14 @@ class RealLibvirts:
         process.wait()
         (self.folder / host / "run" / "libvirt-sock").unlink(missing_ok=True)
 
+    def hang(self, host: str) -> None:
+        """Stop the libvirtd of a host, which answers nothing until `go_on`."""
+        os.killpg(self._processes[host].pid, signal.SIGSTOP)
+
+    def go_on(self, host: str) -> None:
+        """Let a libvirtd that hangs go on."""
+        os.killpg(self._processes[host].pid, signal.SIGCONT)
+
     def ask(self, host: str, do: str, **more: Any) -> Any:
         """Do something by hand."""
         order = {"uri": self.uri.replace("{host}", host), "do": do, **more}
@@ -298,9 +311,13 @@ class RealLibvirts:
 
     def start(self, vm: str, host: str, *, disk: str = "") -> None:
         """Start a VM; `disk` is the path of its image."""
+        devices = disk and DISK.format(path=disk)
+        self.ask(host, "start", xml=self.domain_xml(vm, devices=devices))
+
+    def domain_xml(self, vm: str, *, devices: str = "") -> str:
+        """Return the definition of a VM."""
         qemu = f"/usr/bin/{QEMU}" if unpacked.is_unpacked(QEMU) else unpacked.find(QEMU)
-        device = disk and DISK.format(path=disk)
-        self.ask(host, "start", xml=DOMAIN.format(vm=vm, qemu=qemu, disk=device))
+        return DOMAIN.format(vm=vm, qemu=qemu, devices=devices)
 
     def start_with_image(self, vm: str, host: str) -> Path:
         """Start a VM that shuts itself down after a key; return its image in a pool."""
@@ -373,9 +390,30 @@ class RealLibvirts:
 
     def kill_program(self, name: str) -> None:
         """Kill the driver's program `work` or its workers, `serve`."""
+        eventually(
+            lambda: _kill(self._is_program(name)), bool, what=f"a program {name}"
+        )
+
+    def kill_shims(self, folder: Path) -> None:
+        """Kill the processes that record the ends of a service's programs."""
+        about = str(folder).encode()
+        killed = _kill(
+            lambda words: (
+                any(b"shim" in word for word in words)
+                and any(about in word for word in words)
+            )
+        )
+        assert killed, "no process records the end of a program"
+
+    def wait_for_program(self, name: str) -> None:
+        """Return when a program of the driver runs."""
+        eventually(
+            lambda: _pids(self._is_program(name)), bool, what=f"a program {name}"
+        )
+
+    def _is_program(self, name: str) -> Callable[[list[bytes]], bool]:
         runner = str(self.folder / "runner.py").encode()
-        killed = _kill(lambda words: runner in words and words[-1] == name.encode())
-        assert killed, name
+        return lambda words: runner in words and words[-1] == name.encode()
 
     def kill_qemu(self, vm: str) -> None:
         """Kill the QEMU of a VM as the kernel does if memory is short."""
@@ -390,13 +428,21 @@ class RealLibvirts:
             self.kill(host)
 
 
-def _kill(is_wanted: Callable[[list[bytes]], bool]) -> int:
-    """Kill the processes with these arguments; return their number."""
-    killed = 0
+def _pids(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:
+    """Return the processes with these arguments."""
+    found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
             if is_wanted(words) and str(os.getpid()) != folder.name:
-                os.kill(int(folder.name), signal.SIGKILL)
-                killed += 1
-    return killed
+                found.append(int(folder.name))
+    return found
+
+
+def _kill(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:
+    """Kill the processes with these arguments; return them."""
+    found = _pids(is_wanted)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return found

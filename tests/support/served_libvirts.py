@@ -70,14 +70,14 @@ class World:
 
     def maintain(self, impact: str) -> dict[str, Any]:
         """Maintain h1 with the approval of the VM; return the operation at its end."""
-        name = self.announce(impact)
+        return self.ended(self.start(impact))
+
+    def start(self, impact: str) -> str:
+        """Start maintenance of h1 with the approval of the VM; return its name."""
+        name = self.order("maintain", hosts=["h1"], impact=impact)
         [event] = self.service.document("web_0")["Events"]
         assert self.service.approve("web_0", event["EventId"]) == 200
-        return self.ended(name)
-
-    def announce(self, impact: str) -> str:
-        """Request maintenance of h1; return the name of the operation."""
-        return self.order("maintain", hosts=["h1"], impact=impact)
+        return name
 
     def down_seconds(self) -> float:
         """Return how long the VM was down."""

@@ -3,6 +3,7 @@
 Each story runs with fake QEMUs, and with real ones whose guest is only firmware.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from forewarn.drivers.qemu import answers
+from forewarn.drivers.qemu.places import Places
 from tests.support.fake_qemus import fake_words
 from tests.support.interrupts import Interrupt, kills
 from tests.support.processes import Serving, eventually
@@ -221,3 +224,20 @@ def test_killed_guest_fails_although_nobody_asked_for_it(
     assert (event["EventStatus"], event["EventSource"]) == ("Started", "Platform")
     told = json.dumps(world.service.admin("/v1/history?vm=web_0"))
     assert "QEMU was killed or has crashed" in told
+    # An operator reads it, and which commands end it.
+    [problem] = world.service.admin("/v1/problems")["problems"]
+    assert problem["text"] == "VM web_0 is down"
+    assert problem["actions"] == ["restore", "redeploy"]
+    explained = world.service.admin("/v1/explain/web_0")
+    assert "forewarn restore web_0" in explained["blocked_by"][0]
+
+
+def test_process_tells_its_abilities(world: World) -> None:
+    places = Places(monitor=f"{world.run}/{{host}}/{{vm}}.qmp")
+    asked = [("h1", ["web_0", "web_9"])]
+    said = "\n".join(asyncio.run(answers.abilities(places, asked)))
+    host, here, missing = (json.loads(line) for line in said.splitlines())
+    assert host == {"host": "h1", "able": "yes"}
+    assert here == {"host": "h1", "vm": "web_0", "able": "yes"}
+    assert (missing["vm"], missing["able"]) == ("web_9", "unknown")
+    assert missing["reason"].startswith("no QEMU listens on ")

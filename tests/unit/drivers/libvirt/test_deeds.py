@@ -100,6 +100,23 @@ def test_guest_that_somebody_paused_by_hand_is_not_resumed(living: Living) -> No
     assert living.state()[0] == PAUSED
 
 
+def test_guest_that_ends_during_a_freeze_is_no_success(tmp_path: Path) -> None:
+    living = Living(tmp_path, freeze=600.0)
+    living.libvirts.start("web_0", "h1")
+    result: list[tuple[int, list[str]]] = []
+    thread = threading.Thread(target=lambda: result.append(living.do("freeze")))
+    thread.start()
+    eventually(living.state, lambda state: state[0] == PAUSED, what="the freeze")
+    living.libvirts.domain("web_0", "h1").crash()
+    living.stop.set()
+    thread.join()
+    [(status, said)] = result
+    assert (status, said[0]) == (
+        DOWN_STATUS,
+        "web_0 has ended during the freeze: QEMU was killed or has crashed",
+    )
+
+
 def test_freeze_is_repeated_after_one_that_left_the_guest_paused(
     living: Living,
 ) -> None:
@@ -271,9 +288,10 @@ def test_domain_that_is_not_there_is_named_in_the_failure(
         domain.undefineFlags(0)
     status, said = living.do("reboot")
     assert status == UNKNOWN_STATUS
-    assert said == [
-        "h1 has no domain web_0: it was undefined, renamed or moved by hand"
-    ]
+    assert "\n".join(said) == (
+        "h1 has no domain web_0: it was undefined, renamed or moved by hand; "
+        "`virsh list --all` on h1 shows the domains"
+    )
 
 
 # Moves

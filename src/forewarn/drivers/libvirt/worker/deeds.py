@@ -94,11 +94,13 @@ def _freeze(domains: Domains, order: Order) -> list[str]:
         domains.do(found, lambda domain: domain.suspend())
         domains.stop.wait(seconds)
     finally:
-        _resume_surely(domains, order)
+        found = _resume_surely(domains, order)
     paused = time.monotonic() - began
+    if not found.is_active:
+        raise WorkError(f"{order.vm} has ended during the freeze: {found.seen.text}")
     if domains.stop.is_set():
         raise WorkError("the freeze was stopped early")
-    _done(domains, order, domains.need(order.vm, order.host))
+    _done(domains, order, found)
     return [f"paused: {round(paused * 1000)}ms"]
 
 
@@ -113,15 +115,15 @@ def _refuse_paused(order: Order, found: Found, before: Mark | None) -> None:
         raise WorkError(f"{order.vm} is paused already, by hand")
 
 
-def _resume_surely(domains: Domains, order: Order) -> None:
-    """Resume a guest, even if the connection is lost meanwhile."""
+def _resume_surely(domains: Domains, order: Order) -> Found:
+    """Resume a guest, even if the connection is lost meanwhile; return its domain."""
     deadline = time.monotonic() + RESUME_SECONDS
     while True:
         try:
             found = domains.need(order.vm, order.host)
             if found.state == states.PAUSED_STATE:
                 domains.do(found, lambda domain: domain.resume())
-            return
+            return found
         except UnreachableError:
             if time.monotonic() > deadline:
                 raise

@@ -91,7 +91,8 @@ class Domains:
         found = self.find(vm, host)
         if found is None:
             raise NoDomainError(
-                f"{host} has no domain {vm}: it was undefined, renamed or moved by hand"
+                f"{host} has no domain {vm}: it was undefined, renamed or moved by hand; "
+                f"`virsh list --all` on {host} shows the domains"
             )
         return found
 
