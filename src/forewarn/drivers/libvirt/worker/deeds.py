@@ -79,6 +79,11 @@ def _done(domains: Domains, order: Order, found: Found) -> None:
 
 
 def _freeze(domains: Domains, order: Order) -> list[str]:
+    """Pause a guest for a time.
+
+    A crash leaves it paused with the mark of this call: the probe resumes it, and so does
+    a repeated call.
+    """
     settings = domains.hosts.settings
     seconds = settings.freeze
     if order.seconds >= 0:
@@ -131,6 +136,11 @@ def _resume_surely(domains: Domains, order: Order) -> Found:
 
 
 def _pause(domains: Domains, order: Order) -> list[str]:
+    """Save the memory of a guest, or pause it.
+
+    A crash leaves a mark that says that this call may have stopped it, so the other half
+    and a repeated call go on from either state.
+    """
     found, before = moving.marked(domains, order)
     if found.reason == states.OFF_SAVED and not found.is_active:
         return []
@@ -155,6 +165,10 @@ def _pause(domains: Domains, order: Order) -> list[str]:
 
 
 def _resume(domains: Domains, order: Order) -> list[str]:
+    """Start a guest with its saved memory, or resume it.
+
+    A crash before its end leaves a mark with `stop`: a repeated call starts it.
+    """
     found, before = moving.marked(domains, order)
     if moving.stays_off(order, found, before):
         return moving.off_text(order)
@@ -172,6 +186,11 @@ def _resume(domains: Domains, order: Order) -> list[str]:
 
 
 def _reboot(domains: Domains, order: Order) -> list[str]:
+    """Stop and start a guest.
+
+    A crash in between leaves it off with a mark that says that a call stopped it. The next
+    reboot, redeployment or start of any operation starts it.
+    """
     found, before = moving.marked(domains, order)
     if moving.stays_off(order, found, before):
         return moving.off_text(order)
@@ -245,6 +264,11 @@ def _asked_to_restart(domains: Domains, found: Found, *, seconds: float) -> bool
 
 
 def _stop(domains: Domains, order: Order) -> list[str]:
+    """Stop a guest that the other half starts again.
+
+    A crash leaves a mark that says that this call may have stopped it, so `_start` starts
+    it whether it shut down or was ended.
+    """
     found, before = moving.marked(domains, order)
     if not found.is_active:
         if moving.stays_off(order, found, before):
@@ -263,6 +287,7 @@ def _stop(domains: Domains, order: Order) -> list[str]:
 
 
 def _start(domains: Domains, order: Order) -> list[str]:
+    """Start a guest that the other half has stopped; one that its user shut down stays off."""
     found, before = moving.marked(domains, order)
     if not found.is_active:
         if moving.stays_off(order, found, before):
@@ -274,6 +299,7 @@ def _start(domains: Domains, order: Order) -> list[str]:
 
 
 def _delete(domains: Domains, order: Order) -> list[str]:
+    """End a domain and remove its definition; a repeated call finds nothing to do."""
     try:
         found, _ = moving.marked(domains, order)
     except NoDomainError:
