@@ -1,12 +1,21 @@
 """What is closed: cordoned hosts, the brake, and maintenance windows."""
 
+from itertools import islice
+
 from forewarn.fleet.model import Host, Vm
 from forewarn.fleet.windows import openings
+from forewarn.instants import HOUR, Micros
 from forewarn.protocol.operations import WAITING_STATES, OperationState
 from forewarn.protocol.verbs import PLANNED_VERBS, Verb
 from forewarn.store.records import Brake, Choice
+from forewarn.store.wide_blackouts import WideBlackout
 from tests.support.choices_watched import CHOICES
 from tests.support.moments import Moment
+
+NOTICE_MAX: Micros = HOUR
+"""Longer than the notices of maintenance."""
+JOINED = 5
+"""Openings of one scope that a promise can join."""
 
 
 def s13_cordoned_hosts_take_no_vm(moment: Moment) -> None:
@@ -53,9 +62,60 @@ def s15_maintenance_starts_in_its_windows(moment: Moment) -> None:
                 (each.request, each.scope, each.until) == (operation.request, name, 0)
                 for each in choices
             )
-            if windows and not is_expedited:
+            is_promised = any(
+                each.scope == name and each.opens <= moment.now < each.closes
+                for each in operation.promises
+            )
+            if windows and not is_expedited and not is_promised:
                 opening = next(openings(windows, moment.now))
                 assert opening.opens <= moment.now, f"4.8: {operation}, {opening}"
+
+
+def s15_promises_are_openings(moment: Moment) -> None:
+    """4.8: a promise is an opening that the windows of its scope have when it is made.
+
+    An operation can have those of the one that it replaces, and a scope without a window
+    is open until the others close.
+    """
+    operations = moment.mirror.operations.values()
+    for before, after in moment.changed():
+        kept = {
+            each for found in operations for each in found.promises if found != after
+        }
+        kept |= set(before.promises) if before else set()
+        for each in set(after.promises) - kept:
+            windows = moment.mirror.scopes[each.scope].maintenance_window
+            assert each.opens < each.closes, f"4.8: {after}, {each}"
+            assert each.closes > moment.now, f"4.8: it is over: {after}, {each}"
+            if windows:
+                coming = islice(openings(windows, each.opens), JOINED)
+                ends = {one.closes for one in (*coming, *kept)}
+                assert each.closes in ends, f"4.8: not an opening: {after}, {each}"
+
+
+def s15_promises_last(moment: Moment) -> None:
+    """4.8: a promise that can still be kept is not made again because of windows."""
+    banned = moment.mirror.table(WideBlackout)
+    chosen = {each.request for each in moment.mirror.table(Choice).values()}
+    for before, after in moment.changed():
+        if before is None or before.promises in {(), after.promises}:
+            continue
+        request = moment.mirror.requests[after.request]
+        scopes = {
+            vm.scope for vm in moment.mirror.vms.values() if vm.host == after.host
+        }
+        is_missed = any(
+            each.closes <= max(after.not_before, moment.now + NOTICE_MAX)
+            for each in before.promises
+        )
+        can_be_made_again = (
+            is_missed
+            or bool(banned)
+            or after.request in chosen
+            or bool(request.campaign)
+            or not scopes <= {each.scope for each in before.promises}
+        )
+        assert can_be_made_again, f"4.8: {before}, {after}"
 
 
 def s14_losses_withdraw(moment: Moment) -> None:
@@ -78,6 +138,8 @@ CLOSED = (
     s13_owners_are_distinct,
     s14_brake_stops_routine_work,
     s15_maintenance_starts_in_its_windows,
+    s15_promises_are_openings,
+    s15_promises_last,
     *CHOICES,
 )
 """Asked after every commit."""

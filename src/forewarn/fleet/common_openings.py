@@ -75,11 +75,11 @@ class Search:
 
 
 class CommonOpenings:
-    """The openings that groups of windows have in common, from an instant on."""
+    """The openings that groups of windows have in common."""
 
-    def __init__(self, groups: Iterable[Sequence[Window]], after: Micros) -> None:
-        """Find openings after `after` when they are needed."""
-        self._groups = [Times(openings(windows, after)) for windows in groups]
+    def __init__(self, groups: Iterable[Iterator[Opening]]) -> None:
+        """Take the openings of each group when they are needed."""
+        self._groups = [Times(coming) for coming in groups]
         self.looks = 0
         """How many openings were computed or looked at."""
         self._most = LOOKS_MAX
@@ -89,6 +89,10 @@ class CommonOpenings:
         """Return the first instant, from `at` on, at which a group is open."""
         found = self._look(group, at)
         return None if found is _NEVER else max(at, found.opens)
+
+    def opening(self, group: int, at: Micros) -> Opening:
+        """Return the first opening of a group that closes after an instant."""
+        return self._look(group, at)
 
     def first(self, at: Micros) -> Search:
         """Find the first instant, from `at` on, at which all groups are open."""
@@ -165,4 +169,5 @@ def next_open(groups: Iterable[Sequence[Window]], at: Micros) -> Micros | None:
 
     Return None if there is none within `HORIZON`.
     """
-    return CommonOpenings(groups, at).first(at).opens
+    found = CommonOpenings(openings(windows, at) for windows in groups)
+    return found.first(at).opens

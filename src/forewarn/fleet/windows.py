@@ -61,12 +61,15 @@ def zone_names() -> list[str]:
     return sorted({"UTC", *zoneinfo.available_timezones()})
 
 
-def openings(windows: Sequence[Window], after: Micros) -> Iterator[Opening]:
+def openings(
+    windows: Sequence[Window], after: Micros, *, beside: Opening | None = None
+) -> Iterator[Opening]:
     """Yield the openings that end after an instant, the earliest first.
 
-    Overlapping openings are one.
+    `beside` is one more opening. Overlapping openings are one.
     """
-    return join((openings_of(window, after) for window in windows), after)
+    found = [openings_of(window, after) for window in windows]
+    return join([*found, iter([beside])] if beside else found, after)
 
 
 def join(found: Iterable[Iterator[Opening]], after: Micros) -> Iterator[Opening]:

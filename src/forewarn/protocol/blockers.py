@@ -242,6 +242,8 @@ class WindowClosed(Blocker, kind="window closed"):
     scope: str
     opens: Micros
     """Its next opening."""
+    is_promised: bool = False
+    """Whether that is not an opening of its windows, but one that was promised."""
 
 
 @frozen_dataclass

@@ -136,6 +136,16 @@ class Deferrals:
 
 
 @frozen_dataclass
+class Promise:
+    """An opening of a scope that counts for the maintenance of a host, even if the windows
+    of the scope change."""
+
+    scope: str
+    opens: Micros
+    closes: Micros
+
+
+@frozen_dataclass
 class Operation:
     """Work that is done at one time to one host or VM."""
 
@@ -200,6 +210,9 @@ class Operation:
     deferrals: tuple[Deferrals, ...] = ()
     """The deferrals of each tenant, in the order of the first times. An operation
     that replaces it has them too, until an operator orders another attempt."""
+    promises: tuple[Promise, ...] = ()
+    """The promised opening of each scope of its host, since the host first waited for
+    windows; empty: it has not. An operation that replaces it has them too."""
     visit: str = ""
     """ID of the visit that the operation is part of; empty: the request has no steps."""
     part: CallPart = CallPart.WHOLE
@@ -218,6 +231,14 @@ class Operation:
     def vms(self) -> tuple[str, ...]:
         """Return the keys of the operation's VMs, in order."""
         return tuple(move.vm for move in self.moves)
+
+    @property
+    def promised(self) -> tuple[Micros, Micros] | None:
+        """Return the time in which all its promised openings are open; None: it has none."""
+        if not self.promises:
+            return None
+        opens = max(each.opens for each in self.promises)
+        return opens, min(each.closes for each in self.promises)
 
     @property
     def call_action(self) -> Action:

@@ -113,6 +113,7 @@ def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         state=operation.state.value,
         standing=_joined(
             operators.standing(operation, blockers, now=now),
+            explained.promised(operation, now=now),
             visited.of_operation(reader, operation, now=now),
         ),
         blockers=blocker_reports(reader, operation, blockers, now=now),

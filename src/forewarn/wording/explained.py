@@ -4,11 +4,20 @@ with redacted values for tenants. Pure."""
 from collections.abc import Collection, Mapping
 
 from forewarn.fleet.model import Host, HostState, Vm, VmState
-from forewarn.instants import Micros, describe_duration, format_instant
+from forewarn.instants import (
+    Micros,
+    cut_to_second,
+    describe_duration,
+    format_instant,
+)
 from forewarn.problems import listed
 from forewarn.protocol.blockers import SharedHost
 from forewarn.protocol.events import Event, EventStatus
-from forewarn.protocol.operations import ENDED_STATES, Operation
+from forewarn.protocol.operations import (
+    ENDED_STATES,
+    UNSTARTED_STATES,
+    Operation,
+)
 from forewarn.protocol.verbs import TargetKind
 from forewarn.wording import operators
 
@@ -23,6 +32,15 @@ def progress(counts: Mapping[str, int], unplanned: int) -> str:
         [f"{unplanned} not planned yet"] if unplanned else []
     )
     return f"{ended} of {total} operations have ended ({', '.join(parts)})"
+
+
+def promised(operation: Operation, *, now: Micros) -> str:
+    """Return the time that a host keeps, however its tenants change their windows."""
+    times = operation.promised
+    if times is None or operation.state not in UNSTARTED_STATES or times[1] <= now:
+        return ""
+    opens, closes = map(format_instant, map(cut_to_second, times))
+    return f"it keeps the time from {opens} to {closes}, even if tenants change their windows"
 
 
 def event_title(event: Event) -> str:

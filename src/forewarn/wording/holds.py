@@ -28,6 +28,11 @@ def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
             return brake(blocker)
         case WindowClosed():
             opens = format_instant(cut_to_second(blocker.opens))
+            if blocker.is_promised:
+                return (
+                    f"the opening of scope {blocker.scope} at {opens} has not come; it "
+                    "was promised before the windows changed"
+                )
             return f"the maintenance window of scope {blocker.scope} opens at {opens}"
         case Deferred():
             what = f"VM {blocker.vm}" if blocker.vm else f"scope {blocker.scope}"

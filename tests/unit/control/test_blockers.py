@@ -102,6 +102,13 @@ SENTENCES = [
         "the maintenance window of scope web opens at 1970-01-01T00:00:00Z",
     ),
     (
+        blockers.WindowClosed(scope="web", opens=0, is_promised=True),
+        (
+            "the opening of scope web at 1970-01-01T00:00:00Z has not come; it was "
+            "promised before the windows changed"
+        ),
+    ),
+    (
         blockers.CampaignStopped(
             campaign="bios", is_halted=False, by="alice", reason="rack r7 of bank"
         ),

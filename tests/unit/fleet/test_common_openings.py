@@ -1,5 +1,6 @@
 """Common openings of windows: what a slow search finds, with a bounded amount of work."""
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -13,7 +14,7 @@ from forewarn.fleet.common_openings import (
     CommonOpenings,
     next_open,
 )
-from forewarn.fleet.windows import Window
+from forewarn.fleet.windows import Window, openings
 from forewarn.instants import DAY, HOUR, MINUTE, SECOND, Micros, parse_instant
 
 EVERY_DAY = tuple(range(7))
@@ -24,6 +25,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def window(start: int, length: Micros, zone: str = "UTC", *days: int) -> Window:
     return Window(days=days or EVERY_DAY, start=start, length=length, timezone=zone)
+
+
+def common(groups: Iterable[Sequence[Window]], after: Micros) -> CommonOpenings:
+    return CommonOpenings(openings(windows, after) for windows in groups)
 
 
 def staggered(groups: int) -> list[tuple[Window, ...]]:
@@ -103,7 +108,7 @@ GROUPS = st.lists(st.lists(WINDOWS, min_size=1, max_size=3).map(tuple), max_size
 def test_search_finds_the_instant_of_a_slow_search(
     groups: list[tuple[Window, ...]], at: Micros
 ) -> None:
-    found = CommonOpenings(groups, at)
+    found = common(groups, at)
     search = found.first(at)
     assert search.opens == slow_search(groups, at)
     if search.opens is None:
@@ -118,7 +123,7 @@ def test_search_finds_the_instant_of_a_slow_search(
 def test_one_search_answers_for_later_instants(
     groups: list[tuple[Window, ...]], later: Micros
 ) -> None:
-    found = CommonOpenings(groups, BEGIN)
+    found = common(groups, BEGIN)
     found.first(BEGIN)
     assert found.first(later).opens == next_open(groups, later)
 
@@ -137,7 +142,7 @@ def test_a_group_that_turns_out_to_be_needless_is_not_tried() -> None:
         tuple(window(hour * 60, 6 * HOUR, "UTC", day) for day, hour in each)
         for each in times
     ]
-    found = CommonOpenings(groups, monday)
+    found = common(groups, monday)
     search = found.first(monday)
     assert sorted(search.apart) == [0, 1, 2, 3]
     assert sorted(found.apart(search, monday)) == [1, 2]
@@ -146,7 +151,7 @@ def test_a_group_that_turns_out_to_be_needless_is_not_tried() -> None:
 def test_openings_that_miss_each_other_are_passed_once() -> None:
     looks: list[int] = []
     for groups in (2, 10, 60):
-        found = CommonOpenings(staggered(groups), BEGIN)
+        found = common(staggered(groups), BEGIN)
         search = found.first(BEGIN)
         assert (search.opens, search.until) == (None, BEGIN + HORIZON)
         assert len(found.apart(search, BEGIN)) == 2
@@ -157,7 +162,7 @@ def test_openings_that_miss_each_other_are_passed_once() -> None:
 
 
 def test_asking_again_costs_nothing() -> None:
-    found = CommonOpenings(staggered(10), BEGIN)
+    found = common(staggered(10), BEGIN)
     search = found.first(BEGIN)
     looks = found.looks
     assert (found.first(BEGIN), found.looks) == (search, looks)
@@ -165,7 +170,7 @@ def test_asking_again_costs_nothing() -> None:
 
 @pytest.mark.parametrize("groups", [36, 72, 360])
 def test_search_in_which_all_groups_count_ends_early(groups: int) -> None:
-    found = CommonOpenings(always_one_closed(groups), BEGIN)
+    found = common(always_one_closed(groups), BEGIN)
     search = found.first(BEGIN)
     assert search.opens is None
     assert BEGIN < search.until < BEGIN + HORIZON
@@ -180,7 +185,7 @@ def test_search_that_ended_early_goes_on_from_its_end() -> None:
     groups = [(*each, wednesday) for each in always_one_closed(36)]
     at = BEGIN
     searches = 0
-    while (search := CommonOpenings(groups, at).first(at)).opens is None:
+    while (search := common(groups, at).first(at)).opens is None:
         at = search.until
         searches += 1
     assert searches > 1
@@ -188,13 +193,13 @@ def test_search_that_ended_early_goes_on_from_its_end() -> None:
 
 
 def test_next_opening_of_each_group_is_told() -> None:
-    found = CommonOpenings([(window(60, HOUR),), (window(0, 2 * HOUR),)], BEGIN)
+    found = common([(window(60, HOUR),), (window(0, 2 * HOUR),)], BEGIN)
     assert [found.opens(group, BEGIN) for group in (0, 1)] == [BEGIN + HOUR, BEGIN]
 
 
 def test_windows_after_the_last_day_never_open() -> None:
     after = LAST_NOON + 9 * DAY
-    found = CommonOpenings([(window(0, HOUR),)], after)
+    found = common([(window(0, HOUR),)], after)
     assert found.opens(0, after) is None
     assert found.first(after).opens is None
 

@@ -9,14 +9,20 @@ from collections.abc import Sequence
 
 from forewarn.control.execution import calls, impact
 from forewarn.control.redaction import redact
-from forewarn.control.rules import consent, holds, obstacles, waits
+from forewarn.control.rules import consent, holds, obstacles, promising, waits
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work, subjects_of
+from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
-from forewarn.protocol.blockers import AnyBlocker, bounded, signature
+from forewarn.protocol.blockers import (
+    AnyBlocker,
+    WindowClosed,
+    bounded,
+    signature,
+)
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import OperationInput
-from forewarn.protocol.operations import Operation, OperationState
+from forewarn.protocol.operations import Operation, OperationState, Promise
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import AuditKind, Facts
@@ -105,16 +111,31 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
             _note_held(work, operation, blockers)
         wake_at = next_look(work, operation, opens=holds.opening(blockers))
         is_due_in_time = work.now < operation.due_at <= wake_at
-        if is_news or names != operation.waits_for or not is_due_in_time:
+        promises = _promises(work, operation, blockers)
+        is_same = (names, promises) == (operation.waits_for, operation.promises)
+        if is_news or not is_same or not is_due_in_time:
             held = changed(
                 operation,
                 held_by=blockers,
                 waits_for=names,
+                promises=promises,
                 due_at=operation.due_at if is_due_in_time else wake_at,
             )
             work.save_operation(operation, held)
     else:
         impact.start(work, operation)
+
+
+def _promises(
+    work: Work, operation: Operation, blockers: Sequence[AnyBlocker]
+) -> tuple[Promise, ...]:
+    """Return the openings that an operation is promised, if it waits for windows."""
+    if not any(isinstance(each, WindowClosed) for each in blockers):
+        return operation.promises
+    vms = [vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None]
+    kept = holds.holds_of(work.tx, operation, vms)
+    times = holds.HeldTimes(kept, work.now)
+    return promising.promises_of(work.tx, operation, vms, times, work.now)
 
 
 def next_look(work: Work, operation: Operation, *, opens: Micros = 0) -> Micros:

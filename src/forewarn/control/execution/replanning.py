@@ -72,6 +72,7 @@ def host_pattern(operation: Operation, not_before: Micros) -> Operation:
         is_emergency=operation.is_emergency,
         drains=operation.drains,
         deferrals=operation.deferrals,
+        promises=operation.promises,
     )
 
 

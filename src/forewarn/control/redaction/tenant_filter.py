@@ -336,6 +336,7 @@ class TenantFilter:
             attempts=1,
             generation=0,
             deferrals=(),
+            promises=(),
             visit="",
             part=CallPart.WHOLE,
         )

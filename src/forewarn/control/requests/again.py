@@ -10,6 +10,7 @@ from forewarn.control.rules import (
     campaign_gate,
     holds,
     obstacles,
+    promising,
     waits,
     wide_blackouts,
 )
@@ -63,6 +64,7 @@ def announce_again(work: Work, operation: Operation) -> Operation | None:
             position=operation.position,
             drains=operation.drains,
             deferrals=operation.deferrals,
+            promises=promising.promises_of(work.tx, operation, vms, times, earliest),
         ),
     )
     if operation.visit:

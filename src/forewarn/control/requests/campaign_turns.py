@@ -264,6 +264,7 @@ def plan_again(
         is_timed=is_timed,
         drains=operation.drains if why is not None else 0,
         deferrals=operation.deferrals if why is not None else (),
+        promises=operation.promises if why is not None else (),
     )
     place = place_of(*sequence.parts_of(work.next_key()))
     made = replanning.plan_again(work, request.request_id, pattern, place=place)

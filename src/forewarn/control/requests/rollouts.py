@@ -32,6 +32,7 @@ from forewarn.control.rules import (
     campaign_gate,
     choices,
     holds,
+    promising,
     rolling,
     shared_limit,
     waits,
@@ -220,7 +221,13 @@ def _waiting(
         notice=stops.notice_of(work, operation, is_empty=not vms),
         not_before=operation.not_before,
     )
-    return replace(found, holds=held, look_at=look_at or times.look_again), times.looks
+    waiting = replace(
+        found,
+        holds=held,
+        look_at=look_at or times.look_again,
+        promises=promising.promises_of(work.tx, operation, vms, times, start),
+    )
+    return waiting, times.looks
 
 
 def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
@@ -232,6 +239,7 @@ def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> Non
         held_by=waiting.holds or (blocker,),
     )
     if waiting.holds:
+        changed_to = replace(changed_to, promises=waiting.promises)
         due_at = max(work.now + 1, waiting.look_at)
         # Other hosts must not wait for this one meanwhile.
         reservations = map(waits.reserved_by, operation.waits_for)
@@ -474,7 +482,7 @@ def like_the_first(work: Work, request: Request) -> Operation:
     """
     (first,) = work.tx.select(kinds.OPERATIONS_OF_REQUEST, request.request_id, limit=1)
     like = replanning.host_pattern(first, first.not_before)
-    return replace(like, created=first.created, deferrals=())
+    return replace(like, created=first.created, deferrals=(), promises=())
 
 
 def _make(work: Work, request: Request, pattern: Operation, *, count: int) -> None:

@@ -7,19 +7,22 @@ announced one. Failures, requests of users and emergency repairs have no holds, 
 upgrades only blackouts. A hold of another source is a value from `holds_of`.
 
 Windows recur by the wall clock, so each check computes them again from its `now`: steps of
-the clock, restarts and changed windows need no repair.
+the clock, restarts and changed windows need no repair. An opening that was promised to a
+host (`promising`) counts beside the windows of its scope.
 """
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
 
 from forewarn.control.rules import choices, wide_blackouts
 from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.calendars import AHEAD_MAX, MISSES_MAX, Calendar
 from forewarn.fleet.common_openings import CommonOpenings, Search
 from forewarn.fleet.model import Scope, Vm
-from forewarn.fleet.windows import Window
+from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import DAY, HOUR, Micros, round_up_to_second
 from forewarn.protocol.blockers import (
     AnyBlocker,
@@ -59,6 +62,8 @@ class Hold:
     """The tenant of the scope; empty: the hold is of the service."""
     windows: tuple[Window, ...] = ()
     """The operation starts only in one of these; empty: at any time."""
+    promised: Opening | None = None
+    """It starts in this opening too, which is not one of the windows any more."""
     until: Micros = 0
     """The operation does not start before this time."""
     vm: str = ""
@@ -78,6 +83,9 @@ def holds_of(
         return banned
     members = list(vms)
     found: list[Hold] = []
+    promised = {
+        each.scope: Opening(each.opens, each.closes) for each in operation.promises
+    }
     chosen = choices.of_request(reader, operation.request, members)
     expedited = {choice.scope for choice in chosen if not choice.until}
     for name in sorted({vm.scope for vm in members} - expedited):
@@ -89,6 +97,7 @@ def holds_of(
                     name=name,
                     tenant=scope.tenant,
                     windows=scope.maintenance_window,
+                    promised=promised.get(name),
                 )
             )
     if operation.state is OperationState.PLANNED:
@@ -154,6 +163,14 @@ def _deferral(choice: Choice) -> Hold:
     )
 
 
+_Hours: TypeAlias = tuple[tuple[Window, ...], Opening | None]
+"""The windows of a scope, and its promised opening."""
+
+
+def _hours(hold: Hold) -> _Hours:
+    return hold.windows, hold.promised
+
+
 class HeldTimes:
     """When some holds allow an operation to start, from an instant on.
 
@@ -168,9 +185,9 @@ class HeldTimes:
         self._at = at
         self._now = now = at if now is None else now
         # Scopes of one tenant often have the same windows.
-        self._of_windows = {hold.windows: hold for hold in holds if hold.windows}
+        self._of_windows = {_hours(hold): hold for hold in holds if hold.windows}
         self._earliest = max([at, *(hold.until for hold in holds)])
-        self._common = CommonOpenings(self._of_windows, self._earliest)
+        self._common = self._from(self._earliest)
         self._blackouts = [each.blackout for each in holds if each.blackout is not None]
         self._closed = Calendar((), now, self._blackouts)
         self._work = max((hold.work for hold in holds), default=0)
@@ -262,24 +279,40 @@ class HeldTimes:
         closed = ((hold, self._ends(hold, opens) or start) for hold in self._holds)
         return tuple(_blocker(hold, ends) for hold, ends in closed if ends > self._at)
 
-    def _openings(self) -> dict[tuple[Window, ...], Micros | None]:
+    def openings_at(self, start: Micros) -> dict[str, Opening]:
+        """Return the opening of each scope at an instant that all holds allow."""
+        found = self._from(start)
+        opening = {
+            hours: found.opening(number, start)
+            for number, hours in enumerate(self._of_windows)
+        }
+        return {
+            hold.name: opening[_hours(hold)] for hold in self._holds if hold.windows
+        }
+
+    def _from(self, at: Micros) -> CommonOpenings:
+        """Return the openings from an instant on."""
+        return CommonOpenings(
+            openings(windows, at, beside=promised)
+            for windows, promised in self._of_windows
+        )
+
+    def _openings(self) -> dict[_Hours, Micros | None]:
         """Return the next openings of the windows."""
         found = self._common
         if self._earliest > self._at:
-            found = CommonOpenings(self._of_windows, self._at)
+            found = self._from(self._at)
         return {
-            windows: found.opens(number, self._at)
-            for number, windows in enumerate(self._of_windows)
+            hours: found.opens(number, self._at)
+            for number, hours in enumerate(self._of_windows)
         }
 
-    def _ends(
-        self, hold: Hold, opens: Mapping[tuple[Window, ...], Micros | None]
-    ) -> Micros | None:
+    def _ends(self, hold: Hold, opens: Mapping[_Hours, Micros | None]) -> Micros | None:
         """Return when a hold allows an operation to start, whatever the others do."""
         if hold.blackout is not None:
             alone = Calendar((), self._at, [hold.blackout])
             return alone.next_start(self._at, hold.work)
-        return opens[hold.windows] if hold.windows else hold.until
+        return opens[_hours(hold)] if hold.windows else hold.until
 
     def _no_common_window(self, search: Search) -> NoCommonWindow:
         apart = self._common.apart(search, self._earliest)
@@ -306,7 +339,16 @@ def _blocker(hold: Hold, ends: Micros) -> AnyBlocker:
         return InBlackout(blackout=hold.name, ends=ends)
     if hold.source is HoldSource.DEFERRAL:
         return Deferred(tenant=hold.tenant, scope=hold.name, vm=hold.vm, until=ends)
-    return WindowClosed(scope=hold.name, opens=ends)
+    return WindowClosed(
+        scope=hold.name, opens=ends, is_promised=_is_promised(hold, ends)
+    )
+
+
+def _is_promised(hold: Hold, opens: Micros) -> bool:
+    """Return whether the windows of a scope are not open at its next opening."""
+    if hold.promised is None or opens != hold.promised.opens:
+        return False
+    return all(each.opens > opens for each in islice(openings(hold.windows, opens), 1))
 
 
 def opening(blockers: Iterable[AnyBlocker]) -> Micros:

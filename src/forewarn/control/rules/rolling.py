@@ -46,6 +46,7 @@ from forewarn.protocol.operations import (
     Move,
     Operation,
     OperationState,
+    Promise,
     Request,
 )
 from forewarn.protocol.visits import Visit
@@ -72,6 +73,8 @@ class Waiting:
     its VMs would use the reserve, or they have no destination."""
     look_at: Micros = 0
     """When a held host can be announced; 0: never, or it is not held."""
+    promises: tuple[Promise, ...] = ()
+    """The openings that a held host is promised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
