@@ -233,6 +233,7 @@ TOPIC_DEMANDS: Mapping[str, Demand] = {
     "events": Demand.TENANT_READS,
     "campaigns": Demand.OPERATOR_READS,
     "problems": Demand.TENANT_READS,
+    "upcoming": Demand.TENANT_READS,
     "history": Demand.TENANT_READS,
 }
 """The right that each topic of the stream needs; a topic without an entry is closed."""

@@ -40,7 +40,7 @@ from forewarn.admin.answers import FixedResponse, with_schemas
 from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
-from forewarn.admin.hub import Hubs
+from forewarn.admin.hubs import Hubs
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens

@@ -36,6 +36,7 @@ ChosenShape = shape(
 UpcomingShape = shape(
     "UpcomingShape",
     "Coming work on one VM.",
+    work=(str, "Names this work on the VM, before and after its announcement."),
     vm=str,
     scope=str,
     impact=(str, "The effect on the VM, such as `reboot`."),

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from forewarn.admin import limits, topics
 from forewarn.admin.access import Caller, unauthorized
 from forewarn.admin.changed_work import ChangedWork
+from forewarn.admin.coming_work import ComingWork
 from forewarn.admin.gateways import on_behalf_of
 from forewarn.admin.selection import About, Wanted
 from forewarn.admin.topics import TOPICS, Change, Look
@@ -102,6 +103,7 @@ class Hub:
         """The number of the change from which each topic is followed."""
         self._problems: dict[str, Change] = {}
         self._problems_due = 0.0
+        self._coming = ComingWork()
         self._is_stale = False
         """Whether reasons of open operations may have changed with other operations."""
         self._reasons_after = ""
@@ -248,10 +250,12 @@ class Hub:
         if topic == "problems":
             problems = self._problems.values()
             found = [each for each in problems if wanted.matches(each.about)]
-        if topic == "operations":
-            # Later reads compare the reasons with those that the viewer gets.
+        if topic in {"operations", "upcoming"}:
+            # Later reads compare them with those that the viewer gets.
             for each in found:
                 self._looks.setdefault((topic, each.key), _digest(each.looks))
+        if topic == "upcoming":
+            self._coming.sent(found)
         texts = [message(each.body, name=topic, position=BEGINNING) for each in found]
         return Present(number, texts, following)
 
@@ -274,6 +278,7 @@ class Hub:
                     for start in range(0, max(len(ids), 1), limits.PAGE_OBJECTS):
                         await self._look(ids[start : start + limits.PAGE_OBJECTS])
                     await self._look_at_reasons()
+                    await self._look_at_coming_work()
         except StopAsyncIteration:
             # The service ends.
             return
@@ -342,6 +347,24 @@ class Hub:
         ended = asyncio.get_running_loop().time()
         pause = limits.REASONS_PAUSE * (ended - began)
         self._reasons_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
+        self._wake()
+
+    async def _look_at_coming_work(self) -> None:
+        """Compare a page of the coming work with the previous one."""
+        clock = asyncio.get_running_loop().time
+        began, coming = clock(), self._coming
+        is_watched = "upcoming" in self._followed and self._viewers
+        if not is_watched or began < coming.due:
+            return
+        now = self._gateway.now()
+        page, after = await self._gateway.read(
+            lambda reader: TOPICS["upcoming"].page(
+                self._shown(reader), Wanted(), coming.after, now
+            )
+        )
+        for change in coming.take(page, after, now=now):
+            self._add(change)
+        coming.wait(began, clock())
         self._wake()
 
     def _read(
@@ -472,26 +495,3 @@ class Hub:
 def _digest(looks: object) -> bytes:
     text = repr(looks).encode("utf-8", "surrogatepass")
     return hashlib.blake2b(text, digest_size=16).digest()
-
-
-class Hubs:
-    """The hubs of an application, by the rights of their viewers."""
-
-    def __init__(self, gateway: Callable[[], OperatorGateway], around: Around) -> None:
-        """Begin without any."""
-        self._gateway = gateway
-        self._around = around
-        self._hubs: dict[str, Hub] = {}
-
-    def of(self, tenant: str) -> Hub:
-        """Return the hub of operators or of a tenant, started if necessary."""
-        gateway = self._gateway()
-        self._hubs = {
-            name: hub
-            for name, hub in self._hubs.items()
-            if not hub.is_over and hub.feed is gateway
-        }
-        if tenant not in self._hubs:
-            hub = self._hubs[tenant] = Hub(gateway, tenant, self._around)
-            hub.start()
-        return self._hubs[tenant]

@@ -207,6 +207,11 @@ REASONS_PAUSE = 5
 """Minimum pause between two pages of open operations that are read again for their
 reasons, in multiples of the time that one page takes: at most a sixth of a core."""
 
+UPCOMING_PAUSE = 20
+"""Minimum pause between two pages of a tenant's coming work that are compared with the
+previous ones, in multiples of the time that one page takes: at most a twentieth of a
+core."""
+
 KEEP_ALIVE_SECONDS = 5.0
 """Seconds between two comments of a stream without changes. A page that shows the age
 of its data treats 12 s without a message as a failure, and proxies close after 30 s or

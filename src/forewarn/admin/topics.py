@@ -8,6 +8,7 @@ from forewarn.admin import limits, selection
 from forewarn.admin.selection import EVERYTHING, About, Lookups, Wanted
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import campaigns
 from forewarn.control.rules import implied_campaigns
 from forewarn.control.transactions.event_json import event_report
@@ -19,6 +20,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import attention, reports
 from forewarn.reporting.attention import Problem, ProblemKind
 from forewarn.reporting.campaigns import campaign_report, why_waiting
+from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry
@@ -258,6 +260,43 @@ def _changed_history(look: Look) -> Iterator[Change]:
         )
 
 
+def _upcoming_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:
+    """Return a page of the coming work on the VMs of a tenant; operators have none."""
+    if not isinstance(reader, TenantReader):
+        return [], ""
+    lookups = Lookups(reader)
+    page = reader.upcoming(
+        scope=wanted.scope,
+        vm=wanted.vm,
+        after=after,
+        limit=limits.PAGE_OBJECTS,
+        now=now,
+    )
+    found: list[Change] = []
+    for each in page.work:
+        body = upcoming_report(each)
+        about = About(
+            vms=(each.vm,),
+            scopes=(each.scope,),
+            tenants=(reader.tenant,),
+            tags=lookups.tags_of(each.vm),
+        )
+        found.append(Change("upcoming", each.work, body, about, body))
+    return [each for each in found if wanted.matches(each.about)], page.next
+
+
+def no_more_work(key: str, about: About, *, now: Micros) -> Change:
+    """Return the end of coming work: it has started, or it is not planned any more."""
+    body = {
+        "work": key,
+        "vm": next(iter(about.vms)),
+        "scope": next(iter(about.scopes)),
+        "state": "Over",
+        "ended": format_instant(cut_to_second(now)),
+    }
+    return Change("upcoming", key, body, about, body, is_over=True)
+
+
 def _nothing(_reader: Reader, _wanted: Wanted, _after: str, _now: Micros) -> Page:
     return [], ""
 
@@ -271,6 +310,8 @@ TOPICS: Mapping[str, Topic] = {
     ),
     # The hub compares all problems with the previous ones.
     "problems": Topic(page=_nothing, changed=lambda _look: iter(())),
+    # The hub compares all coming work with the previous one.
+    "upcoming": Topic(page=_upcoming_page, changed=lambda _look: iter(())),
     "history": Topic(page=_nothing, changed=_changed_history, needs_entries=True),
 }
 """All topics, in the order in which a stream begins with their objects."""

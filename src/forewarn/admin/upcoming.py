@@ -19,6 +19,9 @@ from forewarn.store.port import Reader
 
 router = v1_router(tags=["tenants"])
 
+UNNAMED_TENANT = "name the tenant whose coming work to list"
+NAME_TENANT = "Add --tenant NAME, or use a token of the tenant."
+
 
 class UpcomingQuery(Paged):
     """Filter and paging parameters of the coming work."""
@@ -70,7 +73,7 @@ def _own(reader: Reader, tenant: str) -> TenantReader:
         return reader
     if not tenant:
         raise BadRequestError(
-            "name the tenant whose coming work to list",
-            hint="Add --tenant NAME, or use a token of the tenant.",
+            UNNAMED_TENANT,
+            hint=NAME_TENANT,
         )
     return TenantReader(reader, tenant)

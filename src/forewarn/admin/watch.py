@@ -23,10 +23,12 @@ from forewarn.admin import error_responses, errors, limits
 from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, check
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk, caller_of, v1_router
-from forewarn.admin.hub import BEGINNING, Hub, Hubs, message
+from forewarn.admin.hub import BEGINNING, Hub, message
+from forewarn.admin.hubs import Hubs
 from forewarn.admin.lists import Filters, checked
 from forewarn.admin.selection import Wanted
 from forewarn.admin.topics import TOPICS
+from forewarn.admin.upcoming import NAME_TENANT, UNNAMED_TENANT
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 
 router = v1_router(tags=["streams"])
@@ -139,7 +141,8 @@ class WatchQuery(Filters):
         min_length=1,
         max_length=limits.NAME_CHARACTERS_MAX,
         description=f"Topics, separated by commas: {', '.join(TOPICS)}. Tenants have no "
-        "`hosts` and no `campaigns`. Of `history`, only new entries are sent.",
+        "`hosts` and no `campaigns`. Of `history`, only new entries are sent. An operator "
+        "names the tenant of `upcoming`, which is then the only topic.",
         examples=["operations,problems"],
     )
 
@@ -154,6 +157,23 @@ class WatchQuery(Filters):
                 )
             check(caller, TOPIC_DEMANDS.get(name, Demand.OPERATOR_ADMINISTERS))
         return names
+
+    def viewed_by(self, caller: Caller, names: Sequence[str]) -> str:
+        """Return the tenant whose objects are sent; empty: those that operators see.
+
+        Coming work is that of one tenant, and an operator gets exactly what the tenant
+        gets. Raises BadRequestError.
+        """
+        if caller.tenant or "upcoming" not in names:
+            return caller.tenant
+        if len(names) > 1:
+            raise BadRequestError(
+                "topics: upcoming is that of one tenant, and the others are not",
+                hint="Open a stream for `upcoming`, and another one for the others.",
+            )
+        if not self.tenant:
+            raise BadRequestError(UNNAMED_TENANT, hint=NAME_TENANT)
+        return self.tenant
 
 
 @router.get("/watch", response_class=Response, responses=_STREAM)
@@ -174,13 +194,14 @@ async def watch(
     caller = caller_of(request)
     names = query.names(caller)
     wanted = await gateway.read(lambda reader: checked(reader, query))
+    viewed = query.viewed_by(caller, names)
     watchers: Watchers = request.app.state.watchers
     refusal = watchers.refusal(caller.tenant)
     if refusal is not None:
         return refusal
     hubs: Hubs = request.app.state.hubs
     viewer = Viewer(
-        hub=hubs.of(caller.tenant),
+        hub=hubs.of(viewed),
         wanted=wanted,
         topics=names,
         token_id=caller.token_id,

@@ -181,6 +181,13 @@ SELECTORS = (
     Option(name="--tag", metavar="KEY=VALUE", help="Only VMs with this tag."),
 )
 """Options that narrow lists and select targets of requests. All must match."""
+WATCH = Option(
+    name="--watch",
+    is_flag=True,
+    help="Continue until Ctrl-C. A terminal shows each row with the time of its last "
+    "change. A pipe gets a line for each change, or a JSON document with --json. If "
+    "the service stops, the command waits until it runs again.",
+)
 NAMES_FILE = Option(
     name="--file",
     metavar="FILE",

@@ -1,36 +1,52 @@
 """`upcoming`: the coming work on the VMs of a tenant."""
 
-from collections.abc import Sequence
-
 from forewarn.cli import output
 from forewarn.cli.client import Client, Json
-from forewarn.cli.command_table import Call
+from forewarn.cli.command_table import Call, Exit
+from forewarn.cli.listings import Listing
+from forewarn.cli.watching import watch
 
 
 def show(call: Call) -> int:
-    """Print the coming work on the VMs of a tenant."""
+    """Print the coming work on the VMs of a tenant, and with --watch its changes."""
     asked = call.given("tenant", "scope", "vm")
-    found = list(Client.of(call).every("tenant/upcoming", "upcoming", asked))
-    return output.shown(call, found, _table)
+    if call.flag("watch"):
+        return watch(call, UPCOMING, asked)
+    found = list(Client.of(call).every("tenant/upcoming", UPCOMING.path, asked))
+    if call.flag("json"):
+        output.document(found)
+    else:
+        rows = map(UPCOMING.row, found)
+        output.table(
+            UPCOMING.empty, UPCOMING.columns, rows, essential=UPCOMING.essential
+        )
+    return Exit.DONE
 
 
-def _table(found: Sequence[Json]) -> None:
-    output.table(
-        "no work is planned or announced",
-        ("VM", "IMPACT", "EARLIEST", "LATEST", "STATE", "SCOPE"),
-        [
-            (
-                each["vm"],
-                each["impact"],
-                each["earliest"] or "unknown",
-                each["latest"] or f"unknown: {each['why_unknown']}",
-                each["state"],
-                each["scope"],
-            )
-            for each in found
-        ],
-        essential=4,
+def _row(work: Json) -> tuple[str, ...]:
+    return (
+        work["vm"],
+        work["state"],
+        work["impact"],
+        work["earliest"] or "unknown",
+        work["latest"] or f"unknown: {work['why_unknown']}",
+        work["scope"],
     )
+
+
+UPCOMING = Listing(
+    path="upcoming",
+    noun="VM",
+    empty="no work is planned or announced",
+    columns=("VM", "STATE", "IMPACT", "EARLIEST", "LATEST", "SCOPE"),
+    essential=5,
+    row=_row,
+    key="work",
+    state="state",
+    order="vm",
+    ended="ended",
+    keeps_ended=False,
+)
 
 
 def upcoming_line(work: Json) -> str:

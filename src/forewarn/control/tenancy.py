@@ -15,7 +15,7 @@ from forewarn.fleet.model import Host, HostState, Scope, Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request, Verb
-from forewarn.verbs.model import Entry, Given, Kind
+from forewarn.verbs.model import Answer, Entry, Given, Kind
 
 
 def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
@@ -30,11 +30,11 @@ def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
         need(own, Vm, as_vm)
 
     def admit(name: str) -> str:
-        if entry.targets.kind is Kind.VM:
-            return _own_vm(work, own, name, entry.name)
-        if entry.targets.kind is Kind.VM_OR_SCOPE:
+        if entry.answer is Answer.CHOICES:
             # The verb finds only objects of the caller.
             return name
+        if entry.targets.kind is Kind.VM:
+            return _own_vm(work, own, name, entry.name)
         if entry.targets.kind is Kind.SCOPE:
             return need(own, Scope, name).name
         if entry.targets.kind is Kind.WORK:

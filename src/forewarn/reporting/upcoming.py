@@ -13,6 +13,7 @@ def upcoming_report(work: Upcoming) -> Json:
     """Return coming work on one VM; unknown times are null."""
     earliest, latest = work.earliest, work.latest
     return {
+        "work": work.work,
         "vm": work.vm,
         "scope": work.scope,
         "impact": work.action.value,

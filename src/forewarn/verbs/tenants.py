@@ -118,7 +118,13 @@ TENANT_ENTRIES = (
         answer=Answer.CHOICES,
         role=Role.APPROVE,
         for_tenants=True,
-        refusals=(_NOT_PLANNED,),
+        refusals=(
+            _NOT_PLANNED,
+            Refusal(
+                when="it is the name of a scope",
+                sentences=("… is a scope, whose VMs are expedited one by one",),
+            ),
+        ),
         examples=("forewarn expedite web_0 web_1 --reason 'drained'",),
         body={"vms": ["web_0"], "reason": "drained"},
     ),

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from forewarn.cli.upcoming import UPCOMING
+from forewarn.cli.watching import Seen
+from forewarn.instants import SECOND
 from tests.unit.cli.conftest import Ended
 
 Run = Callable[..., Ended]
@@ -118,3 +121,43 @@ def test_coming_work_of_others_is_unknown_and_an_operator_names_a_tenant(
     assert "name the tenant whose coming work to list" in ended.err
     assert "Add --tenant NAME" in ended.err
     assert "there is no tenant 'nope'" in forewarn("upcoming", "--tenant", "nope").err
+
+
+def test_watched_work_has_a_row_until_it_begins() -> None:
+    seen = Seen(UPCOMING)
+    work = {
+        "work": "3f",
+        "vm": "web_0",
+        "scope": "web",
+        "impact": "reboot",
+        "state": "Planned",
+        "earliest": "2026-11-21T02:00:00Z",
+        "latest": None,
+        "why_unknown": "there is no estimate yet",
+    }
+    assert seen.take("upcoming", work, now=0)
+    seen.take("ready", {}, now=0)
+    assert seen.take("upcoming", {**work, "state": "Announced"}, now=3 * SECOND)
+    ((row,), _) = seen.latest(5)
+    assert list(seen.cells(row)) == [
+        *("web_0", "Announced", "00:00:03Z", "reboot", "2026-11-21T02:00:00Z"),
+        *("unknown: there is no estimate yet", "web"),
+    ]
+    over = {"work": "3f", "vm": "web_0", "scope": "web", "state": "Over", "ended": "x"}
+    assert not seen.take("upcoming", over, now=4 * SECOND)
+    assert seen.latest(5) == ([], 0)
+
+
+@pytest.mark.usefixtures("service")
+def test_scope_is_not_expedited_as_a_whole(
+    forewarn: Run, tenant: tuple[str, str]
+) -> None:
+    assert forewarn("maintain", "h1", "--impact", "reboot").status == 0
+    ended = forewarn("expedite", "web", "--reason", "drained", *tenant)
+    assert ended.status == 4
+    assert "web is a scope, whose VMs are expedited one by one" in ended.err
+    assert "Run `forewarn upcoming --scope web` to see" in ended.err
+    ended = forewarn("expedite", "web", "--reason", "drained")
+    assert "--scope web --tenant shop`" in ended.err
+    ended = forewarn("expedite", "db", "--reason", "drained", *tenant)
+    assert "there is no VM 'db'" in ended.err

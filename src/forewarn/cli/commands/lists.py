@@ -1,6 +1,13 @@
 """The commands that list and explain the current state."""
 
-from forewarn.cli.command_table import CLIENT, NAMES_FILE, SELECTORS, Command, Option
+from forewarn.cli.command_table import (
+    CLIENT,
+    NAMES_FILE,
+    SELECTORS,
+    WATCH,
+    Command,
+    Option,
+)
 
 _VM = Option(name="--vm", metavar="VM", help="Only this VM.")
 _FILTERS = (
@@ -9,14 +16,6 @@ _FILTERS = (
     NAMES_FILE,
     Option(name="--rollout", metavar="ROLLOUT", help="Only this rollout."),
 )
-_WATCH = Option(
-    name="--watch",
-    is_flag=True,
-    help="Continue until Ctrl-C. A terminal shows each row with the time of its last "
-    "change. A pipe gets a line for each change, or a JSON document with --json. If "
-    "the service stops, the command waits until it runs again.",
-)
-
 LISTS = (
     Command(
         path=("operations",),
@@ -41,7 +40,7 @@ LISTS = (
                 help="Only operations in this state.",
             ),
             Option(name="--all", is_flag=True, help="Include ended operations."),
-            _WATCH,
+            WATCH,
             *CLIENT,
         ),
         examples=(
@@ -91,7 +90,7 @@ LISTS = (
                 help="Only events in this state.",
             ),
             Option(name="--all", is_flag=True, help="Include removed events."),
-            _WATCH,
+            WATCH,
             *CLIENT,
         ),
         examples=(
@@ -160,7 +159,7 @@ LISTS = (
                 ),
                 help="Only problems of this kind.",
             ),
-            _WATCH,
+            WATCH,
             *CLIENT,
         ),
         examples=("forewarn problems", "forewarn problems --kind vm-down --json"),

@@ -1,6 +1,6 @@
 """The commands for tokens, receivers of webhooks, the file of the store, and completion."""
 
-from forewarn.cli.command_table import CLIENT, JSON, REASON, Command, Option
+from forewarn.cli.command_table import CLIENT, JSON, REASON, WATCH, Command, Option
 from forewarn.verbs.roles import TENANT_ROLES, Role, role_names
 
 WEBHOOKS = (
@@ -115,9 +115,14 @@ DEFERRALS = (
             ),
             Option(name="--scope", metavar="SCOPE", help="Only VMs of this scope."),
             Option(name="--vm", metavar="VM", help="Only this VM."),
+            WATCH,
             *CLIENT,
         ),
-        examples=("forewarn upcoming", "forewarn upcoming --tenant shop --json"),
+        examples=(
+            "forewarn upcoming",
+            "forewarn upcoming --watch",
+            "forewarn upcoming --tenant shop --json",
+        ),
     ),
 )
 

@@ -89,6 +89,8 @@ class WhyUnknown(enum.Enum):
 class Upcoming:
     """Coming work on one VM of a tenant."""
 
+    work: str
+    """It names this work for the tenant, before and after its announcement."""
     vm: str
     scope: str
     action: Action
@@ -220,6 +222,7 @@ class UpcomingWork:
             find = self._of_planned if is_planned else self._of_announced
             self._times[key] = find(operation)
         return Upcoming(
+            work=self._share.aliases.of_work(vm.name, operation.request),
             vm=vm.name,
             scope=vm.scope,
             action=operation.action,

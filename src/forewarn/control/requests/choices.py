@@ -54,6 +54,8 @@ SCOPE_VMS_MAX = 2_000
 """Maximum VMs of a scope that is deferred as a whole. Finding their hosts takes some tens
 of milliseconds, in which no approval is taken."""
 
+_NOUNS = {"vm": "VM", "scope": "scope"}
+
 SHOW = "Run `forewarn deferrals` to see what is deferred, and until when."
 
 
@@ -111,7 +113,7 @@ def target_of(work: Work, name: str, kind: str = "") -> Target:
         return Target(scope=vm.scope, tenant=vm.tenant, vm=vm.name, vms=(vm,))
     if scope is None:
         raise NotFoundError(
-            f"there is no VM or scope {name!r}",
+            f"there is no {_NOUNS.get(kind, 'VM or scope')} {name!r}",
             hint="Names are case-sensitive. Run `forewarn fleet show --all` to list them.",
         )
     members = work.tx.select(kinds.VMS_OF_SCOPE, name, limit=SCOPE_VMS_MAX + 1)
@@ -121,6 +123,24 @@ def target_of(work: Work, name: str, kind: str = "") -> Target:
             hint="Name some of its VMs instead.",
         )
     return Target(scope=name, tenant=scope.tenant, vm="", vms=tuple(members))
+
+
+def vm_of(work: Work, name: str) -> Target:
+    """Return the VM with a name; raises NotFoundError, and RefusedError for a scope.
+
+    For a tenant, the objects of others do not exist.
+    """
+    tenant = work.who.actor.tenant
+    scope = work.tx.get(Scope, name)
+    is_seen = scope is not None and tenant in {"", scope.tenant}
+    if scope is None or not is_seen or work.tx.get(Vm, name) is not None:
+        return target_of(work, name, "vm")
+    whose = "" if tenant else f" --tenant {scope.tenant}"
+    raise RefusedError(
+        f"{name} is a scope, whose VMs are expedited one by one",
+        hint=f"Run `forewarn upcoming --scope {name}{whose}` to see when their work "
+        "begins, and name the VMs that are drained.",
+    )
 
 
 def defer(work: Work, target: Target, until: Micros) -> list[str]:

@@ -35,8 +35,8 @@ LETTER_BITS: Final = 5
 the same number of bits."""
 
 ENTRY_DIGITS: Final = 16
-"""Hexadecimal digits in the ID of a history entry: 64 bits distinguish the entries of
-one second."""
+"""Hexadecimal digits in the ID of a history entry, or of coming work: 64 bits distinguish
+the entries of one second."""
 
 
 class Aliases:
@@ -63,6 +63,14 @@ class Aliases:
     def of_entry(self, entry_id: str) -> str:
         """Return a digest of the ID of a history entry that is unique to this tenant."""
         digest = hmac.digest(self._key, f"entry:{entry_id}".encode(), "sha256")
+        return digest.hex()[:ENTRY_DIGITS]
+
+    def of_work(self, vm: str, request: str) -> str:
+        """Return a digest that names the work of a request on a VM of the tenant.
+
+        Those of several VMs do not show whether a request has both.
+        """
+        digest = hmac.digest(self._key, f"work:{vm}/{request}".encode(), "sha256")
         return digest.hex()[:ENTRY_DIGITS]
 
     def _permuted(self, name: str, rounds: range) -> str:

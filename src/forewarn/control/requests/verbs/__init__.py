@@ -204,7 +204,7 @@ def _expedite(work: Work, given: Given) -> list[str]:
     check_targets(given.targets, Kind.VM)
     made = work.parts.each(
         given.targets,
-        lambda name: choices.expedite(work, choices.target_of(work, name, "vm")),
+        lambda name: choices.expedite(work, choices.vm_of(work, name)),
     )
     return [key for keys in made for key in keys]
 
