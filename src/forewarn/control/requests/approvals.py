@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from forewarn.control.execution import release
+from forewarn.control.rules import choices
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Who, Work
 from forewarn.fleet.model import Vm, VmState
@@ -12,6 +13,7 @@ from forewarn.protocol.actors import Actor, vm_actor
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event, EventStatus
 from forewarn.protocol.lifecycle import EventInput
+from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View, has_mark, sees, was_shown_before
 from forewarn.store.port import Reader
 
@@ -72,6 +74,17 @@ def approve_scopes(
     ]
     if waiting:
         _apply(work, waiting)
+
+
+def approve_expedited(work: Work, operation: Operation, vms: Sequence[Vm]) -> None:
+    """Approve the events of the scopes in which a tenant has expedited a VM."""
+    by_scope = {
+        choice.scope: choice.by
+        for choice in choices.of_request(work.tx, operation.request, vms)
+        if not choice.until
+    }
+    if by_scope:
+        approve_scopes(work, operation.operation_id, by_scope)
 
 
 def _approver(actor: Actor, as_vm: str) -> Actor:

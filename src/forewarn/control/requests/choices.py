@@ -135,11 +135,11 @@ def vm_of(work: Work, name: str) -> Target:
     is_seen = scope is not None and tenant in {"", scope.tenant}
     if scope is None or not is_seen or work.tx.get(Vm, name) is not None:
         return target_of(work, name, "vm")
-    whose = "" if tenant else f" --tenant {scope.tenant}"
     raise RefusedError(
         f"{name} is a scope, whose VMs are expedited one by one",
-        hint=f"Run `forewarn upcoming --scope {name}{whose}` to see when their work "
-        "begins, and name the VMs that are drained.",
+        hint=f"Run `forewarn upcoming --scope {name}"
+        + ("" if tenant else f" --tenant {scope.tenant}")
+        + "` to see when their work begins, and name the VMs that are drained.",
     )
 
 

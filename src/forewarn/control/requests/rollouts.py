@@ -30,7 +30,6 @@ from forewarn.control.requests import (
 from forewarn.control.rules import (
     abilities,
     campaign_gate,
-    choices,
     holds,
     promising,
     rolling,
@@ -274,20 +273,9 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
     campaign_turns.announced(work, work.request(operation.request))
     campaign_turns.note_ignored(work, operation, vms, start)
     blackouts.note_ignored(work, work.operation(operation.operation_id))
-    _approve_expedited(work, operation, vms)
+    approvals.approve_expedited(work, operation, vms)
     # Other hosts of the same fault domains can be announced in parallel.
     work.free_turns({vm.scope for vm in vms})
-
-
-def _approve_expedited(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
-    """Approve the events of the scopes in which a tenant has expedited a VM."""
-    by_scope = {
-        choice.scope: choice.by
-        for choice in choices.of_request(work.tx, operation.request, vms)
-        if not choice.until
-    }
-    if by_scope:
-        approvals.approve_scopes(work, operation.operation_id, by_scope)
 
 
 def _earliest(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> Micros:
