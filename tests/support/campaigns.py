@@ -37,7 +37,12 @@ def start(
 def start_text(world: World, written: str) -> CampaignRecord:
     """Plan the campaign of a file, and start this plan."""
     text = CampaignText(name="campaign.toml", text=written)
-    asked = campaign_plans.plan_request(text, world.plane.policy, now=world.now)
+    asked = campaign_plans.plan_request(
+        text,
+        world.plane.policy,
+        now=world.now,
+        host_steps=world.driver.host_steps(),
+    )
     prepared = world.read(
         lambda reader: campaign_plans.prepared_of(
             reader, campaign_plans.plan_of(reader, asked), text

@@ -113,6 +113,9 @@ class HostCourse:
     """0: its work has not begun."""
     ended: Micros = 0
     """0: it has not ended."""
+    freed: Micros = 0
+    """When it left its place in the budgets of hosts: the VMs of a host that is verified
+    and open can still recover. 0: it has not."""
     has_failed: bool = False
     was_approved: bool = False
     """Whether all of its events were approved before the end of the notice."""

@@ -26,6 +26,7 @@ from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.campaigns.prepared import Prepared, prepare
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.rules import (
+    abilities,
     campaign_gate,
     campaign_hosts,
     told,
@@ -36,7 +37,7 @@ from forewarn.fleet.blackouts import Clash
 from forewarn.instants import SECOND, Micros, format_instant
 from forewarn.protocol.abilities import Able
 from forewarn.protocol.errors import RefusedError
-from forewarn.protocol.host_steps import HostStep, StepKind
+from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 from forewarn.reporting import past_work
 from forewarn.store import kinds
@@ -75,13 +76,26 @@ class PlanRequest:
     """Maximum hosts in the report."""
     terms: Terms
     now: Micros
+    host_steps: StepRules = NO_STEPS
+    """The host steps of the driver: with some, a reboot of the host is usual."""
 
 
 def plan_request(
-    text: CampaignText, policy: Policy, *, now: Micros, hosts_max: int = 0
+    text: CampaignText,
+    policy: Policy,
+    *,
+    now: Micros,
+    hosts_max: int = 0,
+    host_steps: StepRules = NO_STEPS,
 ) -> PlanRequest:
     """Return the request to plan a campaign file in a service with this policy."""
-    return PlanRequest(text=text, hosts_max=hosts_max, terms=terms_of(policy), now=now)
+    return PlanRequest(
+        text=text,
+        hosts_max=hosts_max,
+        terms=terms_of(policy),
+        now=now,
+        host_steps=host_steps,
+    )
 
 
 def terms_of(policy: Policy) -> Terms:
@@ -134,16 +148,12 @@ def note_abilities(
 ) -> frozenset[str]:
     """Note the hosts on which the driver cannot do the work of a campaign.
 
+    The campaign has all its steps, because with `work` its VMs are stopped and started.
     Return those of which the driver answered that it does not know.
     """
     untold: set[str] = set()
     action = Action(campaign.impact.value)
-    steps = tuple(
-        HostStep(
-            kind=StepKind(each.phase.value), name=each.name, arguments=each.arguments
-        )
-        for each in campaign.steps
-    )
+    steps = abilities.steps_of(NO_STEPS, campaign.steps, action)
     needed = told.asked_about(action, steps)
     for found in every(reader, kinds.ALL_ABILITIES):
         number = fleet.numbers.get(found.host)
@@ -188,7 +198,9 @@ def _plan_of(
     reader: Reader, request: PlanRequest, past: Collection[Sample] | None = None
 ) -> tuple[CampaignPlan, int]:
     """Return the plan of a campaign file, and the number of hosts of the fleet."""
-    campaign = read_campaign(request.text.text, name=request.text.name)
+    campaign = abilities.with_all_steps(
+        request.host_steps, read_campaign(request.text.text, name=request.text.name)
+    )
     fleet = read_fleet_map(reader, moves_vms=campaign.impact.empties_host)
     untold = note_abilities(reader, fleet, campaign)
     plan = plan_campaign(

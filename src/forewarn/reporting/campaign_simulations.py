@@ -171,6 +171,8 @@ def _courses(
             tenants[event.tenant] += len(event.resources)
             domains.update((event.scope, each.fault_domain) for each in event.resources)
         host = reader.get(Host, operation.host)
+        visit = reader.get(Visit, operation.visit) if operation.visit else None
+        freed = operation.ended_at if visit is None else visit.ended_at
         found[operation.host] = HostCourse(
             host=operation.host,
             stage=first.stage_of(operation.position),
@@ -181,20 +183,13 @@ def _courses(
             announced=announced,
             not_before=operation.not_before,
             started=operation.started_at,
-            ended=_end(reader, operation),
+            ended=freed and max(freed, operation.ended_at),
+            freed=freed,
             has_failed=failed.get(operation.host) == operation.operation_id,
             was_approved=operation.operation_id in played.approved
             and operation.started_at < operation.not_before,
         )
     return found
-
-
-def _end(reader: Reader, operation: Operation) -> Micros:
-    """Return when an operation, or its host steps, had ended; 0: they have not."""
-    visit = reader.get(Visit, operation.visit) if operation.visit else None
-    if visit is None:
-        return operation.ended_at
-    return visit.ended_at and max(visit.ended_at, operation.ended_at)
 
 
 def _groups(host: Host, labels: Sequence[str]) -> Mapping[str, str]:
@@ -329,7 +324,7 @@ def _budgets(
         (
             each,
             each.announced,
-            played.ended if each.has_failed else each.ended or played.ended,
+            played.ended if each.has_failed else each.freed or played.ended,
         )
         for each in courses.values()
     ]
@@ -365,13 +360,14 @@ def _budgets(
         else {name: max(1, amount.of(vms)) for name, vms in totals.items()}
     )
     yield _peak("tenant-vms", "", peak(vms, per_tenant))
-    yield _peak("overlap-notice", "", _domains_peak(spans, limits.overlap + 1))
+    busy = [(each, begins, max(ends, each.ended)) for each, begins, ends in spans]
+    yield _peak("overlap-notice", "", _domains_peak(busy, limits.overlap + 1))
 
 
 def _domains_peak(
     spans: Iterable[tuple[HostCourse, Micros, Micros]], most: int
 ) -> Peak | None:
-    """Return when most fault domains of a scope were announced or in work."""
+    """Return when most fault domains of a scope were announced, in work or recovering."""
     by_domain = defaultdict[tuple[str, int], list[tuple[Micros, Micros]]](list)
     for each, begins, ends in spans:
         for domain in each.domains:

@@ -203,7 +203,11 @@ class CampaignPlans:
 
         self._check(text)
         return campaign_plans.plan_request(
-            text, self.policy, now=now, hosts_max=hosts_max
+            text,
+            self.policy,
+            now=now,
+            hosts_max=hosts_max,
+            host_steps=self._abilities().host_steps,
         )
 
     def _check(self, text: CampaignText) -> None:
@@ -235,8 +239,11 @@ class CampaignPlans:
             policy=replace(self.policy, driver_chooses=False, second_person=False),
             now=now,
             hosts_max=hosts_max,
+            host_steps=self._abilities().host_steps,
         )
         task = _simulate_task()
+        if self.ask_abilities is not None:
+            await self.ask_abilities()
         if self._store is not None:
             return await self._in_process(self._simulations, task, text, request)
         copied = await self._readings.read(

@@ -328,7 +328,11 @@ class EngineOperatorGateway:
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
         request = campaign_plans.plan_request(
-            text, self._engine.plane.policy, now=self._engine.now, hosts_max=hosts_max
+            text,
+            self._engine.plane.policy,
+            now=self._engine.now,
+            hosts_max=hosts_max,
+            host_steps=self._engine.driver.host_steps(),
         )
         return await self.read(lambda reader: campaign_plans.planned(reader, request))
 
@@ -344,6 +348,7 @@ class EngineOperatorGateway:
             policy=self._engine.plane.policy,
             now=self._engine.now,
             hosts_max=hosts_max,
+            host_steps=self._engine.driver.host_steps(),
         )
         copied = await self.read(lambda reader: fleet_copy.copy_fleet(reader, text))
         return await asyncio.to_thread(play.simulated, copied, request)
@@ -361,7 +366,10 @@ class EngineOperatorGateway:
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
         plan = campaign_plans.plan_request(
-            text, self._engine.plane.policy, now=self._engine.now
+            text,
+            self._engine.plane.policy,
+            now=self._engine.now,
+            host_steps=self._engine.driver.host_steps(),
         )
         request = campaign_plans.StartRequest(plan=plan, digest=digest)
         return await start_prepared(

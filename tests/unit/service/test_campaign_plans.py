@@ -84,6 +84,35 @@ async def test_simulation_is_made_by_a_process_and_changes_nothing(
     assert [each.key for each in after] == before
 
 
+LIMITED = """\
+[driver.simulated]
+limited = ["stop vm=web_0"]
+[host_step.reboot-host]
+program = ["true"]
+"""
+
+
+@in_loop
+async def test_reboot_of_hosts_leaves_out_vms_that_cannot_be_stopped(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "forewarn.toml"
+    file.write_text(LIMITED, encoding="utf-8")
+    async with running(tmp_path, MORE, file=file) as service:
+        gateway = service.gateway
+        plan = json.loads(await gateway.plan_campaign(of(TEXT), hosts_max=9))
+        played = json.loads(
+            await gateway.simulate_campaign(of(TEXT), Assumptions(), hosts_max=9)
+        )
+    (refused,) = plan["refused"]
+    assert refused["reason"] == "unable"
+    kept = {each["host"] for each in plan["hosts"]}
+    assert len(kept) == 2
+    assert refused["host"] not in kept
+    assert {each["host"] for each in played["hosts"]} == kept
+    assert (played["state"], played["done"]) == ("Done", 2)
+
+
 @in_loop
 async def test_work_that_the_driver_cannot_do_is_refused_before_it_is_planned(
     tmp_path: Path,

@@ -61,10 +61,14 @@ def of(text: str) -> FleetText:
 
 @contextlib.asynccontextmanager
 async def running(
-    folder: Path, fleet: str = FLEET, flags: Mapping[str, str] | None = None
+    folder: Path,
+    fleet: str = FLEET,
+    flags: Mapping[str, str] | None = None,
+    *,
+    file: Path | None = None,
 ) -> AsyncGenerator[Service]:
     settings = load_settings(
-        file=None,
+        file=file,
         environ={},
         flags={
             "metadata.listen": "",

@@ -122,7 +122,7 @@ def start(work: Work, prepared: Prepared) -> CampaignRecord:
     )
     campaign_checks.refuse_unknown(work, prepared.checks)
     action = Action(prepared.impact.value)
-    steps = abilities.steps_of(work.abilities, prepared.steps, action)
+    steps = abilities.steps_of(work.abilities.host_steps, prepared.steps, action)
     abilities.check_steps(work.abilities, steps, action)
     campaign = _store(work, prepared, steps)
     campaign_release.ask(work, campaign)

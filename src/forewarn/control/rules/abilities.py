@@ -5,9 +5,9 @@ process, with the settings of the driver.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from forewarn.campaigns.model import Campaign, Step
+from forewarn.campaigns.model import Campaign, Phase, Step
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.host_steps import (
     HostStep,
@@ -44,7 +44,7 @@ def actions_of(action: Action, steps: Sequence[HostStep]) -> tuple[Action, ...]:
 
 
 def steps_of(
-    abilities: Abilities, steps: Sequence[Step], action: Action
+    rules: StepRules, steps: Sequence[Step], action: Action
 ) -> tuple[HostStep, ...]:
     """Return the host steps of a campaign, in the order of their kinds."""
     made = tuple(
@@ -53,11 +53,23 @@ def steps_of(
         )
         for each in steps
     )
-    return with_usual_steps(abilities, made, action)
+    return with_usual_steps(rules, made, action)
+
+
+def with_all_steps(rules: StepRules, campaign: Campaign) -> Campaign:
+    """Return a campaign with the steps that its start adds, such as a reboot of the host."""
+    steps = steps_of(rules, campaign.steps, Action(campaign.impact.value))
+    return replace(
+        campaign,
+        steps=tuple(
+            Step(phase=Phase(each.kind.value), name=each.name, arguments=each.arguments)
+            for each in steps
+        ),
+    )
 
 
 def with_usual_steps(
-    abilities: Abilities, steps: tuple[HostStep, ...], action: Action
+    rules: StepRules, steps: tuple[HostStep, ...], action: Action
 ) -> tuple[HostStep, ...]:
     """Return the steps of maintenance, in order; a reboot without `work` reboots the host.
 
@@ -67,7 +79,7 @@ def with_usual_steps(
     usual: tuple[HostStep, ...] = ()
     if action is Action.REBOOT:
         given = frozenset(each.kind for each in steps)
-        usual = abilities.host_steps.usual_steps(given)
+        usual = rules.usual_steps(given)
     order = list(StepKind)
     return tuple(sorted((*steps, *usual), key=lambda each: order.index(each.kind)))
 
@@ -75,7 +87,7 @@ def with_usual_steps(
 def check_campaign(abilities: Abilities, campaign: Campaign) -> None:
     """Refuse a campaign that the driver cannot carry out."""
     action = Action(campaign.impact.value)
-    steps = steps_of(abilities, campaign.steps, action)
+    steps = steps_of(abilities.host_steps, campaign.steps, action)
     check_steps(abilities, steps, action)
     check_actions(abilities, actions_of(action, steps))
 

@@ -1,7 +1,7 @@
 """A copy of the fleet of a store, in memory, for a simulation.
 
-The copy has the hosts with their states and cordons, the VMs, scopes, windows, views, and
-the blackouts of the service.
+The copy has the hosts with their states and cordons, the VMs, scopes, windows, views,
+what the driver told about hosts and VMs, and the blackouts of the service.
 It has no operation, campaign, token or history, except the durations of past work: what
 is announced or in work now counts as ended.
 """
@@ -87,6 +87,7 @@ def copy_fleet(reader: Reader, text: CampaignText) -> FleetCopy:
             *rooms,
             *map(_unwatched, every(reader, kinds.ALL_VIEWS)),
             *vms,
+            *every(reader, kinds.ALL_ABILITIES),
             *every(reader, kinds.ALL_BLACKOUTS),
             *(Tally(name=name, count=count) for name, count in sums.items() if count),
         ),

@@ -1,11 +1,11 @@
 """The hypervisor of a simulation: work takes time, and fails on some hosts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from forewarn.campaigns.durations import Measured
-from forewarn.campaigns.model import Campaign, Expectation
+from forewarn.campaigns.model import Campaign, Expectation, Step
 from forewarn.campaigns.simulated import Chances
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.journal import Note
@@ -13,7 +13,7 @@ from forewarn.drivers.port import Call
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import MILLISECOND, SECOND, Micros
-from forewarn.protocol.host_steps import StepKind
+from forewarn.protocol.host_steps import StepKind, StepRule, StepRules
 from forewarn.protocol.operations import HALVES, Action
 
 SHORT_STEP: Micros = SECOND
@@ -68,6 +68,15 @@ class HostTimes:
         return found + (self.short if StepKind.EXIT in self.steps else 0)
 
 
+def patient(steps: Iterable[Step], longest: Micros) -> StepRules:
+    """Return rules under which no step of a campaign is too late.
+
+    The durations are assumed, so a long one does not mean that a program has hung.
+    """
+    rule = StepRule(timeout=longest)
+    return StepRules(rules=tuple((each.name, rule) for each in steps), takes_any=True)
+
+
 def times_of(
     campaign: Campaign, measured: Measured | None, policy: Policy
 ) -> HostTimes:
@@ -89,14 +98,19 @@ class SimulatedHosts(SimulatedDriver):
     """The calls of a host together take its time, and all fail or none does."""
 
     def __init__(
-        self, chances: Chances, times: HostTimes, *, vms_of: Callable[[str], int]
+        self,
+        chances: Chances,
+        times: HostTimes,
+        *,
+        steps: StepRules,
+        vms_of: Callable[[str], int],
     ) -> None:
         """Draw the durations of hosts, which end before the recovery of VMs.
 
-        `vms_of` returns the number of VMs of an operation: if each VM has its own call,
-        they share the time.
+        `steps` has the timeouts of host steps. `vms_of` returns the number of VMs of an
+        operation: if each VM has its own call, they share the time.
         """
-        super().__init__(journal=_NoJournal(), step_time=times.short)
+        super().__init__(journal=_NoJournal(), steps=steps, step_time=times.short)
         self._chances = chances
         self._times = times
         self._vms_of = vms_of
@@ -164,7 +178,8 @@ class SimulatedHosts(SimulatedDriver):
         """Return the duration of the step `work`: the time that is left to its host."""
         times = self._times
         length = self._chances.work(host, times.expect)
-        after = self._held.get(host, 0) + times.leaving
+        answers = times.short if StepKind.ANSWERS in times.steps else 0
+        after = answers + self._held.get(host, 0) + times.leaving
         return max(times.short, self._begun[host] + length - self._now - after)
 
 

@@ -24,6 +24,7 @@ from forewarn.fleet.blackouts import coming
 from forewarn.ids import RandomIds
 from forewarn.instants import DAY, HOUR, Micros
 from forewarn.protocol.actors import operator
+from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.protocol.published import Publication
 from forewarn.reporting import campaign_plans
@@ -33,7 +34,11 @@ from forewarn.reporting.campaign_simulations import (
     simulation_report,
 )
 from forewarn.service.simulation.fleet_copy import FleetCopy
-from forewarn.service.simulation.hosts import SimulatedHosts, times_of
+from forewarn.service.simulation.hosts import (
+    SimulatedHosts,
+    patient,
+    times_of,
+)
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.texts import json_text
@@ -68,6 +73,8 @@ class SimulationRequest:
     now: Micros
     hosts_max: int
     """Maximum hosts in the report."""
+    host_steps: StepRules = NO_STEPS
+    """The host steps of the driver: with some, a reboot of the host is usual."""
 
 
 def play(
@@ -118,7 +125,10 @@ class _Play:
         self._approved: set[str] = set()
         self._approvals: list[tuple[Micros, str]] = []
         asked = campaign_plans.plan_request(
-            request.text, request.policy, now=request.now
+            request.text,
+            request.policy,
+            now=request.now,
+            host_steps=request.host_steps,
         )
         self._plan = store.read(
             lambda reader: campaign_plans.plan_of(reader, asked, past=copied.past)
@@ -179,12 +189,13 @@ class _Play:
 
     def _begin(self, campaign: Campaign) -> Plane:
         policy = self._request.policy
+        longest = TIMES_SLOW_MAX * campaign.expect.slow + HOUR
         driver = SimulatedHosts(
             self._chances,
             times_of(campaign, self._plan.measured, policy),
+            steps=patient(campaign.steps, longest),
             vms_of=lambda operation_id: len(self._operation(operation_id).moves),
         )
-        longest = TIMES_SLOW_MAX * campaign.expect.slow + HOUR
         plane = Plane(
             store=self._store,
             driver=driver,
@@ -234,7 +245,7 @@ class _Play:
         """Return whether nothing more happens without an operator."""
         if record.has_ended:
             return True
-        if record.halt is None and record.left > 0:
+        if record.halt is None and (record.left > 0 or not record.failed):
             return False
         request = self._store.read(lambda reader: reader.get(Request, record.request))
         return request is not None and not request.in_flight

@@ -10,6 +10,7 @@ from forewarn.campaigns.text import CampaignText
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.instants import MINUTE, SECOND, Micros, parse_instant
+from forewarn.protocol.host_steps import STEP_TIMEOUT
 from forewarn.service.simulation.fleet_copy import copy_fleet
 from forewarn.service.simulation.play import SimulationRequest, simulated
 from forewarn.store.memory import MemoryStore
@@ -78,6 +79,16 @@ def test_host_steps_and_vms_share_the_time_of_a_host(impact: str) -> None:
         # VMs that stood still recover after the work, while it is verified.
         most = 30 * MINUTE + (RECOVERY if impact != "live-migrate" else 0)
         assert 30 * MINUTE - SECOND <= length <= most + SECOND, each
+
+
+@pytest.mark.parametrize("impact", ["none", "live-migrate"])
+def test_step_that_takes_long_in_a_simulation_is_not_late(impact: str) -> None:
+    more = ONE_STAGE + "[campaign.steps]\n" + STEPS["work"]
+    slow = '[campaign.expect]\ntypical = "2h"\nslow = "4h"\n'
+    found = simulation(world(), file_of(slow + more, impact=impact, name="next"))
+    assert [found["done"], found["failed"]] == [HOSTS + 1, []]
+    lengths = [gap(each["starts"], each["ends"]) for each in found["hosts"]]
+    assert max(lengths) > STEP_TIMEOUT
 
 
 def test_vms_recover_after_work_without_host_steps() -> None:

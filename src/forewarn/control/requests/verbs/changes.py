@@ -314,7 +314,8 @@ def maintain(
     not one of maintenance; a NotBefore with less than the minimum notice (5.1).
     """
     check_targets(hosts, Kind.HOST)
-    steps = abilities.with_usual_steps(work.abilities, wishes.steps, action)
+    rules = work.abilities.host_steps
+    steps = abilities.with_usual_steps(rules, wishes.steps, action)
     wishes = replace(wishes, steps=steps)
     usual = admission.maintenance(action, wishes.steps)
     if usual is None:
