@@ -116,6 +116,34 @@ def test_problems_list_the_release_that_is_needed() -> None:
     assert waits.since == campaign(it).created
 
 
+def test_it_holds_up_no_routine_campaign_before_its_release() -> None:
+    it = strict(4)
+    start(it, ONE_STAGE, name="routine")
+    start(it, EMERGENCY + ONE_STAGE)
+    # The window of a tenant on one of the hosts opens in twelve hours.
+    it.advance("2d")
+    routine = campaign(it, "routine")
+    assert (routine.state, routine.done) == (CampaignState.DONE, 4)
+    assert campaign(it).done == 0
+    approve(it, 1, actor="bob")
+    it.advance("1d")
+    assert campaign(it).done == 4
+
+
+def test_it_takes_hosts_over_from_its_release_on() -> None:
+    it = strict(4)
+    start(it, ONE_STAGE, name="routine")
+    start(it, EMERGENCY + ONE_STAGE)
+    assert len(announced(it)) == 1
+    assert campaign(it, "routine").skipped == 0
+    approve(it, 1, actor="bob")
+    assert campaign(it, "routine").skipped == 4
+    assert len(announced(it)) == 1
+    it.advance("2d")
+    assert campaign(it).done == 4
+    assert campaign(it, "routine").state is CampaignState.DONE
+
+
 def test_routine_campaigns_and_services_without_the_setting_need_no_release() -> None:
     it = strict()
     start(it, ONE_STAGE)

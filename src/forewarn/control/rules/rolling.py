@@ -246,13 +246,15 @@ def _at_the_host(
 
 
 def _is_urgent(reader: Reader, other: Operation, operation: Operation) -> bool:
-    """Return whether an emergency campaign has the host that waits for `operation` too."""
+    """Return whether an emergency campaign has the host that waits for `operation` too.
+
+    An emergency that nobody has released yet holds no other work up.
+    """
     if not other.is_emergency or operation.is_emergency:
         return False
-    return (
-        campaign_gate.campaign_of(reader, reader.get(Request, other.request))
-        is not None
-    )
+    request = reader.get(Request, other.request)
+    campaign = campaign_gate.campaign_of(reader, request)
+    return campaign is not None and campaign.is_released
 
 
 def standing_of(reader: Reader, scope: str, overlap: int = 0) -> RolloutState:
