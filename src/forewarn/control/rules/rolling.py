@@ -248,7 +248,7 @@ def _at_the_host(
 def _is_urgent(reader: Reader, other: Operation, operation: Operation) -> bool:
     """Return whether an emergency campaign has the host that waits for `operation` too.
 
-    An emergency that nobody has released yet holds no other work up.
+    Before its release, an emergency holds up no other work.
     """
     if not other.is_emergency or operation.is_emergency:
         return False
