@@ -195,6 +195,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/brake": Demand.OPERATOR_READS,
     "POST /v1/brake": Demand.OPERATOR_STOPS,
     "GET /v1/campaigns": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/progress/{key}": Demand.OPERATOR_PLANS,
     "GET /v1/campaigns/{name}": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/racks": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/report": Demand.OPERATOR_READS,

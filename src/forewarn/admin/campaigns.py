@@ -2,18 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from forewarn.admin import bodies, campaign_shapes
+from forewarn.admin import bodies, campaign_shapes, limits
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Paged
-from forewarn.admin.orders import Giving
+from forewarn.admin.orders import Giving, Key
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests import campaigns
+from forewarn.protocol.errors import NotFoundError
 from forewarn.reporting import campaign_reports
 from forewarn.reporting.campaign_racks import campaign_racks as racks_of_campaign
 from forewarn.reporting.campaign_sums import campaign_sums as sums_of_campaign
@@ -35,13 +36,15 @@ class CampaignQuery(Paged):
     "/campaigns/plan",
     responses=documented(campaign_shapes.CampaignPlanShape, 400, 409),
 )
-async def campaign_plan(body: bodies.CampaignFile, gateway: Desk) -> Response:
+async def campaign_plan(
+    body: bodies.CampaignFile, gateway: Desk, key: Key = None
+) -> Response:
     """Return what a campaign file would do, without announcing or changing anything.
 
     The plan is a forecast. It says in which order hosts would be announced, which
     constraint binds, which hosts cannot be done, and when the campaign would end.
     """
-    text = CampaignText(name=body.name, text=body.text)
+    text = CampaignText(name=body.name, text=body.text, key=key or "")
     report = await gateway.plan_campaign(text, hosts_max=body.hosts_max)
     return Response(report, media_type="application/json")
 
@@ -50,13 +53,15 @@ async def campaign_plan(body: bodies.CampaignFile, gateway: Desk) -> Response:
     "/campaigns/simulate",
     responses=documented(campaign_shapes.CampaignSimulationShape, 400, 409),
 )
-async def campaign_simulate(body: bodies.CampaignSimulation, gateway: Desk) -> Response:
+async def campaign_simulate(
+    body: bodies.CampaignSimulation, gateway: Desk, key: Key = None
+) -> Response:
     """Play a campaign on a copy of the fleet and a virtual clock, and return what happens.
 
     Nothing is announced or changed. Tenants approve and hosts fail by chance. The same
     seed, file, fleet and time of the request give the same result.
     """
-    text = CampaignText(name=body.name, text=body.text)
+    text = CampaignText(name=body.name, text=body.text, key=key or "")
     assumed = Assumptions(
         approve=None if body.approve_percent is None else body.approve_percent / 100,
         failures=body.failure_percent / 100,
@@ -64,6 +69,26 @@ async def campaign_simulate(body: bodies.CampaignSimulation, gateway: Desk) -> R
     )
     report = await gateway.simulate_campaign(text, assumed, hosts_max=body.hosts_max)
     return Response(report, media_type="application/json")
+
+
+@router.get(
+    "/campaigns/progress/{key}",
+    responses=documented(campaign_shapes.CampaignProgressShape, 404),
+)
+async def campaign_progress(
+    key: Annotated[str, Path(max_length=limits.KEY_CHARACTERS_MAX)], gateway: Desk
+) -> Response:
+    """Return how far a plan or simulation has come, by its Idempotency-Key.
+
+    There is progress while the request is under way.
+    """
+    found = await gateway.campaign_progress(key)
+    if found is None:
+        raise NotFoundError(
+            "no campaign is planned or simulated with this key",
+            hint="Send the Idempotency-Key of a request that has no answer yet.",
+        )
+    return answer({"part": found.part.value, "done": found.done, "of": found.of})
 
 
 @router.post(

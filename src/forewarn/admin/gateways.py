@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from forewarn.admin.access import DEMANDS, Caller, Demand, judge
+from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
 from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
@@ -167,6 +168,14 @@ class AuthorizedGateway:
             lambda reader: judge(reader, self._caller, demand, now=self.now())
         )
         return await self._gateway.simulate_campaign(text, assumed, hosts_max=hosts_max)
+
+    async def campaign_progress(self, key: str) -> Progress | None:
+        """Return the progress of a request of an operator; also raises ForbiddenError."""
+        demand = DEMANDS["GET /v1/campaigns/progress/{key}"]
+        await self._gateway.read(
+            lambda reader: judge(reader, self._caller, demand, now=self.now())
+        )
+        return await self._gateway.campaign_progress(key)
 
     async def start_campaign(
         self,

@@ -25,3 +25,6 @@ class CampaignText:
     name: str
     """Name of the file, for messages."""
     text: str
+    key: str = ""
+    """Name of the request, by which its caller can ask how far it has come; empty: it
+    has none."""

@@ -13,6 +13,7 @@ from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
 from forewarn.cli.listings import CAMPAIGNS, OPERATIONS
 from forewarn.cli.lists import show as show_list
+from forewarn.cli.progress import PROGRESS_PATH
 from forewarn.cli.tables import second
 from forewarn.cli.watching import watch as watch_list
 from forewarn.instants import SECOND, describe_duration, format_duration
@@ -54,7 +55,11 @@ def plan(call: Call) -> int:
         "hosts_max": PLAN_HOSTS_MAX if is_whole else HOSTS_SHOWN,
     }
     found = Client.of(call).post(
-        "campaigns/plan", body, doing=f"planning {name}", is_question=True
+        "campaigns/plan",
+        body,
+        doing=f"planning {name}",
+        is_question=True,
+        progress="" if call.flag("json") else PROGRESS_PATH,
     )
     if page:
         files.write_text(page, campaign_page.page(found))

@@ -6,8 +6,9 @@ import json
 import ssl
 import sys
 import uuid
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
@@ -16,6 +17,7 @@ import httpx2
 
 from forewarn.cli.api_errors import error_of, json_of
 from forewarn.cli.command_table import Call, Command, CommandError, Exit
+from forewarn.cli.progress import bar
 from forewarn.cli.stopping import patience
 from forewarn.fleet.validators import is_loopback
 from forewarn.settings.files import read_file, refuse_unreadable
@@ -133,6 +135,10 @@ CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 120.0
 """Timeout of a response, in seconds: a large fleet file is planned in less."""
 
+PROGRESS_SECONDS = 2.0
+"""Timeout of the question how far a request has come; without an answer, only the time is
+shown."""
+
 SILENCE_SECONDS = 60.0
 """Timeout of a stream without a message, in seconds: comments come every 5 s."""
 
@@ -243,10 +249,12 @@ class Client:
         seconds: float = ANSWER_SECONDS,
         doing: str = "",
         is_question: bool = False,
+        progress: str = "",
     ) -> Any:
         """Send a request; return its result, which takes at most `seconds`.
 
-        `is_question`: it changes nothing, such as a plan.
+        `is_question`: it changes nothing, such as a plan. `progress` is the path below
+        which the service says how far a request has come, by its key.
 
         `doing` says on a terminal what the service does meanwhile; empty: only that it
         has not answered yet.
@@ -258,7 +266,15 @@ class Client:
 
         def ask() -> httpx2.Response:
             return self._ask(
-                "POST", path, body=body, key=key, seconds=seconds, doing=doing
+                "POST",
+                path,
+                body=body,
+                key=key,
+                seconds=seconds,
+                doing=doing,
+                more=partial(self._progress, f"{progress}/{quote(key, safe='')}")
+                if progress
+                else str,
             )
 
         try:
@@ -374,9 +390,10 @@ class Client:
         key: str = "",
         seconds: float = ANSWER_SECONDS,
         doing: str = "",
+        more: Callable[[], str] = str,
     ) -> httpx2.Response:
         try:
-            with patience(doing or f"waiting for the service{self._so_far}"):
+            with patience(doing or f"waiting for the service{self._so_far}", more):
                 answer = self._http.request(
                     method,
                     f"v1/{path}",
@@ -400,6 +417,15 @@ class Client:
         if answer.is_success:
             return answer
         raise error_of(answer, self._url, self._command)
+
+    def _progress(self, path: str) -> str:
+        """Return how far a request has come, to show it; empty: it is unknown."""
+        try:
+            answer = self._http.get(f"v1/{path}", timeout=PROGRESS_SECONDS)
+            return bar(json_of(answer, self._url)) if answer.is_success else ""
+        except (httpx2.TransportError, CommandError):
+            # The answer to the request itself says what is wrong.
+            return ""
 
     def _unreachable(self, error: Exception, path: str = "") -> CommandError:
         what, how = (

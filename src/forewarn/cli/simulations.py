@@ -6,6 +6,7 @@ from forewarn.campaigns.text import PLAN_HOSTS_MAX
 from forewarn.cli import files, output, simulation_page
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, CommandError, Exit
+from forewarn.cli.progress import PROGRESS_PATH
 from forewarn.cli.simulation_rows import (
     BUDGETS,
     INTERRUPTIONS,
@@ -51,6 +52,7 @@ def simulate(call: Call) -> int:
         seconds=SIMULATION_SECONDS,
         doing=f"simulating {name}, which takes at most {SIMULATION_MOST}",
         is_question=True,
+        progress="" if call.flag("json") else PROGRESS_PATH,
     )
     if page:
         files.write_text(page, simulation_page.page(found))

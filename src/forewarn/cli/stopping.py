@@ -147,8 +147,11 @@ class StatusLine:
 
 
 @contextmanager
-def patience(text: str) -> Generator[None]:
-    """Show a person at a terminal the reason and the time of a wait."""
+def patience(text: str, more: Callable[[], str] = str) -> Generator[None]:
+    """Show a person at a terminal the reason and the time of a wait.
+
+    `more` returns what else there is to say; it may take some seconds.
+    """
     status = StatusLine(sys.stderr)
     if not status.is_terminal:
         yield
@@ -159,7 +162,9 @@ def patience(text: str) -> Generator[None]:
         seconds = 0.0
         while not is_over.wait(PATIENCE_SECONDS):
             seconds += PATIENCE_SECONDS
-            status.show(f"{text}: {seconds:.0f} s")
+            said = more()
+            if not is_over.is_set():
+                status.show(f"{text}: {seconds:.0f} s{said}")
 
     telling = threading.Thread(target=tell, daemon=True)
     telling.start()

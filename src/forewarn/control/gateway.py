@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
@@ -92,6 +93,13 @@ class CallerGateway(Protocol):
         """Return what happens in a simulation of a campaign file, as JSON.
 
         It is for operators, and changes nothing. Raises the errors of `plan_campaign`.
+        """
+        ...
+
+    async def campaign_progress(self, key: str) -> Progress | None:
+        """Return how far the plan or simulation with a key has come.
+
+        It is for operators. None: none with this key is under way.
         """
         ...
 

@@ -3,8 +3,9 @@
 Plans are for operators. They name hosts and tenants.
 """
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -22,6 +23,7 @@ from forewarn.campaigns.fleet_map import (
 )
 from forewarn.campaigns.forecast import Forecast
 from forewarn.campaigns.model import Campaign, Impact
+from forewarn.campaigns.plan_progress import Part, Progress, Say, unheard
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.campaigns.prepared import Prepared, prepare
 from forewarn.campaigns.text import CampaignText
@@ -41,7 +43,7 @@ from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
 from forewarn.reporting import past_work
 from forewarn.store import kinds
-from forewarn.store.port import Reader, columns, every
+from forewarn.store.port import Columns, Reader, columns, every
 from forewarn.texts import json_text
 from forewarn.wording import campaigns as wording
 
@@ -109,7 +111,9 @@ def terms_of(policy: Policy) -> Terms:
     )
 
 
-def read_fleet_map(reader: Reader, *, moves_vms: bool = True) -> FleetMap:
+def read_fleet_map(
+    reader: Reader, *, moves_vms: bool = True, say: Say = unheard
+) -> FleetMap:
     """Return the fleet of a store; unless VMs move, without their sizes."""
     busy = {
         name
@@ -139,8 +143,20 @@ def read_fleet_map(reader: Reader, *, moves_vms: bool = True) -> FleetMap:
         for host in page[0]
     ]
     fields = VM_FIELDS if moves_vms else VM_FIELDS_IN_PLACE
-    vms = columns(reader, kinds.VMS_ON_HOST, fields)
+    vms = _counted(
+        columns(reader, kinds.VMS_ON_HOST, fields), [host.name for host in hosts], say
+    )
     return fleet_map(hosts, vms, scopes, moves=moves, fixed=fixed, busy=busy)
+
+
+def _counted(
+    pages: Iterator[Columns], hosts: Sequence[str], say: Say
+) -> Iterator[Columns]:
+    """Yield pages of VMs in the order of their hosts, and say which hosts were read."""
+    for page in pages:
+        yield page
+        done = bisect_right(hosts, page[0][-1])
+        say(Progress(part=Part.READING, done=done, of=len(hosts)))
 
 
 def note_abilities(
@@ -170,12 +186,12 @@ def note_abilities(
     return frozenset(untold)
 
 
-def planned(reader: Reader, request: PlanRequest) -> str:
-    """Return the plan of a campaign file as JSON text.
+def planned(reader: Reader, request: PlanRequest, *, say: Say = unheard) -> str:
+    """Return the plan of a campaign file as JSON text; `say` gets the progress.
 
     Raises CampaignFileError and RefusedError.
     """
-    plan, fleet_hosts = _plan_of(reader, request)
+    plan, fleet_hosts = _plan_of(reader, request, say=say)
     report = plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
     return json_text({**report, "held": _held(reader, plan)})
 
@@ -195,13 +211,18 @@ def plan_of(
 
 
 def _plan_of(
-    reader: Reader, request: PlanRequest, past: Collection[Sample] | None = None
+    reader: Reader,
+    request: PlanRequest,
+    past: Collection[Sample] | None = None,
+    *,
+    say: Say = unheard,
 ) -> tuple[CampaignPlan, int]:
     """Return the plan of a campaign file, and the number of hosts of the fleet."""
     campaign = abilities.with_all_steps(
         request.host_steps, read_campaign(request.text.text, name=request.text.name)
     )
-    fleet = read_fleet_map(reader, moves_vms=campaign.impact.empties_host)
+    fleet = read_fleet_map(reader, moves_vms=campaign.impact.empties_host, say=say)
+    say(Progress(part=Part.PLANNING))
     untold = note_abilities(reader, fleet, campaign)
     plan = plan_campaign(
         campaign,

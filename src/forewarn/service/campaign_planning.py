@@ -6,6 +6,7 @@ campaign stores, or with an error. It changes nothing.
 
 from pathlib import Path
 
+from forewarn.campaigns.plan_progress import Say
 from forewarn.campaigns.prepared import Prepared
 from forewarn.reporting.campaign_plans import (
     PlanRequest,
@@ -17,10 +18,10 @@ from forewarn.service import planning_process
 from forewarn.store.snapshot import reading
 
 
-def _made(store: Path, request: PlanRequest | StartRequest) -> str | Prepared:
+def _made(store: Path, request: PlanRequest | StartRequest, say: Say) -> str | Prepared:
     with reading(store) as reader:
         if isinstance(request, PlanRequest):
-            return planned(reader, request)
+            return planned(reader, request, say=say)
         return prepared(reader, request)
 
 

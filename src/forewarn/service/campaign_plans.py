@@ -8,13 +8,15 @@ store is in memory, a thread of this process does the work.
 """
 
 import asyncio
+import contextlib
 import pickle
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from forewarn.campaigns.plan_progress import Part, Progress, Say
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.gateway import BusyError
@@ -74,9 +76,11 @@ def _simulate_task() -> _Task:
 class _Planning:
     """The process that works on one campaign file; its methods block."""
 
-    def __init__(self, task: _Task, store: Path, *, name: str, request: bytes) -> None:
+    def __init__(
+        self, task: _Task, store: Path, *, name: str, request: bytes, say: Say
+    ) -> None:
         """Prepare the process for a pickled request, about the file `name`."""
-        self._task = task
+        self._task, self._say = task, say
         self._name = name
         self._request = request
         self._asked = planning_process.Asked(
@@ -86,7 +90,7 @@ class _Planning:
     def run(self) -> Any:
         """Return the answer; raises the errors of `CampaignPlans.plan`."""
         try:
-            answer = self._asked.answer(self._request)
+            answer = self._asked.answer(self._request, say=self._say)
         except OSError as error:
             raise CampaignPlanningError(
                 f"cannot start a process to {self._task.name} {self._name}: "
@@ -166,6 +170,7 @@ class CampaignPlans:
         self._readings = readings
         self.policy = policy
         self._plans, self._simulations = _Line(), _Line()
+        self._progress: dict[str, Progress] = {}
         self.ask_abilities: Callable[[], Awaitable[object]] | None = None
         """Asks the driver again what can be done on hosts; None: it is not asked."""
 
@@ -250,11 +255,34 @@ class CampaignPlans:
             lambda reader: fleet_copy.copy_fleet(reader, text)
         )
         is_over = threading.Event()
-        return await self._simulations.take(
-            task,
-            lambda: play.simulated(copied, request, is_over=is_over.is_set),
-            is_over.set,
-        )
+        with self._heard(text) as say:
+            return await self._simulations.take(
+                task,
+                lambda: play.simulated(
+                    copied, request, is_over=is_over.is_set, say=say
+                ),
+                is_over.set,
+            )
+
+    def progress(self, key: str) -> Progress | None:
+        """Return how far the request with a key has come; None: it is not under way."""
+        return self._progress.get(key)
+
+    @contextlib.contextmanager
+    def _heard(self, text: CampaignText) -> Generator[Say]:
+        """Keep the progress of a request while it is under way."""
+        key = text.key
+
+        def say(progress: Progress) -> None:
+            if key in self._progress:
+                self._progress[key] = progress
+
+        if key:
+            self._progress[key] = Progress(part=Part.WAITING)
+        try:
+            yield say
+        finally:
+            self._progress.pop(key, None)
 
     async def _made(
         self, text: CampaignText, request: Q, make: Callable[[Reader, Q], A]
@@ -269,10 +297,15 @@ class CampaignPlans:
     ) -> Any:
         """Return the answer of a process to a request."""
         assert self._store is not None
-        planning = _Planning(
-            task, self._store, name=text.name, request=pickle.dumps(request)
-        )
-        return await line.take(task, planning.run, planning.end)
+        with self._heard(text) as say:
+            planning = _Planning(
+                task,
+                self._store,
+                name=text.name,
+                request=pickle.dumps(request),
+                say=say,
+            )
+            return await line.take(task, planning.run, planning.end)
 
     def close(self) -> None:
         """End the running processes and threads."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock
@@ -110,6 +111,10 @@ class ReadingGateway:
         return await self.campaigns.simulate(
             text, assumed, hosts_max=hosts_max, now=self.now()
         )
+
+    async def campaign_progress(self, key: str) -> Progress | None:
+        """Return how far the plan or simulation with a key has come."""
+        return self.campaigns.progress(key)
 
     @property
     def reserve(self) -> Amount:

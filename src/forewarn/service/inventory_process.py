@@ -7,6 +7,7 @@ serves VMs cannot spare. This one returns the fleet file, or the problems.
 from pathlib import Path
 from typing import NamedTuple
 
+from forewarn.campaigns.plan_progress import Say
 from forewarn.fleet.inventory import fleet_file, read_inventory
 from forewarn.service import planning_process
 
@@ -19,7 +20,7 @@ class Printed(NamedTuple):
     output: str
 
 
-def read(_store: Path, printed: Printed) -> str:
+def read(_store: Path, printed: Printed, _say: Say) -> str:
     """Return the fleet file of an inventory; raises InventoryError."""
     return fleet_file(read_inventory(printed.output, name=printed.name))
 

@@ -15,6 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from forewarn.campaigns.plan_progress import Part, Progress, Say, unheard
+from forewarn.clock import SystemClock
+from forewarn.instants import MILLISECOND, Micros
 from forewarn.protocol.errors import ForewarnError
 
 Serve: TypeAlias = Callable[[Path, IO[bytes], IO[bytes]], None]
@@ -23,6 +26,10 @@ Serve: TypeAlias = Callable[[Path, IO[bytes], IO[bytes]], None]
 NICENESS = 5
 """Niceness: if the process competes with the service for one processor, it still gets a
 quarter. If the system rejects it, both get the same share."""
+
+SAY_AFTER: Micros = 250 * MILLISECOND
+"""Time until a process first says how far it has come, and between two such messages of a
+part. Short work says nothing."""
 
 
 def command(module: str, store: Path) -> list[str]:
@@ -64,25 +71,24 @@ class Asked:
         """Return the exit status; None: the process was not started, or runs."""
         return None if self._process is None else self._process.returncode
 
-    def answer(self, request: bytes) -> Any:
+    def answer(self, request: bytes, *, say: Say = unheard) -> Any:
         """Return the answer to a pickled request; None: there is none.
 
-        Raises OSError if the process cannot be started.
+        `say` gets the progress of the process before. Raises OSError if the process cannot
+        be started.
         """
         with self._guard:
             if self.has_ended:
                 return None
             process = self._process = begin(self._module, self._store)
-        with process:
-            try:
-                told, _ = process.communicate(request, timeout=self._seconds_max)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                return None
+        timer = threading.Timer(self._seconds_max, process.kill)
+        timer.daemon = True
+        timer.start()
         try:
-            return pickle.loads(told)  # noqa: S301 - from our own program
-        except (EOFError, ValueError, pickle.UnpicklingError):
-            return None
+            with process:
+                return _exchanged(process, request, say)
+        finally:
+            timer.cancel()
 
     def end(self) -> None:
         """Kill the process, and do not start it."""
@@ -92,16 +98,55 @@ class Asked:
             self._process.kill()
 
 
-def answering(make: Callable[[Path, Any], Any]) -> Serve:
+def _exchanged(process: "subprocess.Popen[bytes]", request: bytes, say: Say) -> Any:
+    """Send a request to a process; return its answer, or None."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    # A process that has ended reads nothing.
+    with contextlib.suppress(BrokenPipeError), process.stdin as asked:
+        asked.write(request)
+    try:
+        while True:
+            told = pickle.load(process.stdout)  # noqa: S301 - from our own program
+            if not isinstance(told, Progress):
+                return told
+            say(told)
+    except (EOFError, ValueError, pickle.UnpicklingError):
+        return None
+
+
+class _Sayer:
+    """Sends progress to the service, not too often."""
+
+    def __init__(self, told: IO[bytes]) -> None:
+        self._told = told
+        self._clock = SystemClock()
+        self._after = self._clock.monotonic() + SAY_AFTER
+        self._part: Part | None = None
+
+    def say(self, progress: Progress) -> None:
+        """Send the progress, unless the work or the last message is too young."""
+        now = self._clock.monotonic()
+        is_news = self._part is not None and progress.part is not self._part
+        if now < self._after and not is_news:
+            return
+        self._part, self._after = progress.part, now + SAY_AFTER
+        pickle.dump(progress, self._told)
+        self._told.flush()
+
+
+def answering(make: Callable[[Path, Any, Say], Any]) -> Serve:
     """Return a server of one pickled request, which `make` answers from the store's file.
 
-    A ForewarnError of `make` is an answer, too.
+    `make` also gets a function to say how far it has come. A ForewarnError of `make` is an
+    answer, too.
     """
 
     def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
         answer: Any
         try:
-            answer = make(store, pickle.load(asked))  # noqa: S301 - from the service
+            request = pickle.load(asked)  # noqa: S301 - from the service
+            answer = make(store, request, _Sayer(told).say)
         except ForewarnError as error:
             answer = error
         pickle.dump(answer, told)

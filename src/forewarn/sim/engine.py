@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock, VirtualClock
@@ -352,6 +353,10 @@ class EngineOperatorGateway:
         )
         copied = await self.read(lambda reader: fleet_copy.copy_fleet(reader, text))
         return await asyncio.to_thread(play.simulated, copied, request)
+
+    async def campaign_progress(self, key: str) -> Progress | None:  # noqa: ARG002
+        """Return nothing: the worlds of simulations are small."""
+        return None
 
     async def start_campaign(
         self,

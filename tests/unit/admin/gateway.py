@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import VirtualClock
@@ -177,6 +178,7 @@ class LocalGateway:
         self.store = MemoryStore()
         self.state = Health(alive=True, ready=True)
         self.broken: Exception | None = None
+        self.progress: dict[str, Progress] = {}
         """The error of the next requests and reads."""
         self.watchers: list[asyncio.Queue[tuple[str, ...]]] = []
         self.plane = Plane(
@@ -255,6 +257,9 @@ class LocalGateway:
                 work, wanted, digest=digest, once=once, check=check
             ),
         )
+
+    async def campaign_progress(self, key: str) -> Progress | None:
+        return self.progress.get(key)
 
     async def start_campaign(
         self,

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from forewarn import cli
+from forewarn.campaigns.plan_progress import Part, Progress
+from forewarn.campaigns.text import CampaignText
 from forewarn.cli import stopping
 from tests.unit.cli.conftest import Ended, Screen, Served
 
@@ -166,3 +168,37 @@ def test_long_work_is_shown_on_a_terminal_until_it_has_ended(
         assert shown.endswith("\r\x1b[K")
     else:
         assert shown == ""
+
+
+@pytest.mark.parametrize("verb", DOING)
+@pytest.mark.parametrize("is_json", [False, True])
+def test_terminal_gets_a_bar_and_json_gets_none(
+    verb: str,
+    file: Path,
+    service: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_json: bool,
+) -> None:
+    key = "one-key"
+    service.gateway.progress[key] = Progress(part=Part.PLAYING, done=5, of=20)
+    said = "s [#####...............] 5 of 20 hosts done"
+    screen = WatchedScreen("simulating" if is_json else said)
+    name = f"{verb}_campaign"
+    work = getattr(service.gateway, name)
+    keys: list[str] = []
+
+    async def wait(text: CampaignText, *given: object, **options: object) -> str:
+        keys.append(text.key)
+        if not is_json:
+            await asyncio.to_thread(screen.is_shown.wait, SHOWN_WITHIN)
+        return await work(text, *given, **options)
+
+    monkeypatch.setattr(service.gateway, name, wait)
+    monkeypatch.setattr(stopping, "PATIENCE_SECONDS", 0.001)
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("FOREWARN_IDEMPOTENCY_KEY", key)
+    words = ["campaign", verb, str(file), *(["--json"] if is_json else [])]
+    assert cli.main(words) == 0
+    assert keys == [key]
+    assert (said in screen.getvalue()) is not is_json

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from forewarn.campaigns.model import Impact
+from forewarn.campaigns.plan_progress import Part, Progress, Say
 from forewarn.campaigns.planner import Terms
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
@@ -276,3 +277,73 @@ async def test_driver_is_asked_again_before_a_plan(tmp_path: Path) -> None:
     assert second["refused"] == []
     asked = (tmp_path / "asked").read_text().splitlines()
     assert json.loads(asked[0]) == {"host": "h1", "vms": ["web_0", "web_1"]}
+
+
+def test_process_says_how_far_it_has_come_before_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = [
+        Progress(part=Part.READING, done=1, of=2),
+        Progress(part=Part.READING, done=2, of=2),
+        Progress(part=Part.PLANNING),
+    ]
+
+    def make(_store: Path, request: str, say: Say) -> str:
+        for each in said:
+            say(each)
+        return request
+
+    def told() -> list[Any]:
+        stream = io.BytesIO()
+        asked = io.BytesIO(pickle.dumps("the answer"))
+        planning_process.answering(make)(tmp_path, asked, stream)
+        end = stream.tell()
+        stream.seek(0)
+        found: list[Any] = []
+        while stream.tell() < end:
+            found.append(pickle.load(stream))
+        return found
+
+    # Short work says nothing.
+    assert told() == ["the answer"]
+    monkeypatch.setattr(planning_process, "SAY_AFTER", 0)
+    assert told() == [*said, "the answer"]
+
+
+def test_progress_of_a_process_is_passed_on_and_its_answer_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = Progress(part=Part.PLAYING, done=3, of=9)
+    stream = pickle.dumps(said) + pickle.dumps("the answer")
+    code = (
+        "import sys; sys.stdin.buffer.read(); "
+        f"sys.stdout.buffer.write({stream!r}); sys.stdout.buffer.flush()"
+    )
+    monkeypatch.setattr(
+        planning_process, "command", lambda *_: [sys.executable, "-c", code]
+    )
+    heard: list[Progress] = []
+    asked = planning_process.Asked("a.module", tmp_path, seconds_max=60)
+    assert asked.answer(b"a request", say=heard.append) == "the answer"
+    assert heard == [said]
+
+
+@in_loop
+async def test_progress_can_be_asked_while_a_campaign_is_simulated(
+    tmp_path: Path,
+) -> None:
+    text = CampaignText(name="kernel.toml", text=TEXT, key="one")
+    async with running(tmp_path, MORE) as service:
+        gateway = service.gateway
+        work = asyncio.create_task(
+            gateway.simulate_campaign(text, Assumptions(), hosts_max=9)
+        )
+        seen: set[Progress | None] = set()
+        while not work.done():
+            seen.add(await gateway.campaign_progress("one"))
+            assert await gateway.campaign_progress("two") is None
+            await asyncio.sleep(0.01)
+        await work
+        assert {each.part for each in seen if each} <= set(Part)
+        assert any(seen)
+        assert await gateway.campaign_progress("one") is None

@@ -7,19 +7,20 @@ nothing.
 import gc
 from pathlib import Path
 
+from forewarn.campaigns.plan_progress import Say
 from forewarn.service import planning_process
 from forewarn.service.simulation.fleet_copy import copy_fleet
 from forewarn.service.simulation.play import SimulationRequest, simulated
 from forewarn.store.snapshot import reading
 
 
-def _made(store: Path, request: SimulationRequest) -> str:
+def _made(store: Path, request: SimulationRequest, say: Say) -> str:
     with reading(store) as reader:
         copied = copy_fleet(reader, request.text)
     # It lives for minutes, unlike a planner. The fleet itself is never garbage.
     gc.freeze()
     gc.enable()
-    return simulated(copied, request)
+    return simulated(copied, request, say=say)
 
 
 serve = planning_process.answering(_made)

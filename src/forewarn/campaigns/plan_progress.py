@@ -1,0 +1,37 @@
+"""How far the plan or simulation of a campaign file has come, while its caller waits."""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+class Part(enum.Enum):
+    """A part of the work; the value is its name in the API."""
+
+    WAITING = "waiting"
+    """Another campaign has its turn."""
+    READING = "reading"
+    """The fleet is read; its hosts are counted."""
+    PLANNING = "planning"
+    """The plan is made; nothing is counted."""
+    PLAYING = "playing"
+    """The campaign is played; its hosts that have ended are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The part of the work that goes on, and how far it has come."""
+
+    part: Part
+    done: int = 0
+    of: int = 0
+    """0: nothing is counted."""
+
+
+Say: TypeAlias = Callable[[Progress], None]
+"""Receives progress, as often as there is some."""
+
+
+def unheard(_progress: Progress) -> None:
+    """Ignore it."""

@@ -1,0 +1,28 @@
+"""How far a plan or simulation has come, as a part of a line on a terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+PROGRESS_PATH = "campaigns/progress"
+"""The path below which the API tells the progress of a request, by its key."""
+
+BAR_CHARACTERS = 20
+"""Width of a bar, in characters: a line with it and a file name fits into 80 columns."""
+
+_PARTS = {
+    "waiting": "waiting for its turn",
+    "reading": "hosts read",
+    "planning": "the fleet is read",
+    "playing": "hosts done",
+}
+
+
+def bar(told: Mapping[str, Any]) -> str:
+    """Return the progress, with a bar if something is counted."""
+    part = _PARTS.get(told["part"], told["part"])
+    done, of = told["done"], told["of"]
+    if not of:
+        return f", {part}"
+    filled = min(BAR_CHARACTERS, BAR_CHARACTERS * done // of)
+    line = "#" * filled + "." * (BAR_CHARACTERS - filled)
+    return f" [{line}] {done:,} of {of:,} {part}"
