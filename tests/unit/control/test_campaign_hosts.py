@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests import campaigns
@@ -21,9 +22,9 @@ from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.reporting import campaign_plans
 from forewarn.verbs.model import Given
-from tests.support.campaigns import ONE_STAGE, campaign, file_of, steer
+from tests.support.campaigns import ONE_STAGE, announced, campaign, file_of, steer
 from tests.support.counted import Counted
-from tests.support.rollouts import world_of
+from tests.support.rollouts import fleet, name_of, world_of
 from tests.support.worlds import World
 
 
@@ -127,6 +128,30 @@ def test_hosts_of_an_ended_campaign_are_free() -> None:
     assert begin(it, first)
     steer(it, lambda work: campaigns.abort(work, "a"))
     assert begin(it, second)
+
+
+def test_host_that_is_removed_is_skipped_and_frees_its_place() -> None:
+    it = of(4)
+    assert begin(it, prepare(it, "a"))
+    it.settle()
+    (first,) = announced(it)
+    assert first == name_of(0)
+    left = fleet([{f"s{number}": 0} for number in range(4)])
+    # The announced host and the last one go, with their VMs.
+    for number in (0, 3):
+        for table in (
+            f'[[vm]]\nname = "s{number}-{number}"',
+            f'[[host]]\nname = "h000{number}"',
+        ):
+            start = left.index(table)
+            end = left.find("[[", start + 2)
+            left = left[:start] + (left[end:] if end >= 0 else "")
+    it.apply_fleet(left)
+    it.settle()
+    assert announced(it) == [name_of(1)]
+    it.advance("1d")
+    found = campaign(it, "a")
+    assert (found.state, found.done, found.skipped) == (CampaignState.DONE, 2, 2)
 
 
 def ordered(it: World, *hosts: str) -> str:
