@@ -10,14 +10,6 @@ GroupCountShape = shape(
     "GroupCountShape", "The hosts with a value of a label.", value=str, hosts=int
 )
 
-CampaignProgressShape = shape(
-    "CampaignProgressShape",
-    "How far a plan or simulation has come.",
-    part=(str, "waiting, reading, planning or playing."),
-    done=(int, "Hosts that are done in this part."),
-    of=(int, "Hosts of this part; 0: they are not counted."),
-)
-
 StageShape = shape(
     "StageShape",
     "A stage of a campaign, with its times in the typical forecast.",

@@ -11,6 +11,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Paged
 from forewarn.admin.orders import Giving, Key
+from forewarn.admin.shapes import shape
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests import campaigns
@@ -22,6 +23,14 @@ from forewarn.reporting.campaigns import campaign_report
 from forewarn.store.port import Reader
 
 router = v1_router(tags=["campaigns"])
+
+CampaignProgressShape = shape(
+    "CampaignProgressShape",
+    "How far a plan or simulation has come.",
+    part=(str, "waiting, reading, planning or playing."),
+    done=(int, "Hosts that are done in this part."),
+    of=(int, "Hosts of this part; 0: they are not counted."),
+)
 
 
 class CampaignQuery(Paged):
@@ -73,7 +82,7 @@ async def campaign_simulate(
 
 @router.get(
     "/campaigns/progress/{key}",
-    responses=documented(campaign_shapes.CampaignProgressShape, 404),
+    responses=documented(CampaignProgressShape, 404),
 )
 async def campaign_progress(
     key: Annotated[str, Path(max_length=limits.KEY_CHARACTERS_MAX)], gateway: Desk

@@ -342,7 +342,7 @@ async def test_progress_can_be_asked_while_a_campaign_is_simulated(
         while not work.done():
             seen.add(await gateway.campaign_progress("one"))
             assert await gateway.campaign_progress("two") is None
-            await asyncio.sleep(0.01)
+            await asyncio.wait({work}, timeout=0.01)
         await work
         assert {each.part for each in seen if each} <= set(Part)
         assert any(seen)
