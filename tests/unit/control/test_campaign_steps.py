@@ -20,7 +20,7 @@ from forewarn.protocol.host_steps import (
     StepRule,
     StepRules,
 )
-from forewarn.protocol.operations import Action
+from forewarn.protocol.operations import Action, OperationState
 from forewarn.protocol.visits import Visit, VisitState
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.reporting.explanations import explain
@@ -279,3 +279,17 @@ def test_a_driver_without_host_steps_refuses_the_campaign() -> None:
     it = world_of([{"a": 0}], driver=SimulatedDriver(steps=NO_STEPS))
     with pytest.raises(RefusedError, match="this service has no host steps"):
         start(it, STEPS + ONE_STAGE, impact="none")
+
+
+def test_hosts_that_wait_get_their_usual_notice_after_the_clock_was_set_back() -> None:
+    it = of(3)
+    start(it, ONE_STAGE, impact="freeze")
+    begun = it.operations()[0].operation_id
+    while it.operation(begun).state is not OperationState.RECOVERING:
+        it.advance("1s")
+    it.step_clock("36h", back=True)
+    it.advance("11m")
+    (announced,) = it.live_events()
+    assert announced.not_before <= it.now + it.plane.policy.reboot_notice
+    it.advance("2h")
+    assert (campaign(it).state, campaign(it).done) == (CampaignState.DONE, 3)

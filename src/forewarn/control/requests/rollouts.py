@@ -279,10 +279,15 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
 
 
 def _earliest(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> Micros:
-    """Return the end of the notice of a host that is announced now."""
+    """Return the end of the notice of a host that is announced now.
+
+    Only a time that the caller gave counts besides: the clock can have been set back since
+    the request was made.
+    """
+    given = operation.not_before if operation.is_timed else 0
     notice = stops.notice_of(work, operation, is_empty=not vms)
     opening = campaign_turns.opening(work, work.request(operation.request), notice)
-    return max(operation.not_before, work.now + notice, opening)
+    return max(given, work.now + notice, opening)
 
 
 def call_up(work: Work, operation_id: str) -> bool:
