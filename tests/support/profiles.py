@@ -52,8 +52,8 @@ class Amounts:
     """States of each small world with a campaign, as `search_states`. Every planted bug
     is found within 700."""
     visit_states: int
-    """States of each small world with visits, depth first. Each takes some forks of
-    the service."""
+    """States of each small world with visits, depth first; 0: all. Each takes some forks
+    of the service."""
     walks: int
     """Random sequences of steps. Each is applied to the model of the search and to a
     world of each setting, and the results are compared."""
@@ -99,7 +99,7 @@ FAR = Amounts(
     order_examples=100,
     search_states=0,
     campaign_states=0,
-    visit_states=400,
+    visit_states=0,
     walks=50,
     crash_stride=1,
     deaths=1,

@@ -22,7 +22,7 @@ from forewarn.settings.amounts import Amount
 from forewarn.store.records import BRAKE_KEY, Brake
 from tests.search.hand import HandDriver
 from tests.search.side import NEVER, KeptStore
-from tests.search.visits.settings import HOSTS, Setting
+from tests.search.visits.settings import Setting
 from tests.search.visits.watch import VisitWatch
 from tests.support.campaign_watcher import CampaignWatcher
 from tests.support.campaigns import start
@@ -87,7 +87,7 @@ class Service:
         self.world = World(
             store=lambda: store,
             driver=self.driver,
-            fleet=_fleet(),
+            fleet=_fleet(setting),
             policy=Policy(
                 recovery=0,
                 hold_max=NEVER,
@@ -101,7 +101,7 @@ class Service:
             ),
         )
         self._watcher = CampaignWatcher(self.world.clock.monotonic)
-        for number in range(HOSTS):
+        for number in range(setting.hosts):
             assert self.world.vm(f"v{number}").get().status == 200
         start(self.world, _file(setting), impact=setting.impact)
 
@@ -289,11 +289,12 @@ def _visit(found: Visit) -> tuple[Any, ...]:
     return found.host, found.state, found.holds_slot, found.is_deferred, results
 
 
-def _fleet() -> str:
+def _fleet(setting: Setting) -> str:
     lines = ['[[tenant]]\nname = "shop"']
-    for number in range(HOSTS):
+    for number in range(setting.hosts):
         lines += [
-            f'[[host]]\nname = "h{number}"\nrack = "r{number // 2}"\ncapacity = 2',
+            f'[[host]]\nname = "h{number}"\nrack = "r{number // 2}"',
+            f"capacity = {setting.places}",
             f'[[scope]]\nname = "s{number}"\ntenant = "shop"',
             'kind = "availability-set"',
             f'[[vm]]\nname = "v{number}"\nhost = "h{number}"\nscope = "s{number}"',

@@ -1,13 +1,15 @@
 """The small campaigns whose visits are searched, and what can happen in their worlds.
 
-Four hosts, h0 to h3, with places for two VMs. Each has one VM, alone in its scope.
+Each host, from h0 on, has one VM, alone in its scope. At most two hosts are away at a time,
+so with three hosts one of them waits beside every pair. A fourth host repeats what the third
+one does, and multiplies the states by two to five. The world of deferred hosts has one,
+because they are tried again after all others.
 """
 
 from dataclasses import dataclass
 
 from forewarn.protocol.host_steps import StepKind
 
-HOSTS = 4
 ALL_STEPS = (StepKind.ENTER, StepKind.WORK, StepKind.VERIFY, StepKind.EXIT)
 
 
@@ -17,12 +19,15 @@ class Setting:
 
     name: str
     impact: str
+    hosts: int = 3
+    places: int = 2
+    """Places for VMs on each host. A failed host stays cordoned, so the others need more."""
     steps: tuple[StepKind, ...] = ALL_STEPS
     in_flight: int = 2
     canaries: int = 0
     """Hosts of a first stage; 0: there is one stage."""
     rack_most: int = 0
-    """Hosts of one rack that may be in flight: h0 and h1 are in r0, h2 and h3 in r1."""
+    """Hosts of one rack that may be in flight: h0 and h1 are in r0, the others in r1."""
     unavailable: int = 0
     """Hosts of the fleet that may be away; 0: no budget."""
     fails: tuple[int, ...] = ()
@@ -38,12 +43,14 @@ class Setting:
 STEPS = Setting(
     name="visits with steps that fail, and retries",
     impact="live-migrate",
+    places=3,
     canaries=1,
     fails=(1,),
 )
 DEFERRALS = Setting(
     name="moves that fail, and deferred hosts",
     impact="live-migrate",
+    hosts=4,
     steps=(StepKind.WORK,),
     drains_fail=(0, 1),
 )
@@ -65,6 +72,7 @@ STEERED = Setting(
 BUDGETS = Setting(
     name="visits within the budget of the fleet, and retries",
     impact="live-migrate",
+    places=3,
     steps=(StepKind.WORK,),
     in_flight=3,
     unavailable=2,
