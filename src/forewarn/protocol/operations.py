@@ -228,6 +228,12 @@ class Operation:
         return self.operation_id
 
     @property
+    def given_time(self) -> Micros:
+        """Return the NotBefore that the caller gave; 0: none. A Planned operation without
+        one has the time of its request, which means nothing after a step of the clock."""
+        return self.not_before if self.is_timed else 0
+
+    @property
     def vms(self) -> tuple[str, ...]:
         """Return the keys of the operation's VMs, in order."""
         return tuple(move.vm for move in self.moves)

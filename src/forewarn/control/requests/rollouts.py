@@ -218,7 +218,7 @@ def _waiting(
         return found, times.looks
     look_at = times.next_notice(
         notice=stops.notice_of(work, operation, is_empty=not vms),
-        not_before=operation.not_before,
+        not_before=operation.given_time,
     )
     waiting = replace(
         found,
@@ -279,15 +279,10 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
 
 
 def _earliest(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> Micros:
-    """Return the end of the notice of a host that is announced now.
-
-    Only a time that the caller gave counts besides: the clock can have been set back since
-    the request was made.
-    """
-    given = operation.not_before if operation.is_timed else 0
+    """Return the end of the notice of a host that is announced now."""
     notice = stops.notice_of(work, operation, is_empty=not vms)
     opening = campaign_turns.opening(work, work.request(operation.request), notice)
-    return max(given, work.now + notice, opening)
+    return max(operation.given_time, work.now + notice, opening)
 
 
 def call_up(work: Work, operation_id: str) -> bool:
