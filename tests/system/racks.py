@@ -6,7 +6,7 @@ like the firmware of a host.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -136,9 +136,12 @@ class Racks:
 
     # The service
 
-    def begin(self) -> Serving:
-        """Start a service with the store of the last one, and wait until it is ready."""
-        self.services.append(Serving(self.folder, self._fleet))
+    def begin(self, *, under: Sequence[str] = ()) -> Serving:
+        """Start a service with the store of the last one, and wait until it is ready.
+
+        `under` is the command that starts it, if there is one.
+        """
+        self.services.append(Serving(self.folder, self._fleet, under=under))
         return self.services[-1].wait_ready()
 
     def end(self) -> None:
