@@ -26,6 +26,7 @@ from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, require_unchanged
 from forewarn.store.questions import Query, Ranking, Record
 from forewarn.store.records import AuditEntry
+from forewarn.store.relay_links import RelayLink
 from forewarn.store.rows import RowTransaction, Schema, Values
 from forewarn.store.wide_blackouts import WideBlackout
 
@@ -52,6 +53,8 @@ REMEMBERED: tuple[Query[Any], ...] = (
     kinds.VMS_ON_HOST,
     kinds.OPEN_SPANS_OF_VM,
     kinds.ALL_BLACKOUTS,
+    kinds.ALL_RELAY_LINKS,
+    kinds.RELAY_OF_HOST,
 )
 """The queries that a decision about one operation needs. The cache keeps their
 results. A query that is missing here also sends the pending writes of its kind, for each
@@ -69,6 +72,7 @@ RELEVANT_FIELDS: Mapping[type, tuple[str, ...]] = {
     View: ("scope",),
     Vm: ("host", "scope", "started", "state"),
     WideBlackout: ("name",),
+    RelayLink: ("host",),
 }
 """The fields that determine the results of those queries: a write that does not change
 them does not change the results."""

@@ -358,6 +358,9 @@ ALL_BLACKOUTS: Query[WideBlackout] = Query("all_blackouts", WideBlackout, everyt
 ALL_ABILITIES: Query[HostAbilities] = Query("all_abilities", HostAbilities, everything)
 """The answers of the driver about hosts, for a plan of the whole fleet."""
 ALL_RELAY_LINKS: Query[RelayLink] = Query("all_relay_links", RelayLink, everything)
+RELAY_OF_HOST: Query[RelayLink] = Query(
+    "relay_of_host", RelayLink, lambda link: (link.host,)
+)
 RELAYS_SILENT: Query[RelayLink] = Query(
     "relays_silent", RelayLink, lambda link: ("",) if link.silent_since else ()
 )

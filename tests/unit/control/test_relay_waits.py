@@ -304,8 +304,8 @@ def test_work_of_a_decision_does_not_grow_with_the_relays(
         assert len(found) == 1
 
     world.read(count)
-    # Its link, and its tokens.
-    assert read == ["h0", "h0"]
+    # Whether there is any relay, the one of the host, and its tokens.
+    assert read == ["", "h0", "h0"]
 
 
 def test_waiting_work_is_checked_when_its_relay_is_back_and_not_before(

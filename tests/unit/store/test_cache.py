@@ -33,6 +33,7 @@ from forewarn.store.port import (
 )
 from forewarn.store.questions import Record
 from forewarn.store.records import AuditEntry, AuditKind
+from forewarn.store.relay_links import RelayLink
 from forewarn.store.sqlite import SqliteStore
 from forewarn.store.wide_blackouts import WideBlackout
 
@@ -329,6 +330,7 @@ def test_query_result_depends_only_on_the_declared_fields(
         Span: SPAN if is_live else replace(SPAN, ended=SPAN.began),
         View: VIEW,
         WideBlackout: BLACKOUT,
+        RelayLink: RelayLink(host="h1", term=1),
     }
     looked: Any = Looked(records[query.kind])
     list(query.values(looked))

@@ -25,15 +25,20 @@ def why_silent(
     """Return the relays that an operation on these VMs waits for."""
     if not wide_blackouts.is_stopped(operation):
         return ()
+    if not reader.select(kinds.ALL_RELAY_LINKS, limit=1):
+        return ()
     hosts = {host for vm in vms for host in taken_by(vm)}
     # A destination that is given already has to serve the VM from its start on.
     hosts |= {move.to_host for move in operation.moves if move.to_host}
-    found = (reader.get(RelayLink, host) for host in sorted(hosts))
+    found = (
+        link
+        for host in sorted(hosts)
+        for link in reader.select(kinds.RELAY_OF_HOST, host)
+    )
     return tuple(
         RelaySilent(host=link.host, since=link.silent_since)
         for link in found
-        if link is not None
-        and (link.silent_since or not _is_heard_now(reader, link))
+        if (link.silent_since or not _is_heard_now(reader, link))
         and _has_token(reader, link.host, now=now)
     )
 

@@ -466,6 +466,10 @@ SELECT * FROM host_abilities WHERE :value = '';
 -- The relays of all hosts.
 SELECT * FROM relay_links WHERE :value = '';
 
+-- name: relay_of_host
+-- The relay of a host.
+SELECT * FROM relay_links WHERE host = :value;
+
 -- name: relays_silent
 -- The relays that have not confirmed what their VMs must see.
 SELECT * FROM relay_links WHERE silent_since != 0 AND :value = '';
