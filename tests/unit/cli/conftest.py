@@ -14,6 +14,7 @@ from fastapi import FastAPI
 
 from forewarn import cli
 from forewarn.admin.app import create_app
+from forewarn.admin.relay_hub import RelayHub
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.relays import NoNews
 from tests.unit.admin.test_checks import Asker
@@ -48,7 +49,7 @@ def server() -> Iterator[Served]:
         version="1.2.3",
         receivers=Receivers(),
         checks=Asker(),
-        relays=NoNews(),
+        relays=RelayHub(lambda: gateway, NoNews()),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
