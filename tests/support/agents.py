@@ -327,6 +327,12 @@ class Ground:
         """Have an event go on: started, recovering, gone or cancelled."""
         self.world.sim(f"operations/{event_id}/move", {"to": to})
 
+    def finish(self, event_id: str, agent: AgentProcess) -> None:
+        """End an approved event that stands still, when the agent has seen it Started."""
+        agent.wait(lambda agent: "started" in agent.told(event_id), "its start")
+        self.move(event_id, "removed")
+        agent.wait_stage(event_id, Stage.FINISHED)
+
     def posts(self, event_id: str = "", vm: str = "") -> list[dict[str, Any]]:
         """Return the approvals that came."""
         query = f"journal?method=POST&vm={vm}&event={event_id}"

@@ -226,10 +226,11 @@ def sinks(receiver: Receiver) -> str:
 
 
 def test_notifications_reach_a_file_and_a_webhook_in_order(
-    place: Ground, receiver: Receiver
+    still_place: Ground, receiver: Receiver
 ) -> None:
-    agent = place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
-    event = place.event()
+    agent = still_place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
+    event = still_place.event()
+    still_place.finish(event, agent)
     eventually(lambda: notified(agent), lambda found: len(found) == len(WHOLE_LIFE))
     eventually(lambda: receiver.came, lambda came: len(came) == len(WHOLE_LIFE))
     for told in (notified(agent), [json.loads(each.body) for each in receiver.came]):
@@ -241,13 +242,13 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
 
 
 def test_notifications_wait_for_their_receiver_across_a_restart(
-    place: Ground, receiver: Receiver
+    still_place: Ground, receiver: Receiver
 ) -> None:
     """They delay nothing, are in order, and one that was cut off has its number."""
     receiver.usual = 503
-    agent = place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
-    event = place.event()
-    agent.wait_stage(event, Stage.FINISHED)
+    agent = still_place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
+    event = still_place.event()
+    still_place.finish(event, agent)
     agent.kill()
     receiver.usual = 200
     refused = len(receiver.came)

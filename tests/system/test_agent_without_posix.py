@@ -73,6 +73,13 @@ def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
         yield made
 
 
+@pytest.fixture
+def still_place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
+    """Run a simulator whose events go on only when the test moves them."""
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), speed=1) as made:
+        yield made
+
+
 def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
     folder = place.folder / "web_0"
     made = WindowsLike(folder, place.world.url("web_0"), settings, pages=True)
@@ -81,7 +88,7 @@ def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
     return made
 
 
-def test_agent_prepares_approves_and_recovers(place: Ground) -> None:
+def test_agent_prepares_approves_and_recovers(still_place: Ground) -> None:
     with receiving() as posts:
         told = f"""
 [[handler]]
@@ -91,10 +98,10 @@ prepare = "{posts.url}"
 [[rule]]
 handlers = ["drain", "tell"]
 """
-        agent = started(place, HANDLER + told)
-        event = place.event()
-        place.wait_approved(event, "web_0")
-        agent.wait_stage(event, Stage.FINISHED)
+        agent = started(still_place, HANDLER + told)
+        event = still_place.event()
+        still_place.wait_approved(event, "web_0")
+        still_place.finish(event, agent)
         assert [each for each in WHOLE_LIFE if each != "handler"] == agent.told()
         assert [each[:2] for each in agent.did("done")] == [
             ("done", "prepare"),

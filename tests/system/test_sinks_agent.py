@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.core.model import Stage
 from tests.support.agents import DRAIN, WHOLE_LIFE, Ground
 from tests.support.certificates import Certificate, certificate_in, needs_openssl
 from tests.support.fake_smtp import FakeSmtp, fake_smtp
@@ -82,10 +81,10 @@ def subjects(mail: FakeSmtp) -> list[str]:
 
 
 def test_all_sinks_get_every_notification_and_delay_no_event(
-    place: Ground, own: Certificate, mail: FakeSmtp, heard: Heard
+    still_place: Ground, own: Certificate, mail: FakeSmtp, heard: Heard
 ) -> None:
     """The mail server hangs, then is ill; the event is prepared for meanwhile."""
-    folder = place.folder / "web_0"
+    folder = still_place.folder / "web_0"
     folder.mkdir()
     (folder / "password").write_text("pässw0rd\n")
     (folder / "password").chmod(0o600)
@@ -93,13 +92,13 @@ def test_all_sinks_get_every_notification_and_delay_no_event(
     settings = settings.replace("SMTP", str(mail.port))
     settings = settings.replace("SYSLOG", str(heard.port))
     mail.hangs_at = "."
-    agent = place.agent(settings=DRAIN + settings).wait_ready()
+    agent = still_place.agent(settings=DRAIN + settings).wait_ready()
     checked = agent.command("check")
     assert "notify" in checked.stdout
     assert "no problem found" in checked.stdout.split("notify")[1]
-    event = place.event()
-    place.wait_approved(event, "web_0")
-    agent.wait_stage(event, Stage.FINISHED)
+    event = still_place.event()
+    still_place.wait_approved(event, "web_0")
+    still_place.finish(event, agent)
     eventually(heard.kinds, lambda kinds: len(kinds) >= len(WHOLE_LIFE))
     # It may have started before the answer to the approval was there.
     assert sorted(heard.kinds()) == sorted(WHOLE_LIFE)
