@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import losses, replanning
-from forewarn.control.requests import campaign_turns, rollouts
+from forewarn.control.requests import approvals, campaign_turns, rollouts
 from forewarn.control.rules import (
     brake,
     campaign_gate,
@@ -175,8 +175,8 @@ BUGS = (
     Bug(
         name="what a tenant wants at once is not approved",
         breaks="2.5",
-        home=rollouts,
-        function="_approve_expedited",
+        home=approvals,
+        function="approve_expedited",
         instead=lambda _work, _operation, _vms: None,
         life=(begin(), NOW, *HOUR),
     ),

@@ -57,11 +57,12 @@ def recovered(agent: AgentProcess, *events: str) -> AgentProcess:
 
 @pytest.mark.pythons
 @pytest.mark.clause("8.3", "8.5")
-def test_agent_prepares_approves_and_recovers(place: Ground) -> None:
-    agent = place.agent().wait_ready()
-    event = place.event()
+def test_agent_prepares_approves_and_recovers(still_place: Ground) -> None:
+    agent = still_place.agent().wait_ready()
+    event = still_place.event()
     agent.wait_did("done prepare drain")
-    place.wait_approved(event, "web_0")
+    still_place.wait_approved(event, "web_0")
+    still_place.finish(event, agent)
     recovered(agent, event)
     assert [each[:3] for each in agent.did("done")] == [
         ("done", "prepare", "drain"),

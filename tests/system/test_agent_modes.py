@@ -61,13 +61,13 @@ def test_dry_run_logs_everything_and_does_nothing(place: Ground) -> None:
     assert left == {"agent.toml", "act", "log"}
 
 
-def test_observer_logs_and_does_nothing(place: Ground) -> None:
-    agent = place.agent(top="observe = true\n").wait_ready()
-    event = place.event(notice="2s")
-    agent.wait_stage(event, Stage.FINISHED)
+def test_observer_logs_and_does_nothing(still_place: Ground) -> None:
+    agent = still_place.agent(top="observe = true\n").wait_ready()
+    event = still_place.event(notice="2s")
+    still_place.finish(event, agent)
     assert agent.told() == ["seen", "started", "gone"]
     assert agent.did() == []
-    assert place.posts() == []
+    assert still_place.posts() == []
 
 
 # A second agent, and settings that are wrong

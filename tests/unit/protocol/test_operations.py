@@ -16,6 +16,7 @@ from forewarn.protocol.operations import (
     Move,
     Operation,
     OperationState,
+    Promise,
     Request,
     RequestState,
     TargetKind,
@@ -54,6 +55,23 @@ def test_operation_keeps_the_order_of_its_vms() -> None:
 
 
 @pytest.mark.clause("5.4")
+def test_promised_time_is_the_one_that_all_scopes_have_in_common() -> None:
+    promised = replace(
+        OPERATION,
+        promises=(
+            Promise(scope="db", opens=10, closes=30),
+            Promise(scope="web", opens=20, closes=50),
+        ),
+    )
+    assert promised.promised == (20, 30)
+    assert OPERATION.promised is None
+
+
+def test_operation_with_a_given_time_waits_for_it() -> None:
+    assert replace(OPERATION, not_before=7, is_timed=True).given_time == 7
+    assert replace(OPERATION, not_before=7).given_time == 0
+
+
 def test_operation_on_a_host_is_bound_to_it() -> None:
     assert OPERATION.is_host_bound
     of_vm = replace(OPERATION, target_kind=TargetKind.VM, verb=Verb.REBOOT)

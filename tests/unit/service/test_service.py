@@ -277,6 +277,8 @@ async def test_locked_store_is_reported_until_it_is_free() -> None:
         assert (await get(service.admin_address, "/healthz"))[0] == 200
         clock.seconds = limits.STUCK_SECONDS + 1
         service.wake()
+        # Until the thread has turned once more, it looks stuck by this clock.
+        await until(lambda: service.health().alive)
         # A long lock affects only readiness, since a restart would not help.
         status, body = await get(service.admin_address, "/healthz")
         assert (status, body["alive"], body["problems"]) == (200, True, [HELD])
