@@ -74,6 +74,12 @@ def test_event_that_changes_nothing_is_no_news(event: int, detail: int) -> None:
     assert seen_at(event, detail) is None
 
 
+def test_killed_qemu_reads_the_same_in_the_state_and_in_the_event() -> None:
+    """libvirt says CRASHED in the one and FAILED in the other."""
+    assert seen_in(5, 3) == seen_in(5, 6) == seen_at(5, 2) == seen_at(5, 5)
+    assert seen_in(5, 3).text == "QEMU was killed or has crashed"
+
+
 def test_list_tells_what_runs_and_why_others_do_not() -> None:
     memory = Memory()
     found = {"a": RUNS, "b": CRASHED, "c": seen_in(5, 5), "d": seen_in(5, 1)}

@@ -46,15 +46,19 @@ _PAUSED: dict[int, Seen] = {
 USER_PAUSED = 1
 """VIR_DOMAIN_PAUSED_USER: it was paused through the API."""
 
+QEMU_GONE = Seen(DOWN, "QEMU was killed or has crashed")
+"""libvirt calls the same end a crash in the state of the domain, and a failure in its
+event."""
+
 OFF_BY_GUEST, OFF_SAVED = 1, 5
 _OFF: dict[int, Seen] = {
     0: Seen(DOWN, "it does not run", is_known=False),
     OFF_BY_GUEST: SEEN_OFF,
     2: Seen(DOWN, "its domain was destroyed"),
-    3: Seen(DOWN, "QEMU has crashed"),
+    3: QEMU_GONE,
     4: SEEN_ELSEWHERE,
     OFF_SAVED: SEEN_ELSEWHERE,
-    6: Seen(DOWN, "QEMU was killed or has crashed"),
+    6: QEMU_GONE,
     7: SEEN_ELSEWHERE,
     8: Seen(DOWN, "it does not run", is_known=False),
 }
