@@ -195,10 +195,10 @@ bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONL
 
 # Its agent runs on the Python that the tests of the oldest Python use.
 .PHONY: lab
-lab: .venv/server.stamp ## Show forewarn with real guests of QEMU on three hosts (root; STAY=1: until Ctrl-C).
-	@sh tests/real/unpack.sh lab
+lab: .venv/server.stamp ## Show forewarn with real guests on three hosts (root; LIBVIRT=1, STAY=1: until Ctrl-C).
+	@sh tests/real/unpack.sh lab$(if $(LIBVIRT),-libvirt)
 	@sh tests/real/older_python.sh always
-	@$(BIN)/python -m examples.lab $(if $(STAY),--stay)
+	@$(BIN)/python -m examples.lab $(if $(STAY),--stay) $(if $(LIBVIRT),--libvirt)
 
 .PHONY: agent
 agent: .venv/made.stamp ## Build the agent's single file, dist/forewarn-agent.pyz.

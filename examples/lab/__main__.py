@@ -1,6 +1,7 @@
 """The lab: three hosts with real guests, on this machine.
 
-    make lab
+    make lab              # bare QEMUs
+    make lab LIBVIRT=1    # each host has a libvirtd, and the guests are its domains
 
 The hosts are network namespaces, and the guests are Linux under QEMU. They ask at the real
 169.254.169.254, and one of them runs the real agent. The lab freezes, moves, restarts and
@@ -17,16 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
 from examples.demo_parts.timeline import Timeline
-from examples.lab import image, memory
+from examples.lab import bare, domains, image, memory
 from examples.lab.agent_guest import AGENT_MEMORY_MIB, agent_image
 from examples.lab.consoles import Consoles
 from examples.lab.hosts import Ground, Guest
-from examples.lab.operating import Service, lacking, qemu_words
+from examples.lab.operating import Service
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".build" / "tools"
@@ -54,44 +55,59 @@ STEP_SECONDS = 300.0
 class Lab:
     """All parts of the lab."""
 
-    def __init__(self, folder: Path, timeline: Timeline) -> None:
-        """Start nothing yet."""
-        self.folder, self.timeline = folder, timeline
+    def __init__(
+        self,
+        folder: Path,
+        timeline: Timeline,
+        *,
+        has_libvirt: bool = False,
+        places: Mapping[str, str] = PLACES,
+    ) -> None:
+        """Start nothing yet; `places` are the guests and their first hosts."""
+        self.folder, self.timeline, self.places = folder, timeline, places
+        self.began = time.monotonic()
         self.ground = Ground(folder, f"lab{os.getpid()}", ("h1", "h2", "h3"))
-        self.service = Service(folder, self.ground, PLACES, timeline)
-        self.consoles = Consoles(self.ground, timeline, list(PLACES))
+        self.guests = (
+            domains.Domains(self.ground, TOOLS)
+            if has_libvirt
+            else bare.BareQemus(self.ground)
+        )
+        self.service = Service(folder, self.ground, places, timeline)
+        self.consoles = Consoles(self.ground, timeline, list(places))
 
     def begin(self) -> None:
         """Build what the guests boot, and start everything."""
         self.timeline.say("lab", "builds the guests (the first time: a minute)")
-        plain = image.build(TOOLS, CACHE)
-        state = memory.saved(plain, qemu_words())
-        agent = agent_image(TOOLS, CACHE)
-        agent_state = memory.saved(agent, qemu_words(), memory=AGENT_MEMORY_MIB)
         guests = [
-            Guest(
-                name=vm,
-                number=number,
-                kernel=plain.kernel,
-                initramfs=(agent if vm == AGENT else plain).initramfs,
-                state=agent_state if vm == AGENT else state,
-                memory=AGENT_MEMORY_MIB if vm == AGENT else memory.MEMORY_MIB,
-            )
-            for number, vm in enumerate(PLACES, start=4)
+            self._guest(vm, number) for number, vm in enumerate(self.places, start=4)
         ]
         self.timeline.say("lab", "makes the hosts h1, h2, h3 and starts the service")
-        self.ground.begin(guests, qemu_words(), poll_ms=POLL_MS)
-        self.service.start()
+        self.ground.begin(guests, bare.qemu_words(), poll_ms=POLL_MS)
+        self.guests.begin(guests)
+        self.service.start(self.guests.settings())
         self.consoles.open()
-        for vm, host in PLACES.items():
-            self.start_guest(vm, host)
-        for vm in PLACES:
+        for vm, host in self.places.items():
+            self.guests.start(vm, host)
+        for vm in self.places:
             first = "agent: watches" if vm == AGENT else "has its first document"
             self.expect(f"{vm} asks", lambda vm=vm, first=first: self.has(vm, first))
 
-    def start_guest(self, vm: str, host: str) -> None:
-        """Start a guest, as an operator of QEMU does."""
-        subprocess.run(self.service.start_words(vm, host), check=True)
+    def _guest(self, vm: str, number: int) -> Guest:
+        """Return a guest, whose memory is saved if that is quicker than a boot."""
+        has_agent = vm == AGENT
+        built = (agent_image if has_agent else image.build)(TOOLS, CACHE)
+        mib = AGENT_MEMORY_MIB if has_agent else memory.MEMORY_MIB
+        state = None
+        if self.guests.restores:
+            state = memory.saved(built, bare.qemu_words(), memory=mib)
+        return Guest(
+            name=vm,
+            number=number,
+            kernel=built.kernel,
+            initramfs=built.initramfs,
+            state=state,
+            memory=mib,
+        )
 
     def has(self, vm: str, text: str, after: int = 0) -> bool:
         """Return whether a guest has seen something."""
@@ -124,6 +140,7 @@ class Lab:
         with contextlib.suppress(RuntimeError):
             self.consoles.close()
         self.service.stop()
+        self.guests.end()
         self.ground.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -133,6 +150,9 @@ def walk(lab: Lab) -> None:
     head = lab.timeline.head
     head("A freeze of h1: its guests stand still for two seconds")
     lab.maintain("h1", "freeze")
+    if first := lab.consoles.first_event:
+        seconds = first - lab.began
+        lab.timeline.say("lab", f"a guest saw the first event after {seconds:.0f} s")
     head("A live migration of h2: its guests move, and run on")
     lab.maintain("h2", "live-migrate")
     lab.timeline.check("h2 is empty", seen=not lab.service.vms_on("h2"))
@@ -141,23 +161,29 @@ def walk(lab: Lab) -> None:
     head("kill -9 of one guest's QEMU, without any request")
     lose(lab, ["web_2"])
     head("kill -9 of a host: everything on h3 is gone")
-    lose(lab, lab.service.vms_on("h3"))
+    lose(lab, lab.service.vms_on("h3"), "h3")
 
 
-def lose(lab: Lab, vms: list[str]) -> None:
-    """Kill guests; forewarn notices it, and later that they run again."""
+def lose(lab: Lab, vms: list[str], host: str = "") -> None:
+    """Kill guests, or all of a host; forewarn notices it, and that they run again."""
     places = {vm: lab.service.host_of(vm) for vm in vms}
-    lab.timeline.say("lab", f"$ kill -9 {' '.join(vms)}", bold=True)
+    daemons = lab.guests.daemons if host else ()
+    lab.timeline.say("lab", f"$ kill -9 {' '.join((*daemons, *vms))}", bold=True)
     began = time.monotonic()
-    for vm, host in places.items():
-        lab.ground.kill(vm, host)
+    if host:
+        lab.guests.lose(host, vms)
+        for daemon in daemons:
+            lab.timeline.say("lab", f"has started {daemon} of {host} again")
+    else:
+        for vm, place in places.items():
+            lab.guests.kill(vm, place)
     lab.expect(
         "forewarn reports them as failed", lambda: lab.service.failed() == {*vms}
     )
     lab.timeline.say("forewarn", f"noticed it after {time.monotonic() - began:.1f} s")
     lab.timeline.say("lab", "starts them again")
-    for vm, host in places.items():
-        lab.start_guest(vm, host)
+    for vm, place in places.items():
+        lab.guests.start(vm, place)
     lab.expect("forewarn sees that they run again", lambda: not lab.service.failed())
 
 
@@ -171,14 +197,18 @@ def main() -> int:
     parser.add_argument(
         "--stay", action="store_true", help="leave it running until Ctrl-C"
     )
+    parser.add_argument(
+        "--libvirt", action="store_true", help="run the guests by libvirt"
+    )
     words = parser.parse_args()
-    if why := lacking(TOOLS):
+    if why := bare.lacking(TOOLS) or (words.libvirt and domains.lacking(TOOLS)):
         print(f"make lab: {why}", file=sys.stderr)
         return 1
     # The end of the lab removes everything, even after this signal.
     signal.signal(signal.SIGTERM, _stop)
     timeline = Timeline()
-    lab = Lab(Path(tempfile.mkdtemp(prefix="lab")), timeline)
+    folder = Path(tempfile.mkdtemp(prefix="lab"))
+    lab = Lab(folder, timeline, has_libvirt=words.libvirt)
     try:
         lab.begin()
         walk(lab)

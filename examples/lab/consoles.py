@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -25,6 +26,8 @@ class Consoles:
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self.seen: dict[str, list[str]] = defaultdict(list)
         """The lines of each guest that were shown."""
+        self.first_event: float | None = None
+        """The monotonic time at which a guest was first shown to see an event."""
 
     def open(self) -> None:
         """Begin to show lines."""
@@ -53,6 +56,8 @@ class Consoles:
         lines = self._ground.said(vm, host)
         for line in lines[self._shown[vm, host] :]:
             for text in self._meant(vm, line):
+                if self.first_event is None and text.startswith("sees "):
+                    self.first_event = time.monotonic()
                 self.seen[vm].append(text)
                 self._timeline.say(vm, f"{text}  ({host})", tenant="shop")
             self._shown[vm, host] += 1

@@ -48,6 +48,11 @@ class Guest:
         return f"192.0.2.{self.number}"
 
     @property
+    def tap(self) -> str:
+        """Return the name of its card on each host."""
+        return f"tap{self.number}"
+
+    @property
     def mac(self) -> str:
         """Return the address of its card."""
         return f"52:54:00:00:02:{self.number:02x}"
@@ -98,7 +103,7 @@ class Ground:
                 f"link add host{number} type veth peer name uplink netns {space}",
                 f"link set host{number} master br0 up",
             )
-            taps = [f"tap{guest.number}" for guest in guests]
+            taps = [guest.tap for guest in guests]
             self._in(
                 space,
                 "link set uplink master br0 up",
@@ -121,7 +126,7 @@ class Ground:
                 guest.name: {
                     "address": guest.address,
                     "mac": guest.mac,
-                    "tap": f"tap{guest.number}",
+                    "tap": guest.tap,
                     "kernel": str(guest.kernel),
                     "initramfs": str(guest.initramfs),
                     "state": str(guest.state or ""),
@@ -153,6 +158,10 @@ class Ground:
     def _in(self, space: str, *lines: str) -> None:
         """Run commands of `ip` in a namespace."""
         run("ip", "-n", space, "-batch", "-", text="\n".join(lines))
+
+    def run_in(self, host: str, *lines: str) -> None:
+        """Run commands of `ip` on a host."""
+        self._in(self.hosts[host], *lines)
 
     # Guests
 

@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,15 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from examples.demo_parts.timeline import Timeline
-from examples.lab import start_guest
 from examples.lab.hosts import SERVICE, Ground
 
 START_SECONDS = 150.0
 """Maximum seconds until the service is ready on a busy machine."""
 
 STOP_SECONDS = 60.0
-
-QEMU = "qemu-system-x86_64"
 
 SETTINGS = """\
 [metadata]
@@ -35,46 +31,7 @@ url = "sqlite:///{folder}/forewarn.db"
 [timing]
 recovery = "2s"
 verify_settle = "1s"
-[driver]
-kind = "qemu"
-sighting_confirm = "2s"
-[driver.qemu]
-monitor = "{folder}/{{host}}/{{vm}}.qmp"
-events = "{folder}/{{host}}/{{vm}}.events"
-migration = "unix:{folder}/{{vm}}.move"
-start = {start}
-receive = {receive}
-freeze = "2s"
-shutdown_timeout = "1s"
-[host_step.restart]
-program = {restart}
-"""
-
-
-def qemu_words() -> list[str]:
-    """Return QEMU as a command of `env`."""
-    tools = Path(__file__).resolve().parents[2] / ".build" / "tools"
-    if found := shutil.which(QEMU):
-        return [found]
-    folders = (*tools.glob("usr/lib"), *tools.glob("usr/lib/*-linux-gnu"))
-    folders += tuple(tools.glob("lib/*-linux-gnu"))
-    libraries = ":".join(map(str, folders))
-    return [f"LD_LIBRARY_PATH={libraries}", str(tools / "usr/bin" / QEMU)]
-
-
-def lacking(tools: Path) -> str:
-    """Return why the lab cannot run here; empty if it can."""
-    if os.geteuid():
-        return "needs root, for network namespaces: sudo make lab"
-    if not (shutil.which(QEMU) or (tools / "usr/bin" / QEMU).exists()):
-        return f"needs {QEMU} (Debian: qemu-system-x86): make tools"
-    if not shutil.which("ip"):
-        return "needs ip (Debian: iproute2): make tools"
-    if not Path("/dev/net/tun").exists():
-        return (
-            "needs /dev/net/tun: modprobe tun, or --device /dev/net/tun of a container"
-        )
-    return ""
+{driver}"""
 
 
 class _Connection(http.client.HTTPConnection):
@@ -105,23 +62,12 @@ class Service:
         self._places, self._timeline = places, timeline
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start_words(self, vm: str, host: str, *more: str) -> list[str]:
-        """Return the command that starts a guest."""
-        program = start_guest.__file__
-        world = str(self._ground.world)
-        return [sys.executable, "-I", "-S", program, world, vm, host, *more]
-
-    def start(self) -> None:
-        """Start the service; return when it is ready."""
-        links = f"ip -n {self._ground.prefix}-{{host}} link set br0"
+    def start(self, driver: str) -> None:
+        """Start the service with the settings of its driver; return when it is ready."""
         text = SETTINGS.format(
             service=SERVICE,
             folder=self._folder,
-            start=json.dumps(self.start_words("{vm}", "{host}")),
-            receive=json.dumps(self.start_words("{vm}", "{host}", "--receive")),
-            restart=json.dumps(
-                ["/bin/sh", "-c", f"{links} down && sleep 1 && {links} up"]
-            ),
+            driver=driver,
         )
         (self._folder / "forewarn.toml").write_text(text, encoding="utf-8")
         hosts = [f'[[host]]\nname = "{host}"\n' for host in self._ground.hosts]

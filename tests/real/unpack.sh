@@ -4,6 +4,7 @@
 #     sh tests/real/unpack.sh test    # what `make test` uses
 #     sh tests/real/unpack.sh real    # everything, for `make real`
 #     sh tests/real/unpack.sh lab     # what `make lab` uses
+#     sh tests/real/unpack.sh lab-libvirt    # what `make lab LIBVIRT=1` uses
 #
 # Nobody's machine gets a running server from its tests: what would bring one is only
 # unpacked, into .build/tools. What cannot be had is said, and its tests are skipped.
@@ -27,9 +28,10 @@ done
 missing() {
     while read -r with how program packages; do
         case $wanted-$with in
-        lab-guest | test-guest | real-guest) ;;
+        lab-guest | lab-libvirt-guest | test-guest | real-guest) ;;
         test-test | real-test | real-real) ;;
-        lab-test) [ "$program" = ip ] || continue ;;
+        lab-test | lab-libvirt-test) [ "$program" = ip ] || continue ;;
+        lab-libvirt-real) [ "$program" = libvirtd ] || continue ;;
         *) continue ;;
         esac
         if grep -x "$program" "$unpacked"; then

@@ -1,0 +1,163 @@
+"""The guests of the lab as domains of libvirt: each host has a libvirtd of its own."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from examples.lab.bare import QEMU
+from examples.lab.hosts import GATEWAY, Ground, Guest
+from examples.lab.libvirts import NO_TLS, PYTHON, START_SECONDS, Libvirts
+from examples.lab.start_guest import ARGUMENTS
+
+SETTINGS = """\
+[driver]
+kind = "libvirt"
+sighting_confirm = "2s"
+[driver.libvirt]
+python = {python}
+uri = {uri}
+data_uri = "tcp://{{host}}"
+freeze = "2s"
+shutdown_timeout = "1s"
+[host_step.restart]
+program = {restart}
+"""
+
+DOMAIN = """
+<domain type='qemu'><name>{vm}</name><memory unit='MiB'>{memory}</memory><vcpu>1</vcpu>
+<os><type arch='x86_64' machine='q35'>hvm</type>
+<kernel>{kernel}</kernel><initrd>{initramfs}</initrd><cmdline>{arguments}</cmdline></os>
+<features><acpi/><tcg><tb-cache unit='MiB'>32</tb-cache></tcg></features>
+<cpu mode='custom'><model>qemu64</model></cpu>
+<devices><emulator>{qemu}</emulator><memballoon model='none'/>
+<controller type='usb' model='none'/>
+<serial type='file'><source path='/run/libvirt/consoles/{vm}.log' append='on'/></serial>
+<interface type='ethernet'><mac address='{mac}'/><target dev='{tap}' managed='no'/>
+<model type='virtio'/><driver name='qemu'/><rom enabled='no'/></interface></devices></domain>
+"""
+"""Without acceleration: KVM is missing or broken on many machines that have /dev/kvm."""
+
+BEFORE = 'mount --bind "$folder/hosts" /etc/hosts\n'
+
+RESTART = """\
+# Restarts a host: its libvirtd and its network.
+kill -9 "$(cat {folder}/run/libvirtd.pid)"
+rm -f {socket}
+ip -n {space} link set br0 down
+sleep 1
+ip -n {space} link set br0 up
+setsid sh {folder}/start </dev/null >>{folder}/said 2>&1 &
+left={tenths}
+while [ ! -S {socket} ] && [ $((left -= 1)) -gt 0 ]; do sleep 0.1; done
+[ -S {socket} ]
+"""
+
+HOST_NUMBER = 200
+"""The number of the first host in the network; guests have smaller ones."""
+
+
+def lacking(tools: Path) -> str:
+    """Return why libvirt cannot run here; empty if it can."""
+    packages = "libvirt-daemon libvirt-daemon-driver-qemu python3-libvirt"
+    if not (_installed("libvirtd") or (tools / "usr/sbin/libvirtd").exists()):
+        return (
+            f"needs libvirtd (Debian: {packages}): sh tests/real/unpack.sh lab-libvirt"
+        )
+    if not Path(PYTHON).exists():
+        return f"needs {PYTHON}, which has libvirt's module (Debian: python3)"
+    if subprocess.run(["unshare", "-mu", "true"], check=False).returncode:
+        return "needs namespaces for mounts: --privileged of a container"
+    return ""
+
+
+def _installed(program: str) -> str | None:
+    return shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+class Domains:
+    """Starts and kills guests as an operator of libvirt does."""
+
+    restores = False
+    """Guests boot from the kernel: libvirt restores only what it has saved."""
+
+    daemons: tuple[str, ...] = ("libvirtd",)
+
+    def __init__(self, ground: Ground, tools: Path) -> None:
+        """Start nothing yet."""
+        self._ground = ground
+        is_whole = _installed("libvirtd") and _installed(QEMU)
+        self._qemu = _installed(QEMU) or f"/usr/bin/{QEMU}"
+        layer = None if is_whole else tools
+        self.libvirts = Libvirts(ground.folder, ground.hosts, layer)
+        self._xml: dict[str, str] = {}
+
+    def begin(self, guests: Sequence[Guest]) -> None:
+        """Start the libvirtds; the hosts have their network."""
+        world = json.loads(self._ground.world.read_text("utf-8"))
+        for guest in guests:
+            who = f"{guest.address},{GATEWAY},{guest.mac},{world['poll']}"
+            self._xml[guest.name] = DOMAIN.format(
+                vm=guest.name,
+                memory=guest.memory,
+                kernel=guest.kernel,
+                initramfs=guest.initramfs,
+                arguments=f"{ARGUMENTS} guest={who}",
+                qemu=self._qemu,
+                mac=guest.mac,
+                tap=guest.tap,
+            )
+        numbers = {h: HOST_NUMBER + n for n, h in enumerate(self._ground.hosts)}
+        names = "".join(f"192.0.2.{n} {host}\n" for host, n in numbers.items())
+        for host, number in numbers.items():
+            self._ground.run_in(host, f"address add 192.0.2.{number}/24 dev br0")
+            self._begin(host, f"127.0.0.1 localhost\n{names}")
+
+    def _begin(self, host: str, names: str) -> None:
+        folder = self._ground.folder / host
+        self.libvirts.prepare(host, settings=NO_TLS, before=BEFORE)
+        (folder / "hosts").write_text(names, "utf-8")
+        # A guest that moves goes on writing to the console of its new host.
+        (folder / "state" / "consoles").symlink_to(folder)
+        self.libvirts.write_start(host, folder / "start")
+        restart = RESTART.format(
+            folder=folder,
+            socket=self.libvirts.socket(host),
+            space=self._ground.hosts[host],
+            tenths=round(START_SECONDS * 10),
+        )
+        (folder / "restart").write_text(restart, "utf-8")
+        self.libvirts.begin(host)
+
+    def settings(self) -> str:
+        """Return the settings of the driver."""
+        restart = ["/bin/sh", f"{self._ground.folder}/{{host}}/restart"]
+        return SETTINGS.format(
+            python=json.dumps(self.libvirts.python),
+            uri=json.dumps(self.libvirts.uri),
+            restart=json.dumps(restart),
+        )
+
+    def start(self, vm: str, host: str) -> None:
+        """Start a guest, which is defined if the host does not have it."""
+        self.libvirts.ask(host, "up", vm=vm, xml=self._xml[vm])
+
+    def kill(self, vm: str, host: str) -> None:
+        """Kill the QEMU of a guest."""
+        self.libvirts.kill_guest(vm, host)
+
+    def lose(self, host: str, vms: Sequence[str]) -> None:
+        """Kill everything on a host, and start its libvirt again, without the guests."""
+        self.libvirts.kill_libvirtd(host)
+        for vm in vms:
+            self.kill(vm, host)
+        self.libvirts.begin(host)
+
+    def end(self) -> None:
+        """Kill everything."""
+        for host in self._ground.hosts:
+            self.libvirts.kill_libvirtd(host)
+            for vm in self._xml:
+                self.kill(vm, host)

@@ -1,0 +1,62 @@
+"""The shortest part of `make lab LIBVIRT=1`: real guests as domains of three libvirts."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from examples.demo_parts.timeline import Timeline
+from examples.lab import bare, domains
+from examples.lab.__main__ import Lab, lose
+
+from tests.support import real_libvirts
+from tests.support.guest_world import lacking
+from tests.support.unpacked import TOOLS
+
+WHY_NOT = real_libvirts.why_not() or lacking() or bare.lacking(TOOLS)
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    # On a busy machine, each boot without hardware virtualization takes a minute.
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "it is all here"),
+]
+
+PLACES = {"cart_0": "h1", "cart_1": "h2"}
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    # The path of a socket is short.
+    folder = Path(tempfile.mkdtemp(prefix="lab"))
+    made = Lab(folder, Timeline(), has_libvirt=True, places=PLACES)
+    try:
+        made.begin()
+        yield made
+    finally:
+        made.end()
+    assert not folder.exists()
+    assert not list(Path("/run/netns").glob(f"{made.ground.prefix}-*"))
+
+
+def test_guests_move_between_libvirts_and_survive_the_restart_and_loss_of_hosts(
+    lab: Lab,
+) -> None:
+    lab.maintain("h2", "live-migrate")
+    assert not lab.service.vms_on("h2")
+    lab.maintain("h1", "reboot", "--work", "restart")
+    host = lab.service.host_of("cart_1")
+    lose(lab, lab.service.vms_on(host), host)
+    assert lab.timeline.all_seen
+
+
+def test_missing_libvirt_is_named_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_words, **_more: None)
+    why = domains.lacking(tmp_path)
+    assert why.startswith("needs libvirtd (Debian: libvirt-daemon ")
+    assert why.endswith("sh tests/real/unpack.sh lab-libvirt")
+    assert "\n" not in why
