@@ -19,32 +19,12 @@ from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.reporting.reports import rollout_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
+from tests.support.two_tenants import two_tenants
 from tests.support.worlds import LastingStore, World
 
 PLANNED, ANNOUNCED = OperationState.PLANNED, OperationState.ANNOUNCED
 
-FLEET = """
-[[tenant]]
-name = "shop"
-[[tenant]]
-name = "bank"
-[[scope]]
-name = "web"
-tenant = "shop"
-kind = "availability-set"
-[[scope]]
-name = "db"
-tenant = "bank"
-kind = "availability-set"
-""" + "".join(
-    f'[[host]]\nname = "h{number}"\n'
-    + "".join(
-        f'[[vm]]\nname = "{scope}_{number}"\nhost = "h{number}"\n'
-        f'scope = "{scope}"\nfault_domain = {number}\n'
-        for scope in ("web", "db")
-    )
-    for number in range(3)
-)
+FLEET = two_tenants(hosts=3)
 
 
 TWO_SCOPES = FLEET + (

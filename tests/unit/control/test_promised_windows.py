@@ -14,34 +14,14 @@ from forewarn.protocol.actors import tenant_user
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.reporting import explanations
 from forewarn.store.port import Reader
+from tests.support.two_tenants import two_tenants
 from tests.support.worlds import LastingStore, World
 
 pytestmark = pytest.mark.clause("4.8")
 
 PLANNED, READY = OperationState.PLANNED, OperationState.READY
 
-FLEET = """
-[[tenant]]
-name = "shop"
-[[tenant]]
-name = "bank"
-[[scope]]
-name = "web"
-tenant = "shop"
-kind = "availability-set"
-[[scope]]
-name = "db"
-tenant = "bank"
-kind = "availability-set"
-""" + "".join(
-    f'[[host]]\nname = "h{number}"\n'
-    + "".join(
-        f'[[vm]]\nname = "{scope}_{number}"\nhost = "h{number}"\n'
-        f'scope = "{scope}"\nfault_domain = {number}\n'
-        for scope in ("web", "db")
-    )
-    for number in range(2)
-)
+FLEET = two_tenants(hosts=2)
 
 NOTICE = 15 * MINUTE
 
