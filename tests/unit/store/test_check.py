@@ -15,17 +15,8 @@ from forewarn.store.codec import CODECS
 from forewarn.store.port import StoreError
 from tests.support.machine import LivesInFile
 from tests.support.profiles import amounts, drawing_limit
-from tests.unit.store.written import write_a_life
 
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store in which something of everything is under way."""
-    file = tmp_path_factory.mktemp("store") / "forewarn.db"
-    write_a_life(file)
-    return file
 
 
 @pytest.fixture

@@ -1,13 +1,10 @@
 """`store check` finds damage of the blackouts of the service."""
 
-import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from forewarn.store.check import check
-from tests.unit.store.written import write_a_life
+from tests.unit.store.written import damaged
 
 TIME = '{"name":"freeze","begins":"2026-12-24T18:00","ends":"2027-01-02T06:00"}'
 ROW = (
@@ -26,22 +23,6 @@ DAMAGES = {
         "has no valid time: until must be after from"
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("store") / "forewarn.db"
-    write_a_life(file)
-    return file
-
-
-def damaged(written: Path, tmp_path: Path, damage: str) -> list[str]:
-    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
-    connection = sqlite3.connect(file)
-    connection.execute(damage)
-    connection.commit()
-    connection.close()
-    return [str(each) for each in check(file)]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -1,13 +1,10 @@
 """`store check` finds damage of the brake, of its losses and of tallies."""
 
-import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from forewarn.store.check import check
-from tests.unit.store.written import write_a_life
+from tests.unit.store.written import damaged
 
 BRAKE = (
     "INSERT INTO brakes (name, by, reason, since, withdraws, losses, due_at, revision)"
@@ -43,19 +40,7 @@ DAMAGES = {
 }
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("store") / "forewarn.db"
-    write_a_life(file)
-    return file
-
-
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
-    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
-    connection = sqlite3.connect(file)
-    connection.execute(damage)
-    connection.commit()
-    connection.close()
-    found = check(file)
+    found = damaged(written, tmp_path, damage)
     assert any(DAMAGES[damage] in each for each in found), found

@@ -1,7 +1,5 @@
 """`store check` finds damage of campaigns, and none in their usual states."""
 
-import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from forewarn.store.sqlite import SqliteStore
 from tests.support.campaigns import ONE_STAGE, campaign, start, steer
 from tests.support.rollouts import check_of, world_of
 from tests.support.worlds import World
+from tests.unit.store.written import damaged
 
 TOLERANT = "[campaign.tolerance]\nfailures = 1\nin_a_row = 1\n" + ONE_STAGE
 
@@ -55,12 +54,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_is_reported(written: Path, tmp_path: Path, damage: str) -> None:
     assert check(written) == []
-    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
-    connection = sqlite3.connect(file)
-    connection.execute(damage)
-    connection.commit()
-    connection.close()
-    found = check(file)
+    found = damaged(written, tmp_path, damage)
     assert any(DAMAGES[damage] in each for each in found), found
 
 

@@ -1,13 +1,10 @@
 """`store check` finds damage of what is stored about relays."""
 
-import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from forewarn.store.check import check
-from tests.unit.store.written import write_a_life
+from tests.unit.store.written import damaged
 
 ROW = (
     "INSERT INTO relay_links (host, term, silent_since, revision) "
@@ -22,22 +19,6 @@ DAMAGES = {
     ROW.format(HOST, 99, 0): "was heard in term 99, which has not been",
     ROW.format(HOST, 0, 0): "was heard in term 0, which has not been",
 }
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("store") / "forewarn.db"
-    write_a_life(file)
-    return file
-
-
-def damaged(written: Path, tmp_path: Path, damage: str) -> list[str]:
-    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
-    connection = sqlite3.connect(file)
-    connection.execute(damage)
-    connection.commit()
-    connection.close()
-    return [str(each) for each in check(file)]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -1,6 +1,9 @@
 """A store's file with records of every kind, and running operations."""
 
+import shutil
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from forewarn.clock import VirtualClock
@@ -18,6 +21,7 @@ from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action
 from forewarn.protocol.published import Publication
 from forewarn.store import kinds
+from forewarn.store.check import check
 from forewarn.store.sqlite import SqliteStore
 from tests.unit.admin.gateway import START
 
@@ -92,3 +96,12 @@ def write_a_life(file: Path) -> None:
     maintain("h4")
     wait(SECOND)
     store.close()
+
+
+def damaged(written: Path, tmp_path: Path, damage: str) -> list[str]:
+    """Return what the check finds in a copy of a store after a statement."""
+    file = Path(shutil.copy(written, tmp_path / "forewarn.db"))
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(damage)
+        connection.commit()
+    return check(file)
