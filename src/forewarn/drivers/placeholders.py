@@ -5,6 +5,7 @@ shell. In each argument, placeholders such as `{vm}` are replaced by values of t
 call. Other braces have no meaning, so that an argument may be JSON.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
@@ -40,6 +41,9 @@ ARGUMENTS_MAX = 100
 """Maximum number of arguments of a program: a longer list should be a script."""
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
+
+_BEFORE_NAME = re.compile(r"\{(?=[A-Za-z_])")
+"""The brace that begins a placeholder."""
 
 
 def known_in(action: Action | None) -> tuple[str, ...]:
@@ -84,6 +88,11 @@ def expand(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
         _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), word)
         for word in words
     )
+
+
+def literal_json(value: object) -> str:
+    """Return a value as JSON that has no placeholders, for an argument of a program."""
+    return _BEFORE_NAME.sub(r"\\u007b", json.dumps(value))
 
 
 def values_of(call: Call, vm: CallVm) -> dict[str, str]:

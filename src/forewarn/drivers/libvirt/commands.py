@@ -4,13 +4,13 @@ A process of its own for each VM makes a call go on while the service is down, a
 that hangs delays only its own calls.
 """
 
-import json
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from forewarn.drivers.placeholders import literal_json
 from forewarn.drivers.programs import Programs, Words, environment
 from forewarn.instants import SECOND, Micros
 from forewarn.problems import quoted
@@ -28,8 +28,6 @@ GRACE: Micros = 15 * SECOND
 CHECK_SECONDS = 30.0
 """Maximum seconds to find out whether a Python can run workers: it starts in much less,
 unless the machine is overloaded."""
-
-_BEFORE_NAME = re.compile(r"\{(?=[A-Za-z_])")
 
 HOST_SHARE = 0.8
 """Share of the time that a single libvirt has. They are asked at the same time."""
@@ -57,7 +55,7 @@ class Connections:
     @property
     def text(self) -> str:
         """Return the settings as one argument of a program, without placeholders."""
-        return _BEFORE_NAME.sub(r"\\u007b", json.dumps(asdict(self)))
+        return literal_json(asdict(self))
 
 
 def uri_problem(uri: str) -> str:

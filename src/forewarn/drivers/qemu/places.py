@@ -12,15 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from forewarn.drivers.placeholders import expand
+from forewarn.drivers.placeholders import expand, literal_json
 from forewarn.fleet.validators import NEVER_IN_NAMES
 
 VM_AND_HOST = ("vm", "host")
 """The placeholders of each path and program."""
 
 _NAMES = re.compile(r"\{(vm|host)\}")
-
-_BEFORE_NAME = re.compile(r"\{(?=[A-Za-z_])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,7 @@ class Places:
     @property
     def text(self) -> str:
         """Return the settings as one argument of a program, without placeholders."""
-        return _BEFORE_NAME.sub(r"\\u007b", json.dumps(asdict(self)))
+        return literal_json(asdict(self))
 
     def monitor_of(self, vm: str, host: str) -> Path:
         """Return the path of a VM's monitor for commands."""
