@@ -116,6 +116,59 @@ LISTENERS_FAILED = _gauge(
     "metadata_listeners_failed", "VMs whose own listener could not be opened."
 )
 VMS = _gauge("vms", "VMs in the directory of the endpoint.")
+DOCUMENTS = _gauge(
+    "documents",
+    "Event documents: served if the scope has Scheduled Events enabled, else disabled.",
+    state=("served", "disabled"),
+)
+PUBLISHED = _counter(
+    "documents_published",
+    "Documents passed to the endpoint: changes, and the first ones after a start.",
+)
+APPROVALS = _counter(
+    "approvals",
+    "POSTs of VMs that name events, by result.",
+    result=("accepted", "refused", "unavailable"),
+)
+
+# Operator API
+
+ADMIN_RESPONSES = _counter(
+    "admin_responses",
+    "Responses of the operator API, by HTTP status.",
+    status=map(str, _ADMIN_STATUSES),
+)
+WATCHERS = _gauge("admin_watchers", "Open streams of changes.")
+ADMIN_CONNECTIONS = _gauge("admin_connections", "Open connections to the operator API.")
+ADMIN_CONNECTIONS_REFUSED = _counter(
+    "admin_connections_refused",
+    "Rejected connections to the operator API: too many from one source, or in total.",
+    reason=("source", "all"),
+)
+ADMIN_MEMORY = _gauge(
+    "admin_resident_memory_bytes",
+    "Resident memory of the process that serves the operator API.",
+)
+RELAYS_CONNECTED = _gauge("relays_connected", "Relays of hosts with an open stream.")
+RELAY_BEHIND = _gauge(
+    "relay_behind_seconds",
+    "Longest time for which a connected relay has not confirmed a change.",
+)
+RELAY_LAST_SEEN = _gauge(
+    "relay_last_request_age_seconds",
+    "Longest time since the last request of a connected relay.",
+)
+RELAY_TOKENS_REFUSED = _counter(
+    "relay_tokens_refused",
+    "Requests of relays without a valid token.",
+)
+ADMIN_STARTS = _counter(
+    "admin_process_starts",
+    "Starts of the operator API's process; 0 if the service itself serves the API.",
+)
+
+# Events
+
 VMS_DOWN = _gauge("vms_down", "VMs that are down because of a failure.")
 VMS_DOWN_AGE = _gauge(
     "vms_down_age_seconds",
@@ -193,59 +246,6 @@ VISIT_STEP_SECONDS = _counter(
     "Time that visits were in ended host steps, with all repetitions of a step.",
     step=_VISIT_STEPS,
 )
-DOCUMENTS = _gauge(
-    "documents",
-    "Event documents: served if the scope has Scheduled Events enabled, else disabled.",
-    state=("served", "disabled"),
-)
-PUBLISHED = _counter(
-    "documents_published",
-    "Documents passed to the endpoint: changes, and the first ones after a start.",
-)
-APPROVALS = _counter(
-    "approvals",
-    "POSTs of VMs that name events, by result.",
-    result=("accepted", "refused", "unavailable"),
-)
-
-# Operator API
-
-ADMIN_RESPONSES = _counter(
-    "admin_responses",
-    "Responses of the operator API, by HTTP status.",
-    status=map(str, _ADMIN_STATUSES),
-)
-WATCHERS = _gauge("admin_watchers", "Open streams of changes.")
-ADMIN_CONNECTIONS = _gauge("admin_connections", "Open connections to the operator API.")
-ADMIN_CONNECTIONS_REFUSED = _counter(
-    "admin_connections_refused",
-    "Rejected connections to the operator API: too many from one source, or in total.",
-    reason=("source", "all"),
-)
-ADMIN_MEMORY = _gauge(
-    "admin_resident_memory_bytes",
-    "Resident memory of the process that serves the operator API.",
-)
-RELAYS_CONNECTED = _gauge("relays_connected", "Relays of hosts with an open stream.")
-RELAY_BEHIND = _gauge(
-    "relay_behind_seconds",
-    "Longest time for which a connected relay has not confirmed a change.",
-)
-RELAY_LAST_SEEN = _gauge(
-    "relay_last_request_age_seconds",
-    "Longest time since the last request of a connected relay.",
-)
-RELAY_TOKENS_REFUSED = _counter(
-    "relay_tokens_refused",
-    "Requests of relays without a valid token.",
-)
-ADMIN_STARTS = _counter(
-    "admin_process_starts",
-    "Starts of the operator API's process; 0 if the service itself serves the API.",
-)
-
-# Events
-
 EVENTS = _gauge(
     "events",
     "Events that documents show now, by status and type.",

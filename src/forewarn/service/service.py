@@ -20,11 +20,8 @@ from typing import TypeAlias
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.gateway import Health
-from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
-from forewarn.control.tokens import revoke_unauthenticated
 from forewarn.control.transactions.work import Who
-from forewarn.drivers.port import Driver
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
@@ -34,30 +31,23 @@ from forewarn.metadata.server import Address, Server
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.published import Publication
-from forewarn.service import components, driver_kinds, limits, secret_files
+from forewarn.service import components, limits, secret_files
 from forewarn.service.api import Answers, Api
 from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
 from forewarn.service.asked_abilities import asking
-from forewarn.service.audit_log import AuditLog
-from forewarn.service.campaign_plans import CampaignPlans
 from forewarn.service.checking import refuse_empty_store
-from forewarn.service.checks.asker import Checks
-from forewarn.service.fleets import Fleets, FleetWrites, PlanningError
-from forewarn.service.gateways import ThreadedControlGateway, ThreadedOperatorGateway
-from forewarn.service.guests import GuestListeners, LastSeen
-from forewarn.service.inventory import Inventory
+from forewarn.service.deciding import Around, Deciding
+from forewarn.service.fleets import PlanningError
+from forewarn.service.gateways import ThreadedOperatorGateway
+from forewarn.service.guests import GuestListeners
 from forewarn.service.listening import address_of, refused, url_of
 from forewarn.service.metrics import Metrics, Parts
-from forewarn.service.observed import ObservedStore
-from forewarn.service.readings import Readings, Watchers
+from forewarn.service.readings import Watchers
 from forewarn.service.relay_news import RelayNews
 from forewarn.service.runner import Runner, runner_problem
-from forewarn.service.settings import Settings, policy
+from forewarn.service.settings import Settings
 from forewarn.service.tls import certificate_of
-from forewarn.service.watched_hosts import WatchedHosts
-from forewarn.service.webhooks.commits import Pending, Tenants
-from forewarn.service.webhooks.receivers import Webhooks
 from forewarn.service.webhooks.signing import WebhookSecrets
 from forewarn.store import kinds
 from forewarn.store.open import path_of
@@ -96,24 +86,13 @@ class Service:
         self._threads = ThreadPoolExecutor(
             limits.READERS, thread_name_prefix="forewarn-read"
         )
-        self._last_seen: LastSeen | None = None
         self._api: Api | None = None
         self._api_apart = api_apart and store is None
-        self._runner: Runner | None = None
+        self._deciding: Deciding | None = None
         self.metrics = Metrics(self.clock)
-        self._fleet_writes = FleetWrites()
-        self._watched_hosts = WatchedHosts()
-        self._fleets: Fleets | None = None
-        self._campaigns: CampaignPlans | None = None
-        self._pending = Pending()
-        self._tenants = Tenants(settings)
-        self._webhooks: Webhooks | None = None
         self._relay_news = RelayNews()
-        self._checks = Checks(settings, clock=self.clock)
-        self._inventory = Inventory(settings, clock=self.clock)
         self.endpoint: Endpoint
         self.server: Server
-        self.gateway: ThreadedOperatorGateway
 
     # Starting
 
@@ -162,10 +141,9 @@ class Service:
         await self._guests.open(
             await loop.run_in_executor(self._threads, stored.read, _guest_listeners)
         )
-        driver = await loop.run_in_executor(self._threads, self._open_driver, stored)
-        runner, webhooks = self._build(loop, self._observed(stored), driver, hooks, api)
-        runner.start()
-        await runner.call(lambda plane, now: plane.publish(now=now))
+        deciding = self._deciding = Deciding(self._around(hooks), stored)
+        await deciding.publish()
+        self.server.attach(deciding.guests)
         has_fleet = await self.gateway.read(fleet_changes.has_fleet)
         if not has_fleet:
             # VMs can get no documents before there is a fleet.
@@ -173,71 +151,32 @@ class Service:
         self.endpoint.open()
         await self._guests.begin()
         if secret_files.authenticates(self.settings):
-            await self._end_unauthenticated(runner)
-        await api.begin(self._answers(webhooks))
-        while await runner.call(lambda plane, now: plane.resume(now=now)):
-            pass
-        self._last_seen = LastSeen(
-            runner,
-            take=self.endpoint.take_last_seen,
-            disable_after=self.settings.metadata.disable_after,
-        )
-        self._last_seen.begin()
-        webhooks.begin()
-        self._checks.begin(runner.call)
-        runner.tick()
+            await deciding.end_unauthenticated()
+        await api.begin(self._answers(deciding))
+        await deciding.resume()
         self._is_ready = True
         # The API is last, since neither VMs nor timers wait for it.
         await api.ready()
         if has_fleet:
-            await self._update_at_start(fleet)
-        self._inventory.begin(self.gateway.merge_fleet)
+            await self._update_at_start(deciding, fleet)
+        deciding.repeat_inventory()
 
-    def _build(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        store: Store,
-        driver: Driver,
-        hooks: Mapping[str, WebhookSecrets],
-        api: Api,
-    ) -> tuple[Runner, Webhooks]:
-        """Create the plane, its thread and everything that uses it."""
-        outbound = components.Outbound(
-            loop, publish=self._publish, changed=self.watchers.tell
-        )
-        inquirer = driver_kinds.inquirer_of(self.settings, driver)
-        plane = Plane(
-            store=store,
-            driver=driver,
-            policy=policy(self.settings),
-            ids=self._ids,
-            listener=outbound,
-            inquirer=inquirer,
-            checks=self._checks.board,
-        )
-        runner = self._runner = Runner(
-            plane=plane,
+    def _around(self, hooks: Mapping[str, WebhookSecrets]) -> Around:
+        return Around(
+            settings=self.settings,
             clock=self.clock,
-            loop=loop,
-            # A request that waits for a change counts as seen now.
-            take_last_seen=lambda: self.endpoint.take_last_seen(now=self.clock.now()),
+            ids=self._ids,
+            threads=self._threads,
+            endpoint=self.endpoint,
+            metrics=self.metrics,
+            watchers=self.watchers,
+            relay_news=self._relay_news,
+            hooks=hooks,
+            has_process=self._store is None,
+            publish=self._publish,
+            health=self.health,
             on_failure=self._fail,
         )
-        driver.on_report(runner.wake)
-        if inquirer is not None:
-            inquirer.on_answer(runner.wake)
-        return runner, self._join(runner, store, hooks, api)
-
-    async def _end_unauthenticated(self, runner: Runner) -> None:
-        """Revoke the tokens that any user of this machine could create."""
-        who = Who(actor=service_part("service"), reason="callers must authenticate now")
-        ended = await runner.call(
-            lambda plane, now: plane.order(who, revoke_unauthenticated, now=now)
-        )
-        if ended:
-            logger.warning(
-                "revoked %d tokens whose creators were not authenticated", ended
-            )
 
     def _open_store(self) -> Store:
         """Open the store before other files, since it holds the lock."""
@@ -248,89 +187,6 @@ class Service:
         )
         refuse_empty_store(self.settings, store)
         return store
-
-    def _open_driver(self, store: Store) -> Driver:
-        """Open the driver, and load the counts that are kept in memory."""
-        driver = self._owned.enter_context(
-            contextlib.closing(driver_kinds.kind_of(self.settings).open(self.settings))
-        )
-        self._watched_hosts.attach(driver, store)
-        self.metrics.tally.load(store)
-        self._pending.load(store)
-        self._tenants.load(store)
-        return driver
-
-    def _observed(self, store: Store) -> Store:
-        """Return the store for the plane, with the log and the metrics as listeners."""
-        listeners = (
-            AuditLog(),
-            self.metrics.tally,
-            self._pending,
-            self._tenants,
-            self._fleet_writes,
-            self._relay_news,
-            self._watched_hosts,
-        )
-        return ObservedStore(store, clock=self.clock, listeners=listeners)
-
-    def _join(
-        self,
-        runner: Runner,
-        store: Store,
-        hooks: Mapping[str, WebhookSecrets],
-        api: Api,
-    ) -> Webhooks:
-        readings = Readings(store=store, threads=self._threads)
-        self.server.attach(
-            ThreadedControlGateway(
-                runner=runner,
-                readings=readings,
-                approvals=self.metrics.approvals,
-                clock=self.clock,
-            )
-        )
-        self._fleets = Fleets(
-            runner=runner,
-            readings=readings,
-            writes=self._fleet_writes,
-            planner=None if self._store else components.planner_of(self.settings),
-            count_vms=lambda: len(self.endpoint.directory.by_vm),
-        )
-        self._campaigns = components.campaign_plans_of(
-            self.settings, readings, in_memory=self._store is not None
-        )
-        self._campaigns.ask_abilities = asking(runner)
-        self.gateway = ThreadedOperatorGateway(
-            runner=runner,
-            readings=readings,
-            fleets=self._fleets,
-            campaigns=self._campaigns,
-            watchers=self.watchers,
-            clock=self.clock,
-            ask_health=self.health,
-        )
-        webhooks = self._webhooks = Webhooks(
-            self.settings,
-            secrets_of=hooks,
-            pending=self._pending,
-            tenants=self._tenants,
-            gateway=self.gateway,
-            clock=self.clock,
-            ids=self._ids,
-        )
-        self._parts = Parts(
-            endpoint=self.endpoint,
-            server=self.server,
-            runner=runner,
-            readings=readings,
-            api=api,
-            webhooks=webhooks,
-            checks=self._checks,
-            inventory=self._inventory,
-            is_ready=lambda: self.health().ready,
-            listeners_failed=lambda: len(self._guests.failed),
-        )
-        return webhooks
 
     async def _listen_for_vms(self) -> None:
         """Open the shared listener; until documents are published, VMs get 503."""
@@ -349,18 +205,35 @@ class Service:
 
         return ApiHere(setup, clock=self.clock)
 
-    def _answers(self, webhooks: Webhooks) -> Answers:
+    def _answers(self, deciding: Deciding) -> Answers:
         return Answers(
-            gateway=self.gateway,
-            webhooks=webhooks,
-            checks=self._checks,
-            relays=self._relay_news.through(self.gateway),
-            collect=lambda: self.metrics.collect(self._parts),
+            gateway=deciding.gateway,
+            webhooks=deciding.webhooks,
+            checks=deciding.checks,
+            relays=self._relay_news.through(deciding.gateway),
+            collect=lambda: self.metrics.collect(self._parts()),
             watchers=self.watchers,
-            ask_abilities=asking(self._parts.runner),
+            ask_abilities=asking(deciding.runner),
+        )
+
+    def _parts(self) -> Parts:
+        assert self._api is not None, "the service has started"
+        return Parts(
+            endpoint=self.endpoint,
+            server=self.server,
+            api=self._api,
+            deciding=self._deciding.parts() if self._deciding else None,
+            is_ready=lambda: self.health().ready,
+            listeners_failed=lambda: len(self._guests.failed),
         )
 
     # Running
+
+    @property
+    def gateway(self) -> ThreadedOperatorGateway:
+        """Return the gateway of operators."""
+        assert self._deciding is not None, "the service has started"
+        return self._deciding.gateway
 
     async def apply(self, fleet: FleetText) -> MergePlan:
         """Apply a fleet file, as the service does at its start."""
@@ -376,21 +249,20 @@ class Service:
         ):
             await self.apply(fleet)
 
-    async def _update_at_start(self, fleet: StartFleet) -> None:
+    async def _update_at_start(self, deciding: Deciding, fleet: StartFleet) -> None:
         """Apply the file of the start; if it is refused, the stored fleet stays."""
-        assert self._fleets is not None, "the service was joined"
         try:
             await self._apply_at_start(fleet)
         except (FleetFileError, RefusedError, PlanningError) as error:
             assert fleet is not None, "there is a file to refuse"
             is_text = isinstance(fleet, FleetText)
             name = fleet.name if is_text else fleet.problems[0].file
-            self._fleets.refused(name, error)
+            deciding.refused(name, error)
 
     def wake(self) -> None:
         """Read the clock now, since it has jumped."""
-        if self._runner is not None:
-            self._runner.wake()
+        if (runner := self._runner()) is not None:
+            runner.wake()
             self.server.wake()
 
     async def wait_failed(self) -> BaseException:
@@ -403,7 +275,11 @@ class Service:
         if self._failed.done():
             return self._failed.result()
         # The loop may not know yet.
-        return None if self._runner is None else self._runner.failure
+        runner = self._runner()
+        return None if runner is None else runner.failure
+
+    def _runner(self) -> Runner | None:
+        return None if self._deciding is None else self._deciding.running()
 
     def addresses(self) -> Mapping[str, Address]:
         """Return the listen addresses by VM; the shared one has an empty name."""
@@ -423,7 +299,8 @@ class Service:
 
     def health(self) -> Health:
         """Return the health of the service."""
-        runner, problems = self._runner, [runner_problem(self._runner)]
+        runner = self._runner()
+        problems = [runner_problem(runner)]
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         if runner is not None:
@@ -431,9 +308,8 @@ class Service:
                 f"no listener for VM {vm}: {error.strerror}"
                 for vm, error in self._guests.failed.items()
             ]
-        if self._fleets is not None:
-            problems.append(self._fleets.refusal)
-        problems += (*self._watched_hosts.troubles(), *self._inventory.troubles())
+        if self._deciding is not None:
+            problems += self._deciding.troubles()
         alive = runner is not None and runner.failure is None and runner.is_alive()
         return Health(
             alive=alive,
@@ -467,19 +343,11 @@ class Service:
     async def stop(self) -> None:
         """Stop in order; can be called at any time and repeatedly."""
         self._is_ready = False
-        for planner in filter(None, (self._fleets, self._campaigns)):
-            planner.close()
-        await self._checks.end()
-        await self._inventory.end()
-        if self._last_seen is not None:
-            await self._last_seen.end()
+        if self._deciding is not None:
+            await self._deciding.hush()
         if self._has_listeners:
             await self._close_listeners()
-        if self._last_seen is not None:
-            await self._last_seen.note()
-        if self._webhooks is not None:
-            await self._webhooks.end()
-        if self._runner is not None and not await self._runner.stop():
+        if self._deciding is not None and not await self._deciding.end():
             logger.error("the control thread does not end, so the store stays open")
             return
         await asyncio.to_thread(self._owned.close)

@@ -7,8 +7,9 @@ from forewarn.control.transactions.work import Who
 from forewarn.protocol.actors import operator
 from forewarn.protocol.operations import Action, Operation, OperationState
 from forewarn.service.audit_log import AuditLog
-from forewarn.service.metrics import Held, Tally, look
+from forewarn.service.metrics import Held, look
 from forewarn.service.observed import ObservedStore
+from forewarn.service.tally import Tally
 from forewarn.store import kinds
 from tests.unit.admin.gateway import LocalGateway
 

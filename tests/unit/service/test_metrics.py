@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TypeVar, cast
 
 import pytest
@@ -21,8 +20,10 @@ from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.operations import OperationState
 from forewarn.service import limits, metric_definitions
 from forewarn.service.assembly import Service
-from forewarn.service.metrics import Held, Metrics, Parts, Tally
+from forewarn.service.metrics import Held, Metrics
 from forewarn.service.observed import Change, Listener, ObservedStore
+from forewarn.service.readings import Readings
+from forewarn.service.tally import Tally
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import ConflictError, Reader, StoreError, Transaction
 from tests.support.loops import in_loop
@@ -276,7 +277,7 @@ def test_failing_listener_does_not_affect_the_store(
 async def scrape(service: Service) -> dict[tuple[str, tuple[str, ...]], float]:
     # Expire the cached reasons.
     service.metrics._held = None
-    readings = await service.metrics.collect(service._parts)
+    readings = await service.metrics.collect(service._parts())
     return samples(render(readings)[0].decode())
 
 
@@ -299,12 +300,12 @@ class Reads:
 @in_loop
 async def test_simultaneous_scrapes_share_one_read_of_the_reasons() -> None:
     metrics, reads = Metrics(VirtualClock(START)), Reads()
-    parts = cast("Parts", SimpleNamespace(readings=reads))
-    asked = [asyncio.create_task(metrics._look(parts)) for _ in range(3)]
+    readings = cast("Readings", reads)
+    asked = [asyncio.create_task(metrics._look(readings)) for _ in range(3)]
     await asyncio.sleep(0)
     reads.released.set()
     assert await asyncio.gather(*asked) == [Held(late=7)] * 3
-    assert await metrics._look(parts) == Held(late=7)
+    assert await metrics._look(readings) == Held(late=7)
     assert reads.count == 1
 
 
@@ -312,10 +313,10 @@ async def test_simultaneous_scrapes_share_one_read_of_the_reasons() -> None:
 async def test_reasons_are_read_again_after_a_failed_read() -> None:
     metrics, reads = Metrics(VirtualClock(START)), Reads(StoreError("no disk"))
     reads.released.set()
-    parts = cast("Parts", SimpleNamespace(readings=reads))
+    readings = cast("Readings", reads)
     for _ in range(2):
         with pytest.raises(StoreError):
-            await metrics._look(parts)
+            await metrics._look(readings)
     assert reads.count == 2
 
 
@@ -394,7 +395,7 @@ def test_names_follow_prometheus_conventions() -> None:
 @in_loop
 async def test_each_metric_has_a_value() -> None:
     async with running(service_of()) as service:
-        readings = await service.metrics.collect(service._parts)
+        readings = await service.metrics.collect(service._parts())
     assert [reading.meter for reading in readings] == list(metric_definitions.METERS)
     for reading in readings:
         given = reading.values
