@@ -1,7 +1,7 @@
 """The link between the plane and its driver.
 
-After each commit, the link stops obsolete calls, makes the calls that became durable, and
-asks the questions. Reports, answers and failed calls are processed in their own
+After each commit, the link stops obsolete calls, makes the calls that became durable as
+soon as their gate is open (`call_gate`), and asks the questions. Reports, answers and failed calls are processed in their own
 transactions, one after the other.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar
 
 from forewarn.control.ability_link import AbilityLink
+from forewarn.control.call_gate import CallGate, HeldCalls
 from forewarn.control.execution import calls, visit_calls, visits
 from forewarn.control.requests import outcome
 from forewarn.control.rules.abilities import Abilities
@@ -30,6 +31,7 @@ from forewarn.control.transactions.inquiries import (
 )
 from forewarn.control.transactions.work import Effects, Work
 from forewarn.drivers.port import (
+    Call,
     Driver,
     DriverError,
     OutcomeUnknownError,
@@ -101,13 +103,18 @@ class DriverLink:
         policy: Policy,
         run: Run,
         checkpoint: Callable[[str], None],
+        gate: CallGate,
     ) -> None:
-        """Use `driver`. Without an `inquirer`, it is asked in the thread of the caller."""
+        """Use `driver`, and begin calls through `gate`.
+
+        Without an `inquirer`, the driver is asked in the thread of the caller.
+        """
         self._driver = driver
         self._inquirer = inquirer or DirectInquirer(driver)
         self._store = store
         self._run = run
         self._checkpoint = checkpoint
+        self._held = HeldCalls(gate)
         self._answers: deque[CallAnswer] = deque()
         self._reports: deque[Report] = deque()
         self._ends: deque[_End] = deque()
@@ -129,25 +136,37 @@ class DriverLink:
     def follow(self, effects: Effects, now: Micros) -> None:
         """Run the driver effects of a committed transaction."""
         for operation_id, generation in effects.aborts:
+            self._held.drop(operation_id, generation)
             self._stop(operation_id, generation, is_late=False, now=now)
         for call in effects.calls:
-            name = call.operation_id, call.generation
-            try:
-                self._driver.begin(call, now=now)
-            except DriverError as error:
-                is_unknown = isinstance(error, OutcomeUnknownError)
-                deciding = _deciding(call.operation_id)
-                decide = deciding.mark_unknown if is_unknown else deciding.call_not_made
-                self._ends.append((decide, *name, CallEnd(said=error.message)))
-            self._checkpoint("called")
+            self._held.add(call)
+        self.begin_ready(now)
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
             self._checkpoint("asked")
         self.abilities.want(effects.arrivals)
 
+    def begin_ready(self, now: Micros) -> None:
+        """Make the calls whose documents are served everywhere, and no others."""
+        for call in self._held.ready():
+            self._begin(call, now)
+            self._checkpoint("called")
+
+    def _begin(self, call: Call, now: Micros) -> None:
+        name = call.operation_id, call.generation
+        try:
+            self._driver.begin(call, now=now)
+        except DriverError as error:
+            is_unknown = isinstance(error, OutcomeUnknownError)
+            deciding = _deciding(call.operation_id)
+            decide = deciding.mark_unknown if is_unknown else deciding.call_not_made
+            self._ends.append((decide, *name, CallEnd(said=error.message)))
+
     def ask_after(self, caller: Operation | Visit, *, late: bool, now: Micros) -> None:
         """Ask the driver for the outcome of a call, after a crash or a timeout."""
         name, generation, kind = caller.key, caller.generation, self._driver.kind
+        # If it has not been made, the answer decides whether it still will be.
+        self._held.drop(name, generation)
         deciding = _deciding(name)
         if caller.driver not in {"", kind}:
             # This driver never got the call. The other driver can still work on it.
@@ -175,7 +194,8 @@ class DriverLink:
     # Results
 
     def collect(self, *, now: Micros) -> None:
-        """Collect the reports and sightings of the driver."""
+        """Begin calls that waited; collect the reports and sightings of the driver."""
+        self.begin_ready(now)
         self._reports.extend(self._driver.reports(now=now))
         self._sightings.collect(now=now)
         self.abilities.collect(now=now)

@@ -8,8 +8,8 @@ report is one transaction, followed by these steps:
 2. The changes are published to the endpoint. After a crash before this step, the next
    start publishes everything that was committed.
 3. Watchers are notified.
-4. Obsolete driver calls are stopped, then new calls are made. After a crash before a
-   call, the next start probes it.
+4. Obsolete driver calls are stopped, then new calls are made when `call_gate` lets them.
+   After a crash before a call, the next start probes it.
 5. The caller gets its response. Operations that waited for something that just ended are
    checked, each in its own transaction.
 
@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 
 from forewarn.checks.board import NO_CHECKS, Board
 from forewarn.control import retention
+from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.driver_link import DriverLink
 from forewarn.control.execution import ending, release
 from forewarn.control.requests import (
@@ -110,11 +111,12 @@ class Plane:
         inquirer: Inquirer | None = None,
         not_before: Callable[[str, Micros], Micros] = whole_second,
         checks: Board = NO_CHECKS,
+        gate: CallGate = OPEN,
     ) -> None:
-        """Create the plane. Without an `inquirer`, the driver is asked in the thread of the
-        plane, which must not block. `checkpoint` is called with a name at each place where
-        a crash would leave work undone; tests crash there. A simulation passes a
-        `not_before` that remembers the times that it rounded."""
+        """Create the plane. Without an `inquirer`, its thread asks the driver, which must
+        not block. `checkpoint` is called with a name at each place where a crash would
+        leave work undone; tests crash there. A simulation passes a `not_before` that
+        remembers the times that it rounded."""
         self.store, self.policy, self.checks = store, policy, checks
         self._driver = driver
         self._ids, self._listener = ids, listener
@@ -126,6 +128,7 @@ class Plane:
             policy=policy,
             run=lambda decide, now: self._run(DRIVER, decide, now=now),
             checkpoint=checkpoint,
+            gate=gate,
         )
         self.abilities = self._link.abilities
         self._tag = ids.short("s")
@@ -135,15 +138,14 @@ class Plane:
         """Number of the last key of this term."""
         self._spans = 0
         self._silent_from: Micros = 0
-        """Time since when views can be silent: the start, or the last clock step."""
+        """Since when views can be silent: the start, or the last clock step."""
         self._notices = clock_steps.NoticeClock()
         self._follow_ups = FollowUps(
             store, lambda decide, now: self._run(CLOCK, decide, now=now)
         )
         self._owed_at: Micros | None = None
         self._is_turn_over: Callable[[], bool] = lambda: False
-        self._is_due_first = False
-        """Whether follow-ups used the whole last iteration."""
+        self._is_due_first = False  # Whether follow-ups used the whole last iteration.
         self._left: tuple[int, str] | None = FROM_THE_START
         """Position of `resume`: index of a state in `LEFT_OVER`, and the last key; None: it
         has finished."""

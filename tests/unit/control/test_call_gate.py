@@ -1,0 +1,212 @@
+"""Driver calls wait until all replicas serve the documents of their commit."""
+
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.control.call_gate import HeldCalls
+from forewarn.control.plane import Plane
+from forewarn.control.requests import fleet_changes, verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.control.rules.policy import Policy
+from forewarn.control.transactions.work import Who
+from forewarn.drivers.journal import MemoryJournal
+from forewarn.drivers.port import Call
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.fleet.file import read_fleet
+from forewarn.ids import RandomIds
+from forewarn.instants import MINUTE, Micros
+from forewarn.protocol.actors import operator
+from forewarn.protocol.events import EventStatus
+from forewarn.protocol.operations import Action, CallState, Operation
+from forewarn.protocol.published import Publication
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from tests.support import planes
+from tests.unit.admin.gateway import START, LocalGateway
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+
+[[host]]
+name = "h1"
+
+[[host]]
+name = "h2"
+
+[[vm]]
+name = "web"
+tenant = "shop"
+host = "h1"
+
+[[vm]]
+name = "db"
+tenant = "shop"
+host = "h2"
+"""
+
+
+class Gate:
+    """A gate that the test opens up to a place."""
+
+    def __init__(self) -> None:
+        self.commits = 0
+        self.open_to = 0
+
+    def place(self) -> int:
+        self.commits += 1
+        return self.commits
+
+    def is_open(self, place: int) -> bool:
+        return place <= self.open_to
+
+
+class Log(SimulatedDriver):
+    """Writes down which calls were made, over all services."""
+
+    made: list[tuple[str, int]]
+
+    def begin(self, call: Call, *, now: Micros) -> None:
+        self.made.append(call.name)
+        super().begin(call, now=now)
+
+
+class Listener(LocalGateway):
+    """Counts the documents with a started event."""
+
+    started = 0
+
+    def publish(self, publication: Publication) -> None:
+        self.started += sum(
+            event.status is EventStatus.STARTED
+            for view in publication.views
+            for event in view.events
+        )
+        super().publish(publication)
+
+
+class Service:
+    """A plane with a gate, which can be killed."""
+
+    def __init__(self) -> None:
+        self.store, self.journal = MemoryStore(), MemoryJournal()
+        self.clock = VirtualClock(START)
+        self.made: list[tuple[str, int]] = []
+        self.start()
+        wanted = read_fleet(FLEET, name="fleet.toml")
+        self.plane.order(
+            Who(actor=operator("test")),
+            lambda work: fleet_changes.apply(work, wanted),
+            now=START,
+        )
+        for vm in ("web", "db"):
+            self.plane.enable(vm, now=START)
+
+    def start(self) -> None:
+        self.gate, self.listener = Gate(), Listener("")
+        driver = Log(journal=self.journal)
+        driver.made = self.made
+        self.plane = Plane(
+            store=self.store,
+            driver=driver,
+            policy=Policy(retry_delay=MINUTE, driver_timeout=10 * MINUTE),
+            ids=RandomIds(7),
+            listener=self.listener,
+            gate=self.gate,
+        )
+        self.plane.start(now=self.clock.now())
+
+    def freeze(self, *hosts: str) -> None:
+        for host in hosts:
+            self.plane.order(
+                Who(actor=operator("test")),
+                lambda work, host=host: verbs.maintain(
+                    work, [host], Action.FREEZE, OrderOptions()
+                ),
+                now=self.clock.now(),
+            )
+        self.wait(16 * MINUTE)
+
+    def open(self, place: int) -> None:
+        """Let the calls up to a place begin, and tell the plane, as the runner is told."""
+        self.gate.open_to = place
+        self.plane.advance(now=self.clock.now())
+
+    def wait(self, duration: Micros) -> None:
+        planes.wait(self.plane, self.clock, duration)
+
+    def operations(self) -> list[Operation]:
+        return self.store.read(lambda reader: reader.select(kinds.ALL_OPERATIONS))
+
+
+@pytest.fixture
+def service() -> Service:
+    return Service()
+
+
+def test_call_waits_for_its_documents_and_begins_when_the_gate_opens(
+    service: Service,
+) -> None:
+    service.freeze("h1")
+    [operation] = service.operations()
+    assert operation.call_state is CallState.ISSUED
+    assert service.listener.started > 0
+    assert service.made == []
+    service.open(service.gate.commits)
+    assert service.made == [(operation.operation_id, 1)]
+
+
+def test_later_calls_do_not_overtake_one_that_waits(service: Service) -> None:
+    service.freeze("h1", "h2")
+    service.open(1)
+    assert len(service.made) == 1
+    service.open(2)
+    assert len(service.made) == len(set(service.made)) == 2
+
+
+def test_call_that_timed_out_while_it_waited_is_made_again_and_not_twice(
+    service: Service,
+) -> None:
+    service.freeze("h1")
+    service.wait(10 * MINUTE)
+    [operation] = service.operations()
+    assert service.made == []
+    assert operation.generation > 1
+    service.open(service.gate.commits)
+    assert service.made == [(operation.operation_id, operation.generation)]
+
+
+def test_killed_while_a_call_waits_the_next_start_makes_it_once(
+    service: Service,
+) -> None:
+    service.freeze("h1")
+    service.start()
+    assert service.made == []
+    service.open(1)
+    [operation] = service.operations()
+    assert service.made == [(operation.operation_id, 1)]
+
+
+def test_dropped_call_is_never_ready() -> None:
+    gate = Gate()
+    held = HeldCalls(gate)
+    first, second = (
+        Call(
+            operation_id=name,
+            generation=1,
+            action=Action.FREEZE,
+            host="h1",
+            vms=(),
+            duration_seconds=5,
+        )
+        for name in ("op-1", "op-2")
+    )
+    held.add(first)
+    held.add(second)
+    held.drop("op-1", 2)
+    assert len(held) == 2
+    held.drop("op-1", 1)
+    assert not held.has_ready()
+    gate.open_to = 2
+    assert list(held.ready()) == [second]
+    assert len(held) == 0
