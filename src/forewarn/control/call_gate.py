@@ -22,7 +22,7 @@ class CallGate(Protocol):
         """Return the place of the last commit of this service; places only go up."""
         ...
 
-    def is_open(self, place: int) -> bool:
+    def is_open(self, place: int, /) -> bool:
         """Return whether the calls of the commit at this place may begin now.
 
         Once it is open for a place, it can close again: a service that may have lost its
@@ -38,7 +38,7 @@ class OpenGate:
         """Return the only place."""
         return 0
 
-    def is_open(self, _place: int) -> bool:
+    def is_open(self, _place: int, /) -> bool:
         """Return True."""
         return True
 

@@ -41,15 +41,15 @@ class CachedResponse:
         edition: Edition,
         limit: RateLimit,
         bucket: Bucket,
-        monotonic: float,
+        until: float,
     ) -> None:
-        """Be valid in this edition, from the I/O time `monotonic`."""
+        """Be valid in this edition, before the I/O time `until`."""
         self.response = response
         self._edition = edition
         self._number = edition.number
         self._limit = limit
         self._bucket = bucket
-        self._until = monotonic + VALID_SECONDS
+        self._until = until
 
     def may_send(self, monotonic: float) -> bool:
         """Tell whether the response can be sent now; if so, count the request against

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from forewarn.fleet import instance
 from forewarn.instants import Micros
 from forewarn.metadata import answers, routes
-from forewarn.metadata.cached_response import CachedResponse, Edition
+from forewarn.metadata.cached_response import VALID_SECONDS, CachedResponse, Edition
 from forewarn.metadata.http import TEXT_TYPE, Request, Response, build
 from forewarn.metadata.identity import Caller, Directory, Source
 from forewarn.metadata.limits import ALWAYS_READ_BYTES_MAX, BODY_BYTES_OF_REQUEST
@@ -123,7 +123,7 @@ class Endpoint:
         `own_events`, the path of event details does not exist. `preparer` creates the
         documents.
         """
-        self._is_open = is_open
+        self._open_until = math.inf if is_open else -math.inf
         self._has_own_events = own_events
         self.waits = Waits() if waits is None else waits
         self.on_delays_ended: Callable[[Collection[Micros]], None] = lambda _ended: None
@@ -168,19 +168,23 @@ class Endpoint:
         if ended:
             self.on_delays_ended(ended)
 
-    def open(self) -> None:
-        """Respond to VMs from now on, because everything is published."""
-        self._is_open = True
+    def open(self, *, until: float = math.inf) -> None:
+        """Respond to VMs from now on, because everything is published.
+
+        From the I/O time `until` on, every caller gets 503 again, unless this is called
+        before with a later time. A process that was stopped meanwhile thus serves no old
+        document, although it could not close the endpoint.
+        """
+        self._open_until = until
 
     def close(self) -> None:
         """Respond with 503 from now on: the documents may be too old."""
-        self._is_open = False
+        self._open_until = -math.inf
         self._edition.end()
 
-    @property
-    def is_open(self) -> bool:
-        """Return whether VMs get their documents."""
-        return self._is_open
+    def is_open(self, monotonic: float) -> bool:
+        """Return whether VMs get their documents at this I/O time."""
+        return monotonic < self._open_until
 
     def count_documents(self) -> tuple[int, int]:
         """Return the number of enabled views, and of all views."""
@@ -212,7 +216,7 @@ class Endpoint:
         `again` means that the request was handled before and its question has a reply:
         it does not count against the rate limit twice.
         """
-        if not self._is_open:
+        if monotonic >= self._open_until:
             return answers.BUSY
         caller, signed = self.directory.identify(request, source)
         if caller is None:
@@ -301,7 +305,7 @@ class Endpoint:
         self, route: routes.Read, source: Source, *, now: Micros, monotonic: float
     ) -> Answer:
         """Return the result of `handle` for a request with this repeatable route."""
-        if not self._is_open:
+        if monotonic >= self._open_until:
             return answers.BUSY
         caller = self.directory.find(source)
         if caller is None:
@@ -336,7 +340,7 @@ class Endpoint:
             edition=self._edition,
             limit=self._limit,
             bucket=caller.bucket,
-            monotonic=monotonic,
+            until=min(monotonic + VALID_SECONDS, self._open_until),
         )
 
     def refuse(
@@ -363,7 +367,7 @@ class Endpoint:
 
     def refuse_unknown(self, source: Source, *, monotonic: float) -> Response:
         """Return the response to an unknown caller, and log it at a limited rate."""
-        if not self._is_open:
+        if monotonic >= self._open_until:
             return answers.BUSY
         self.counters.unknown_callers += 1
         if monotonic - self._unknown_logged >= UNKNOWN_LOG_SECONDS:

@@ -246,7 +246,7 @@ class Relay:
             silent_for=self.silent_seconds,
             stale_max=None if most is None else most / SECOND,
         )
-        if is_open is self.endpoint.is_open:
+        if is_open is self.endpoint.is_open(self._clock.monotonic()):
             return
         if is_open:
             self.endpoint.open()

@@ -128,6 +128,34 @@ def test_any_change_is_visible_to_the_next_request(
     play(story)
 
 
+@pytest.mark.parametrize("data", [GET, TAGGED], ids=["GET", "with a tag"])
+def test_no_document_is_served_after_the_time_until_which_it_may_be(
+    data: bytes, play: Play
+) -> None:
+    """The clock jumps: the process was stopped, and nobody could close the endpoint."""
+
+    async def story() -> None:
+        async with running() as world:
+            began = world.clock.monotonic()
+            world.endpoint.open(until=began + 5)
+            wire = await world.connect()
+            for _ in range(4):
+                wire.send(data)
+                assert (await wire.answer()).status in {200, 304}
+            assert stands(world)
+            world.clock.advance_to(NOW + 5 * SECOND)
+            wire.send(data)
+            assert (await wire.answer()).status == 503
+            strange = await world.connect()
+            strange.send(raw("POST", f"{PATH}?{NEWEST}"))
+            assert (await strange.answer()).status == 503
+            world.endpoint.open(until=world.clock.monotonic() + 5)
+            wire.send(data)
+            assert (await wire.answer()).status in {200, 304}
+
+    play(story)
+
+
 def test_requests_with_unique_ids_evict_no_cached_request(play: Play) -> None:
     async def story() -> None:
         async with running() as world:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from forewarn.clock import SystemClock
 from forewarn.relay import limits, messages
 from forewarn.relay.memory import Memory
 from forewarn.relay.process import Relay
@@ -74,7 +75,7 @@ def test_position_is_confirmed_only_after_it_is_in_the_file_and_served(
             assert not file.exists()
             disk.set()
             await until(lambda: service.confirmed == [FIRST])
-            assert relay.endpoint.is_open
+            assert relay.endpoint.is_open(SystemClock().monotonic())
             assert messages.line_of(file.read_bytes()).position.text == FIRST
             await relay.stop()
 

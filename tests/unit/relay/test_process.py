@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from forewarn.admin.limits import TENANT_BYTES_MAX
+from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay import limits, messages, upstream
@@ -65,7 +66,7 @@ async def knowing(
     ):
         await service.stream()
         service.tell(whole)
-        await until(lambda: relay.endpoint.is_open)
+        await until(lambda: relay.endpoint.is_open(SystemClock().monotonic()))
         yield service, relay
 
 
@@ -125,7 +126,7 @@ def test_a_vm_gets_503_until_the_service_has_sent_its_document(tmp_path: Path) -
             assert (await ask(relay))[0] == 503
             await service.stream()
             service.tell(WHOLE)
-            await until(lambda: relay.endpoint.is_open)
+            await until(lambda: relay.endpoint.is_open(SystemClock().monotonic()))
             assert (await ask(relay))[1]["DocumentIncarnation"] == 5
             service.tell(change(6))
             await until(lambda: relay.knowledge.position.number == 8)
