@@ -9,8 +9,9 @@ import logging
 import os
 from pathlib import Path
 
+from forewarn.forwarding.limits import LINE_BYTES_MAX
 from forewarn.instants import Micros
-from forewarn.relay import limits, messages
+from forewarn.relay import messages
 from forewarn.relay.knowledge import Knowledge, take
 from forewarn.settings.files import read_file
 
@@ -34,7 +35,7 @@ class Memory:
         A missing or damaged file means that nothing is known.
         """
         try:
-            text = read_file(self._path, most=limits.LINE_BYTES_MAX, pipes=False)
+            text = read_file(self._path, most=LINE_BYTES_MAX, pipes=False)
             heard = self._path.stat().st_mtime_ns // 1000
             return take(Knowledge(), messages.line_of(text)).knowledge, heard
         except FileNotFoundError:

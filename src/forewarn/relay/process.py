@@ -20,6 +20,8 @@ import uvloop
 
 from forewarn.clock import Clock, SystemClock
 from forewarn.fleet.validators import split_listener
+from forewarn.forwarding.post import Post
+from forewarn.forwarding.wire import UnreachableError, bearer
 from forewarn.instants import SECOND
 from forewarn.logs import logging_to
 from forewarn.metadata.endpoint import Endpoint
@@ -28,12 +30,11 @@ from forewarn.metadata.server import Address, Server
 from forewarn.metadata.waiting import Waits
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay import knowledge, limits
-from forewarn.relay.desk import Desk, Post
+from forewarn.relay.desk import Desk
 from forewarn.relay.knowledge import Knowledge, Line, Position, Step, Verdict
 from forewarn.relay.memory import Memory
 from forewarn.relay.settings import Settings
-from forewarn.relay.upstream import Upstream
-from forewarn.relay.wire import UnreachableError
+from forewarn.relay.upstream import Upstream, refused
 from forewarn.service import open_files
 from forewarn.settings.files import read_file
 from forewarn.supervisor import Supervisor
@@ -92,9 +93,18 @@ class Relay:
             position=self._position,
             draw=self._draw,
         )
+        approvals, others = (
+            Post(
+                lambda: self.upstream.url,
+                headers=lambda _path, _body: bearer(token()),
+                tls=tls,
+                refused=refused,
+            )
+            for _ in range(2)
+        )
         self.desk = Desk(
-            approvals=Post(lambda: self.upstream.url, token=token, tls=tls),
-            others=Post(lambda: self.upstream.url, token=token, tls=tls),
+            approvals=approvals,
+            others=others,
             knowledge=lambda: self.knowledge,
             reached=self._reached,
             clock=self._clock,

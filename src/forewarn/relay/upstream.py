@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from urllib.parse import quote
 
 from forewarn.agent.wire.urls import Url
+from forewarn.forwarding.limits import SILENCE_SECONDS
+from forewarn.forwarding.wire import Connection, UnreachableError, bearer
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay import limits, messages
 from forewarn.relay.knowledge import Line, Place, Step, Verdict
-from forewarn.relay.wire import Connection, UnreachableError
 
 logger = logging.getLogger("forewarn.relay")
 
@@ -82,11 +83,11 @@ class Upstream:
         after = self._position()
         try:
             await connection.open()
-            async with asyncio.timeout(limits.SILENCE_SECONDS):
+            async with asyncio.timeout(SILENCE_SECONDS):
                 status = await connection.ask(
                     "GET",
                     f"/v1/relay/stream?after={quote(after, safe='')}&confirms=true",
-                    token=self._token(),
+                    headers=bearer(self._token()),
                 )
             if status != _OK:
                 raise refused(self.url, status)

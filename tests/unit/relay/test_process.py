@@ -12,10 +12,11 @@ import pytest
 
 from forewarn.admin.limits import TENANT_BYTES_MAX
 from forewarn.clock import SystemClock
+from forewarn.forwarding import limits as forwarding_limits
+from forewarn.forwarding.forwarder import INVALID
 from forewarn.instants import SECOND
 from forewarn.protocol.errors import ForewarnError
 from forewarn.relay import limits, messages, upstream
-from forewarn.relay.desk import INVALID
 from forewarn.relay.memory import Memory
 from forewarn.relay.process import Relay
 from forewarn.relay.settings import Settings, load_settings
@@ -255,7 +256,7 @@ def test_an_approval_without_a_durable_word_is_503(tmp_path: Path) -> None:
 def test_a_request_has_no_more_events_than_the_service_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "EVENTS_TOGETHER_MAX", 3)
+    monkeypatch.setattr(forwarding_limits, "EVENTS_TOGETHER_MAX", 3)
 
     async def story() -> None:
         async with knowing(tmp_path) as (service, relay):

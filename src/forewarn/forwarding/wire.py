@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import httptools
 
 from forewarn.agent.wire.urls import Url
+from forewarn.forwarding import limits
 from forewarn.protocol.errors import ForewarnError
-from forewarn.relay import limits
 
 
 class UnreachableError(ForewarnError):
@@ -58,13 +58,18 @@ class Connection:
         )
 
     async def ask(
-        self, method: str, target: str, *, token: str, body: bytes | None = None
+        self,
+        method: str,
+        target: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
     ) -> int:
         """Send a request, and return the status of the answer."""
         head = [
             f"{method} {target} HTTP/1.1",
             f"Host: {self._url.authority}",
-            f"Authorization: Bearer {token}",
+            *(f"{name}: {value}" for name, value in headers.items()),
         ]
         if body is not None:
             head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
@@ -164,6 +169,11 @@ class _Answer:
 
     def on_message_complete(self) -> None:
         self.is_done = True
+
+
+def bearer(token: str) -> dict[str, str]:
+    """Return the header that sends a token."""
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _failed(url: Url, error: Exception) -> UnreachableError:
