@@ -2,7 +2,7 @@
 
 A single service begins its calls as soon as their documents are published. If other
 replicas serve the same documents, a call waits until they serve them too: a VM must not be
-frozen while somebody still answers that nothing is planned.
+frozen while another replica still answers that nothing is planned.
 
 A crash while a call waits leaves a call `issued` that was not made, as a crash before
 any call does. The next start, or the next leader, probes it.
