@@ -147,8 +147,7 @@ class Plane:
         self._is_turn_over: Callable[[], bool] = lambda: False
         self._is_due_first = False  # Whether follow-ups used the whole last iteration.
         self._left: tuple[int, str] | None = FROM_THE_START
-        """Position of `resume`: index of a state in `LEFT_OVER`, and the last key; None: it
-        has finished."""
+        """Place of `resume`: a state in `LEFT_OVER`, and the last key; None: finished."""
 
     def bound_turns(self, is_over: Callable[[], bool]) -> None:
         """Leave follow-ups to the next iteration when `is_over` returns true.
