@@ -26,7 +26,7 @@ CODE := src tests $(wildcard examples bench deploy docs)
 # what the tests of these packages do not.
 SEARCHES := tests/unit/fleet/test_random_fleets.py tests/unit/agent/core/test_lock_lives.py
 PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
-	$(addprefix tests/unit/, protocol fleet addresses agent/core)))) \
+	$(addprefix tests/unit/, protocol fleet addresses cluster agent/core)))) \
 	$(addprefix tests/unit/, agent/locks/test_telling.py agent/test_beginning_anew.py \
 	agent/test_watcher.py metadata/test_instance.py settings/test_messages.py) \
 	$(addsuffix .py, $(addprefix tests/unit/control/test_, blockers brake campaign_again \

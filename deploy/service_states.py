@@ -10,6 +10,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
+from forewarn.cluster.lease import ROLE_STEPS, Role
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.frozen import frozen_dataclass
 from forewarn.protocol.lifecycle import (
@@ -213,7 +214,35 @@ VISIT = Machine(
     },
 )
 
-MACHINES = (EVENT, OPERATION, REQUEST, VIEW, VISIT)
+REPLICA = Machine(
+    title="Replica",
+    intro=(
+        "The part of one `forewarn serve` in a cluster that shares a database. Driver "
+        "calls begin in the state Leads only."
+    ),
+    table=ROLE_STEPS,
+    first=Role.FOLLOWS,
+    states={
+        Role.FOLLOWS: (
+            "It serves the committed documents and watches the lease. It takes the lease "
+            "if there was no renewal for a whole lease, or if the leader released it."
+        ),
+        Role.LEADS: "It decides, begins driver calls, and renews the lease.",
+        Role.UNSURE: (
+            "No renewal succeeded in time, so another replica may take the lease. It "
+            "begins no driver calls. The database refuses its decisions if another "
+            "replica leads."
+        ),
+        Role.BEHIND: (
+            "The database has lost transactions that this replica has seen, as after a "
+            "failover without synchronous replication. It does not lead until it is "
+            "started again."
+        ),
+        Role.STOPPED: "It ends. If it led, it releases the lease after its last call.",
+    },
+)
+
+MACHINES = (EVENT, OPERATION, REQUEST, VIEW, VISIT, REPLICA)
 
 
 def mermaid(machine: Machine) -> str:

@@ -54,6 +54,9 @@ class Amounts:
     visit_states: int
     """States of each small world with visits, depth first; 0: all. Each takes some forks
     of the service."""
+    lease_states: int
+    """States of each small world of replicas and of their documents, breadth first. Every
+    planted bug is found within 7,000."""
     walks: int
     """Random sequences of steps. Each is applied to the model of the search and to a
     world of each setting, and the results are compared."""
@@ -81,6 +84,7 @@ USUAL = Amounts(
     search_states=1_500,
     campaign_states=700,
     visit_states=25,
+    lease_states=7_000,
     walks=8,
     crash_stride=16,
     deaths=4,
@@ -100,6 +104,7 @@ FAR = Amounts(
     search_states=0,
     campaign_states=0,
     visit_states=0,
+    lease_states=200_000,
     walks=50,
     crash_stride=1,
     deaths=1,

@@ -1,0 +1,126 @@
+"""The port to the database that replicas share: the lease, and the rows of replicas.
+
+One contract suite tests every implementation. All methods raise StoreError if the
+database does not answer; then the outcome of a write is unknown. Each write is one
+transaction, and all of them together have one order.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow:
+    """The only row of the lease, with the number of the last committed transaction."""
+
+    term: int
+    """It goes up with each takeover."""
+    holder: str
+    """The key of the replica that leads; empty: the last leader has released the lease."""
+    url: str
+    """The URL at which the leader answers other replicas."""
+    beat: int
+    """It goes up with each renewal and takeover."""
+    number: int
+    """It goes up with each writing transaction, over all terms."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRow:
+    """A replica that serves documents."""
+
+    key: str
+    """Unique for each process, so that a restarted replica does not speak for its
+    predecessor, which may still run."""
+    name: str
+    url: str
+    position: int
+    """The number of the last transaction that its documents include."""
+    beat: int = 0
+    """It goes up with each write of the row."""
+    is_leader: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedRow:
+    """The kinds and keys of the records that one transaction changed."""
+
+    number: int
+    term: int
+    changes: tuple[tuple[str, str], ...] | None
+    """Pairs of a kind and a key. None: too many, so that a follower reads everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """The place of a snapshot in the feed."""
+
+    lease: LeaseRow
+    rows: tuple[FeedRow, ...] | None
+    """The rows after the position that was asked for. None: some were removed."""
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last transaction that the snapshot includes."""
+        return self.lease.number
+
+
+class Cluster(Protocol):
+    """One replica's connection to the shared rows; only one thread at a time uses it."""
+
+    def lease(self) -> LeaseRow:
+        """Return the row of the lease."""
+        ...
+
+    def take(self, seen: LeaseRow, *, holder: str, url: str) -> LeaseRow | None:
+        """Begin a new term if the row still has the term and beat of `seen`.
+
+        Return the new row, or None. Afterwards, no transaction of an earlier term
+        commits.
+        """
+        ...
+
+    def renew(self, term: int) -> LeaseRow | None:
+        """Raise the beat if the row has this term; return the row, or None.
+
+        It does not wait for a transaction of the leader.
+        """
+        ...
+
+    def release(self, term: int) -> bool:
+        """Clear the holder if the row has this term; return whether it had."""
+        ...
+
+    def replicas(self) -> tuple[ReplicaRow, ...]:
+        """Return the rows of all replicas, in the order of their keys."""
+        ...
+
+    def write_replica(self, row: ReplicaRow) -> None:
+        """Write the row of this replica, and raise its beat; the given beat is ignored.
+
+        The position of a stored row never goes down.
+        """
+        ...
+
+    def remove_replica(self, row: ReplicaRow) -> bool:
+        """Remove a row if it still has the beat of `row`; return whether it had."""
+        ...
+
+    def prune(self, number: int) -> None:
+        """Remove the rows of the feed up to this number."""
+        ...
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a commit or a confirmed position; return whether there was one.
+
+        It returns at once if there was one since the last call. `wake` ends it.
+        """
+        ...
+
+    def wake(self) -> None:
+        """End the wait of another thread, or the next one."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection; a second call has no effect."""
+        ...

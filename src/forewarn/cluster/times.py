@@ -1,0 +1,49 @@
+"""The durations that keep replicas apart, and the clock errors that they allow. Pure."""
+
+from dataclasses import dataclass
+
+READ_LEASE = 5.0
+"""Seconds for which a replica may answer from the documents that it has, after the moment
+at which they were complete. Longer than a takeover, so that no GET fails meanwhile."""
+
+MARGIN_DIVISOR = 10
+"""A duration that another replica must not outlast is shorter by this part of it."""
+
+CLOCK_ERROR = 0.04
+"""Maximum relative error of the rate of a monotonic clock. Quartz is a thousand times
+better; the rest is for the time between a check and the act that it allows."""
+
+ROW_LEASES = 2
+"""Read leases for which a replica's row must be unchanged before the leader removes it."""
+
+FEED_KEPT = 10_000
+"""Maximum numbers of transactions that the feed goes back: at 1,000 transactions a second,
+the ten seconds after which the row of a silent replica is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The lease of the cluster, with the durations that follow from it."""
+
+    lease: float = 3.0
+    """Seconds without a renewal after which another replica takes the lease."""
+
+    @property
+    def renew_every(self) -> float:
+        """Return the seconds between two renewals: two may fail before the lease ends."""
+        return self.lease / 3
+
+    @property
+    def call_within(self) -> float:
+        """Return the seconds after a renewal in which driver calls may begin."""
+        return self.lease - self.lease / MARGIN_DIVISOR
+
+    @property
+    def documents_end(self) -> float:
+        """Return the seconds after a commit when no replica has older documents."""
+        return READ_LEASE + READ_LEASE / MARGIN_DIVISOR
+
+    @property
+    def row_ends(self) -> float:
+        """Return the seconds without a change after which a replica's row is removed."""
+        return READ_LEASE * ROW_LEASES

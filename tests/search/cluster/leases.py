@@ -1,0 +1,277 @@
+"""The lease in small worlds: each replica's decisions are made by `cluster.lease`.
+
+A replica has one request to the database at a time. The database does it at any later
+moment or never, and the answer comes at any moment after that or never. A request that
+the replica no longer waits for may still be done later. Any replica may be paused at any
+point, because nothing forces it to act before the time passes.
+
+All times in a state are relative to the replica's clock, terms and beats are replaced by
+their ranks, and values that no decision reads are left out. So there are finitely many
+states.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from forewarn.cluster import lease
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.times import Times
+from forewarn.protocol.frozen import changed
+
+LEASE = Times(lease=50.0)
+"""Two ticks of a clock that is right."""
+
+SLOW, FAST = 24.0, 26.0
+"""Units of a clock in a tick, at the two ends of `CLOCK_ERROR`; 25 are right."""
+
+
+class Request(NamedTuple):
+    """A request to the database, at a stage."""
+
+    kind: str
+    term: int = 0
+    beat: int = 0
+    asked: float = 0.0
+    done: bool = False
+    row: LeaseRow | None = None
+    """The answer, if it is done."""
+
+
+class Replica(NamedTuple):
+    """A replica, with its requests."""
+
+    seat: Seat
+    request: Request | None = None
+    late: Request | None = None
+    """A request that the replica has given up, and that may still be done."""
+
+
+class State(NamedTuple):
+    """The row of the database, and the replicas."""
+
+    row: LeaseRow
+    replicas: tuple[Replica, ...]
+    old_write: bool = False
+    """A transaction of a term that had ended was committed."""
+
+
+@dataclass(frozen=True)
+class World:
+    """The rules of a world; each planted bug changes one of them."""
+
+    rates: tuple[float, ...]
+    times: Times = LEASE
+    counts_from_answer: bool = False
+    """Bug: the leader counts from the answer to its renewal."""
+    watches_from_question: bool = False
+    """Bug: a candidate counts from the moment before it asked."""
+    wall_clock: float = 0.0
+    """Bug: the first replica reads a clock that is set back by this."""
+    fenced: bool = True
+    compares_beat: bool = True
+    """False is a bug: a takeover compares the term only."""
+    stops_first: bool = True
+    """False is a bug: a leader that ends releases the lease, and then stops its calls."""
+
+
+def first(world: World) -> State:
+    """Return the state in which the first replica leads, and the others have seen it."""
+    row = LeaseRow(term=1, holder="0", url="", beat=1, number=0)
+    free = LeaseRow(term=0, holder="", url="", beat=0, number=0)
+    leads = lease.took(
+        lease.saw(Seat(), free, now=0.0), row, world.times, asked=0.0, now=0.0
+    )
+    seats = [leads, *(lease.saw(Seat(), row, now=0.0) for _ in world.rates[1:])]
+    return _bare(world, State(row, tuple(map(Replica, seats))))
+
+
+def broken(state: State) -> str:
+    """Return the broken invariant."""
+    calling = [each for each in state.replicas if lease.may_call(each.seat, 0.0)]
+    if len(calling) > 1:
+        return "two replicas may begin calls"
+    if any(each.seat.term != state.row.term for each in calling):
+        return "a replica may begin calls after a takeover"
+    return "a write of an old term was committed" if state.old_write else ""
+
+
+def moves(world: World, state: State) -> Iterator[tuple[str, State]]:
+    """Yield each step with the state after it."""
+    ticked = [
+        _shifted(each, -rate)
+        for each, rate in zip(state.replicas, world.rates, strict=True)
+    ]
+    yield "a tick passes", _bare(world, state._replace(replicas=tuple(ticked)))
+    for number, replica in enumerate(state.replicas):
+        for name, row, after in _steps(world, number, replica, state.row):
+            others = list(state.replicas)
+            others[number] = after
+            yield (
+                f"replica {number} {name}",
+                _bare(world, state._replace(row=row, replicas=tuple(others))),
+            )
+        if replica.seat.leads and not world.fenced:
+            old = replica.seat.term != state.row.term
+            yield f"replica {number} writes", state._replace(old_write=old)
+
+
+def _steps(
+    world: World, number: int, replica: Replica, row: LeaseRow
+) -> Iterator[tuple[str, LeaseRow, Replica]]:
+    seat, request, late = replica
+    if late is not None:
+        after, _ = _done(world, late, row, number)
+        yield "has its late request done", after, replica._replace(late=None)
+    if request is None:
+        for each in _requests(world, seat, row):
+            asked = replica._replace(request=each)
+            yield f"sends {each.kind}", row, _stopping(world, asked, each)
+    elif request.done:
+        yield "hears", row, _heard(world, replica, request)
+        if request.kind != "read":  # as if it had not been sent
+            yield "does not hear", row, replica._replace(request=None)
+    else:
+        after, answer = _done(world, request, row, number)
+        done = request._replace(done=True, row=answer)
+        yield "has its request done", after, replica._replace(request=done)
+        # Other late requests are like those whose answers are not heard.
+        if late is None and request.kind == "take":
+            yield "gives up", row, replica._replace(request=None, late=request)
+    if seat.leads or seat.role is lease.Role.STOPPED:
+        yield "starts again", row, Replica(Seat(), None, late)
+    if world.wall_clock and not number:
+        yield "sets its clock back", row, _shifted(replica, world.wall_clock)
+
+
+def _stopping(world: World, replica: Replica, request: Request) -> Replica:
+    if request.kind != "release" or not world.stops_first:
+        return replica
+    return replica._replace(seat=lease.stopped(replica.seat))
+
+
+def _requests(world: World, seat: Seat, row: LeaseRow) -> Iterator[Request]:
+    if seat.leads:
+        yield Request("renew", term=seat.term)
+        yield Request("release", term=seat.term)
+    elif seat.role is not lease.Role.STOPPED:
+        # A read counts from its answer, so it may as well be done at once.
+        at_once = not world.watches_from_question
+        yield Request("read", done=at_once, row=row if at_once else None)
+    if seat.seen is not None and lease.may_take(seat, world.times, 0.0):
+        yield Request("take", term=seat.seen.term, beat=seat.seen.beat)
+
+
+def _done(
+    world: World, request: Request, row: LeaseRow, number: int
+) -> tuple[LeaseRow, LeaseRow | None]:
+    """Return the row of the database after a request, and the answer."""
+    if request.kind == "read":
+        return row, row
+    same = row.term == request.term
+    if request.kind == "renew":
+        after = changed(row, beat=row.beat + 1)
+    elif request.kind == "release":
+        after = changed(row, holder="")
+    else:
+        same &= row.beat == request.beat or not world.compares_beat
+        after = changed(row, term=row.term + 1, beat=row.beat + 1, holder=str(number))
+    return (after, after) if same else (row, None)
+
+
+def _heard(world: World, replica: Replica, request: Request) -> Replica:
+    seat, row = replica.seat, request.row
+    asked = 0.0 if world.counts_from_answer else request.asked
+    now = request.asked if world.watches_from_question else 0.0
+    if request.kind == "read":
+        assert row is not None
+        seat = lease.saw(seat, row, now=now)
+    elif request.kind == "take" and row is not None:
+        seat = lease.took(seat, row, world.times, asked=asked, now=0.0)
+    elif request.kind == "renew":
+        seat = (
+            lease.renewed(seat, row, world.times, asked=asked, now=0.0)
+            if row is not None
+            else lease.lost(seat, None, now=0.0)
+        )
+    return replica._replace(seat=seat, request=None)
+
+
+def _shifted(replica: Replica, by: float) -> Replica:
+    """Return the replica when its clock has advanced by `-by`."""
+    seat, request, late = replica
+    if seat.leads:
+        seat = changed(seat, renewed=seat.renewed + by, until=seat.until + by)
+    elif seat.seen is not None:
+        seat = changed(seat, since=seat.since + by)
+    if request is not None:
+        request = request._replace(asked=request.asked + by)
+    return Replica(lease.at(seat, 0.0), request, late)
+
+
+def _bare(world: World, state: State) -> State:
+    """Return the state with ranks of terms and beats, and without unread values."""
+    replicas = [
+        Replica(
+            _bare_seat(world, seat), request and _bare_request(world, request), late
+        )
+        for seat, request, late in state.replicas
+    ]
+    terms, beats = {0, state.row.term}, {0, state.row.beat}
+    for seat, request, late in replicas:
+        rows = [seat.seen, request, request and request.row, late]
+        terms |= {seat.term, *(each.term for each in rows if each)}
+        beats |= {each.beat for each in rows if each}
+    term_of = {value: rank for rank, value in enumerate(sorted(terms))}
+    beat_of = {value: rank for rank, value in enumerate(sorted(beats))}
+
+    def row_of(row: LeaseRow) -> LeaseRow:
+        return changed(row, term=term_of[row.term], beat=beat_of[row.beat])
+
+    def request_of(request: Request | None) -> Request | None:
+        return request and request._replace(
+            term=term_of[request.term],
+            beat=beat_of[request.beat],
+            row=request.row and row_of(request.row),
+        )
+
+    ranked = [
+        Replica(
+            changed(
+                seat, seen=seat.seen and row_of(seat.seen), term=term_of[seat.term]
+            ),
+            request_of(request),
+            request_of(late),
+        )
+        for seat, request, late in replicas
+    ]
+    return State(row_of(state.row), tuple(ranked), state.old_write)
+
+
+def _bare_seat(world: World, seat: Seat) -> Seat:
+    seen = seat.seen
+    if seat.role is lease.Role.STOPPED:
+        return STOPPED
+    if seen is None:
+        return seat
+    if seat.leads:
+        seen = changed(seen, beat=0, holder="x")
+        until = max(seat.until, 0.0)
+        return changed(seat, seen=seen, since=0.0, renewed=0.0, until=until)
+    seen = changed(seen, holder=seen.holder and "x")
+    return changed(seat, seen=seen, since=max(seat.since, -world.times.lease))
+
+
+def _bare_request(world: World, request: Request) -> Request:
+    row = request.row
+    counts = request.kind in {"take", "renew"} or world.watches_from_question
+    asked = max(request.asked, -world.times.lease) if counts else 0.0
+    if row is not None and request.kind != "read":
+        # The leader compares the term only.
+        row = changed(row, beat=0, holder="x")
+    return request._replace(asked=asked, row=row)
+
+
+_ROW = LeaseRow(term=0, holder="x", url="", beat=0, number=0)
+STOPPED = lease.stopped(Seat(seen=_ROW))

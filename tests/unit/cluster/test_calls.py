@@ -1,0 +1,61 @@
+"""When a driver call may begin, and which replicas have ended."""
+
+from forewarn.cluster import calls
+from forewarn.cluster.calls import Beats, Commit, Positions, Wait, why_wait
+from forewarn.cluster.port import LeaseRow, ReplicaRow
+from forewarn.cluster.times import Times
+
+TIMES = Times()
+COMMIT = Commit(number=8, at=100.0)
+
+
+def replica(key: str, position: int, beat: int = 0) -> ReplicaRow:
+    return ReplicaRow(
+        key=key, name=f"name of {key}", url="", position=position, beat=beat
+    )
+
+
+def why(positions: Positions | None, now: float = 100.1) -> Wait | None:
+    return why_wait(COMMIT, positions, TIMES, key="a", now=now)
+
+
+def test_call_begins_when_all_other_replicas_have_applied_the_commit() -> None:
+    rows = (replica("a", 7), replica("b", 8), replica("c", 9))
+    assert why(Positions(asked=100.0, rows=rows)) is None
+    assert why(Positions(asked=100.0, rows=rows[:1])) is None
+
+
+def test_wait_names_the_replicas_that_are_behind() -> None:
+    rows = (replica("a", 8), replica("b", 7), replica("c", 8))
+    wait = why(Positions(asked=100.0, rows=rows))
+    assert wait == Wait(replicas=("name of b",), until=105.5)
+
+
+def test_rows_from_before_the_commit_do_not_count() -> None:
+    unknown = Wait(replicas=(), until=105.5)
+    assert why(Positions(asked=99.9, rows=(replica("b", 8),))) == unknown
+    assert why(None) == unknown
+
+
+def test_call_begins_when_all_read_leases_have_run_out() -> None:
+    behind = Positions(asked=100.0, rows=(replica("b", 7),))
+    assert why(behind, 105.4) is not None
+    assert why(behind, 105.5) is None
+    assert why(None, 105.5) is None
+
+
+def test_calls_of_earlier_terms_wait_for_the_number_of_the_takeover() -> None:
+    row = LeaseRow(term=2, holder="a", url="", beat=3, number=8)
+    assert calls.of_takeover(row, now=100.0) == COMMIT
+
+
+def test_row_is_removed_after_twice_the_read_lease_without_a_beat() -> None:
+    rows = (replica("a", 8, 1), replica("b", 8, 1), replica("c", 8, 1))
+    beats = calls.watched(Beats(), rows, now=50.0)
+    rows = (replica("a", 8, 1), replica("b", 8, 1), replica("c", 8, 2))
+    beats = calls.watched(beats, rows, now=59.9)
+    assert calls.silent(beats, rows, TIMES, key="a", now=59.9) == ()
+    beats = calls.watched(beats, rows, now=60.0)
+    assert calls.silent(beats, rows, TIMES, key="a", now=60.0) == (rows[1],)
+    beats = calls.watched(beats, rows[2:], now=61.0)
+    assert set(beats.first_seen) == {"c"}

@@ -1,0 +1,128 @@
+"""The table of roles, and the decisions about the lease."""
+
+import pytest
+
+from forewarn.cluster import lease
+from forewarn.cluster.lease import ROLE_STEPS, LeaseInput, Role, Seat
+from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.times import CLOCK_ERROR, Times
+from forewarn.protocol.errors import IllegalTransitionError
+from forewarn.protocol.lifecycle import look_up
+
+TIMES = Times(lease=3.0)
+ROW = LeaseRow(term=4, holder="a", url="http://a", beat=7, number=20)
+
+
+def row(
+    *, term: int = 4, holder: str = "a", beat: int = 7, number: int = 20
+) -> LeaseRow:
+    return LeaseRow(term=term, holder=holder, url="", beat=beat, number=number)
+
+
+def leader(asked: float = 10.0, now: float = 10.1) -> Seat:
+    seen = lease.saw(Seat(), row(holder=""), now=9.0)
+    return lease.took(seen, row(term=5, beat=8), TIMES, asked=asked, now=now)
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("given", LeaseInput)
+def test_every_role_is_asked_about_every_input(role: Role, given: LeaseInput) -> None:
+    steps = ROLE_STEPS[role]
+    if given in steps:
+        assert look_up(ROLE_STEPS, role, given) is steps[given]
+    else:
+        with pytest.raises(IllegalTransitionError, match=role.value):
+            look_up(ROLE_STEPS, role, given)
+
+
+def test_only_a_takeover_leads_from_following_to_leading() -> None:
+    into = {
+        (role, given)
+        for role, steps in ROLE_STEPS.items()
+        for given, after in steps.items()
+        if after is Role.LEADS and role not in lease.LEADING
+    }
+    assert into == {(Role.FOLLOWS, LeaseInput.TAKE)}
+
+
+def test_candidate_waits_for_a_whole_lease_without_a_beat() -> None:
+    seat = lease.saw(Seat(), row(), now=100.0)
+    seat = lease.saw(seat, row(number=21), now=102.0)
+    assert not lease.may_take(seat, TIMES, 102.9)
+    assert lease.may_take(seat, TIMES, 103.0)
+    seat = lease.saw(seat, row(beat=8), now=102.9)
+    assert not lease.may_take(seat, TIMES, 105.8)
+    assert lease.may_take(seat, TIMES, 105.91)
+
+
+def test_new_replica_and_a_released_lease() -> None:
+    assert not lease.may_take(Seat(), TIMES, 1e9)
+    assert lease.may_take(lease.saw(Seat(), row(holder=""), now=1.0), TIMES, 1.0)
+
+
+def test_leader_calls_until_the_margin_before_its_lease_ends() -> None:
+    seat = leader(asked=10.0)
+    assert (seat.role, seat.term, seat.leads) == (Role.LEADS, 5, True)
+    assert lease.may_call(seat, 12.69)
+    assert not lease.may_call(seat, 12.7)
+    assert lease.at(seat, 12.69) is seat
+    unsure = lease.at(seat, 12.7)
+    assert (unsure.role, unsure.leads) == (Role.UNSURE, True)
+    assert not lease.may_call(unsure, 11.0)
+    again = lease.renewed(unsure, row(term=5, beat=9), TIMES, asked=12.5, now=12.8)
+    assert again.role is Role.LEADS
+    assert lease.may_call(again, 15.1)
+
+
+def test_answers_that_come_after_their_time_leave_the_leader_unsure() -> None:
+    assert leader(asked=10.0, now=12.7).role is Role.UNSURE
+    late = lease.renewed(leader(), row(term=5, beat=9), TIMES, asked=11.0, now=13.7)
+    assert late.role is Role.UNSURE
+    assert late.renewed == 11.0
+
+
+def test_leader_follows_after_a_refused_renewal() -> None:
+    seat = lease.lost(leader(), None, now=11.0)
+    assert (seat.role, seat.term, seat.since) == (Role.FOLLOWS, 0, 11.0)
+    assert not lease.may_call(seat, 11.0)
+    assert lease.lost(seat, None, now=12.0).role is Role.FOLLOWS
+
+
+def test_leader_reads_its_own_row_or_another_term() -> None:
+    mine = lease.saw(leader(), row(term=5, beat=9, number=30), now=11.0)
+    assert mine.role is Role.LEADS
+    assert mine.seen == row(term=5, beat=9, number=30)
+    other = lease.saw(mine, row(term=6, holder="b", number=31), now=11.5)
+    assert (other.role, other.since) == (Role.FOLLOWS, 11.5)
+
+
+@pytest.mark.parametrize(
+    "older", [row(term=3, number=30), row(term=5, number=19), row(term=5, number=20)]
+)
+def test_replica_that_knows_more_than_the_database_never_leads(older: LeaseRow) -> None:
+    following = lease.saw(Seat(), row(), now=1.0)
+    leading = leader()
+    seats = [
+        lease.saw(following, older, now=2.0, known=21),
+        lease.saw(leading, older, now=11.0, known=21),
+        lease.renewed(leading, older, TIMES, asked=11.0, now=11.0, known=21),
+    ]
+    for seat in seats:
+        assert (seat.role, seat.term, seat.until) == (Role.BEHIND, 0, 0.0)
+        assert not lease.may_take(seat, TIMES, 1e9)
+        assert not lease.may_call(seat, 0.0)
+        assert lease.saw(seat, row(term=9, number=99), now=3.0).role is Role.BEHIND
+
+
+def test_replica_that_ends_leads_no_more() -> None:
+    seat = lease.stopped(leader())
+    assert not lease.may_call(seat, 10.2)
+    assert lease.at(seat, 99.0) is seat
+    renewed = lease.renewed(seat, row(term=5, beat=9), TIMES, asked=10.2, now=10.3)
+    assert (renewed.role, renewed.leads) == (Role.STOPPED, False)
+
+
+def test_margins_cover_the_error_of_two_clocks() -> None:
+    slow, fast = 1 - CLOCK_ERROR, 1 + CLOCK_ERROR
+    assert TIMES.call_within / slow < TIMES.lease / fast
+    assert TIMES.renew_every * 3 == TIMES.lease
