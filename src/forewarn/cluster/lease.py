@@ -83,7 +83,7 @@ transactions of a term that has ended."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """What one replica knows of the lease."""
+    """The knowledge of one replica about the lease."""
 
     role: Role = Role.FOLLOWS
     seen: LeaseRow | None = None
