@@ -3,9 +3,10 @@
     make lab              # bare QEMUs
     make lab LIBVIRT=1    # each host has a libvirtd, and the guests are its domains
 
-The hosts are network namespaces, and the guests are Linux under QEMU. They ask at the real
-169.254.169.254, and one of them runs the real agent. The lab freezes, moves, restarts and
-kills them, shows what they see, and removes everything. It needs root.
+The hosts are network namespaces, each with a relay, and the guests are Linux under QEMU. They
+ask at the real 169.254.169.254, where the relay of their host answers, and one of them runs the
+real agent. The lab freezes, moves, restarts and kills them, shows what they see, and removes
+everything. It needs root.
 The exit status is 0 only if everything was seen.
 """
 
@@ -18,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 
@@ -27,7 +29,8 @@ from examples.lab import bare, domains, image, memory
 from examples.lab.agent_guest import AGENT_MEMORY_MIB, agent_image
 from examples.lab.consoles import Consoles
 from examples.lab.hosts import Ground, Guest
-from examples.lab.operating import Service
+from examples.lab.operating import URL, Service
+from examples.lab.relays import Relays
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".build" / "tools"
@@ -65,30 +68,70 @@ class Lab:
     ) -> None:
         """Start nothing yet; `places` are the guests and their first hosts."""
         self.folder, self.timeline, self.places = folder, timeline, places
+        self._numbers = {vm: number for number, vm in enumerate(places, start=4)}
         self.began = time.monotonic()
-        self.ground = Ground(folder, f"lab{os.getpid()}", ("h1", "h2", "h3"))
+        self.ground = Ground(
+            folder, f"lab{os.getpid()}", ("h1", "h2", "h3"), has_relays=True
+        )
+        self.relays = Relays(self.ground, timeline)
         self.guests = (
-            domains.Domains(self.ground, TOOLS)
+            domains.Domains(self.ground, self.relays, TOOLS, CACHE)
             if has_libvirt
-            else bare.BareQemus(self.ground)
+            else bare.BareQemus(self.ground, self.relays)
         )
         self.service = Service(folder, self.ground, places, timeline)
-        self.consoles = Consoles(self.ground, timeline, list(places))
+        self.consoles = Consoles(self.ground, self.relays, timeline, list(places))
+        self._guests: list[Guest] = []
 
     def begin(self) -> None:
-        """Build what the guests boot, and start everything."""
-        self.timeline.say("lab", "builds the guests (the first time: a minute)")
-        guests = [
-            self._guest(vm, number) for number, vm in enumerate(self.places, start=4)
-        ]
+        """Start the hosts, the service and the relays, and the guests of h1.
+
+        Parts that do not need each other start side by side.
+        """
+        vms = self._named(is_first=True)
         self.timeline.say("lab", "makes the hosts h1, h2, h3 and starts the service")
-        self.ground.begin(guests, bare.qemu_words(), poll_ms=POLL_MS)
-        self.guests.begin(guests)
-        self.service.start(self.guests.settings())
+        self.ground.make(self._numbers.values())
         self.consoles.open()
-        for vm, host in self.places.items():
-            self.guests.start(vm, host)
-        for vm in self.places:
+        with ThreadPoolExecutor(2) as side:
+            started = side.submit(self._start_service)
+            hosts = side.submit(self.guests.begin)
+            self.timeline.say("lab", "builds its guests (the first time: some seconds)")
+            self._build(vms)
+            hosts.result()
+            self._start(vms)
+            started.result()
+        self._expect_first(vms)
+
+    def begin_rest(self) -> None:
+        """Start the guests of the other hosts."""
+        vms = self._named(is_first=False)
+        self._build(vms)
+        self._start(vms)
+        self._expect_first(vms)
+
+    def _named(self, *, is_first: bool) -> list[str]:
+        """Return the guests of the first host, or the others."""
+        return [vm for vm, host in self.places.items() if (host == "h1") is is_first]
+
+    def _build(self, vms: Sequence[str]) -> None:
+        self._guests += [self._guest(vm, self._numbers[vm]) for vm in vms]
+        self.ground.describe(self._guests, bare.qemu_words())
+        for guest in self._guests:
+            self.guests.learn(guest)
+
+    def _start(self, vms: Sequence[str]) -> None:
+        with ThreadPoolExecutor(2) as side:
+            starts = [side.submit(self.guests.start, vm, self.places[vm]) for vm in vms]
+            for started in starts:
+                started.result()
+
+    def _start_service(self) -> None:
+        self.service.start(self.guests.settings())
+        tokens = self.service.relay_tokens()
+        self.relays.begin(URL, self.service.certificate, tokens)
+
+    def _expect_first(self, vms: Sequence[str]) -> None:
+        for vm in vms:
             first = "agent: watches" if vm == AGENT else "has its first document"
             self.expect(f"{vm} asks", lambda vm=vm, first=first: self.has(vm, first))
 
@@ -107,6 +150,7 @@ class Lab:
             initramfs=built.initramfs,
             state=state,
             memory=mib,
+            poll_ms=POLL_MS,
         )
 
     def has(self, vm: str, text: str, after: int = 0) -> bool:
@@ -140,6 +184,7 @@ class Lab:
         with contextlib.suppress(RuntimeError):
             self.consoles.close()
         self.service.stop()
+        self.relays.end()
         self.guests.end()
         self.ground.end()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -153,10 +198,14 @@ def walk(lab: Lab) -> None:
     if first := lab.consoles.first_event:
         seconds = first - lab.began
         lab.timeline.say("lab", f"a guest saw the first event after {seconds:.0f} s")
-    head("A live migration of h2: its guests move, and run on")
+    head("The other guests start, and one of them has the agent")
+    lab.begin_rest()
+    head("A live migration of h2: its guests move, and ask the relays of other hosts")
     lab.maintain("h2", "live-migrate")
     lab.timeline.check("h2 is empty", seen=not lab.service.vms_on("h2"))
-    head("A reboot of h1: its guests stop, the host restarts, its guests start")
+    head(
+        "A reboot of h1: its guests stop, the host restarts with its relay, they start"
+    )
     lab.maintain("h1", "reboot", "--work", "restart")
     head("kill -9 of one guest's QEMU, without any request")
     lose(lab, ["web_2"])
@@ -167,13 +216,16 @@ def walk(lab: Lab) -> None:
 def lose(lab: Lab, vms: list[str], host: str = "") -> None:
     """Kill guests, or all of a host; forewarn notices it, and that they run again."""
     places = {vm: lab.service.host_of(vm) for vm in vms}
-    daemons = lab.guests.daemons if host else ()
+    daemons = ("relay", *lab.guests.daemons) if host else ()
     lab.timeline.say("lab", f"$ kill -9 {' '.join((*daemons, *vms))}", bold=True)
     began = time.monotonic()
     if host:
+        lab.relays.kill(host)
         lab.guests.lose(host, vms)
-        for daemon in daemons:
-            lab.timeline.say("lab", f"has started {daemon} of {host} again")
+        lab.expect(
+            f"forewarn sees that the relay of {host} is away",
+            lambda: not lab.service.has_relay(host),
+        )
     else:
         for vm, place in places.items():
             lab.guests.kill(vm, place)
@@ -182,9 +234,13 @@ def lose(lab: Lab, vms: list[str], host: str = "") -> None:
     )
     lab.timeline.say("forewarn", f"noticed it after {time.monotonic() - began:.1f} s")
     lab.timeline.say("lab", "starts them again")
+    if host:
+        lab.relays.start(host)
     for vm, place in places.items():
         lab.guests.start(vm, place)
     lab.expect("forewarn sees that they run again", lambda: not lab.service.failed())
+    if host:
+        lab.expect("their relay is back", lambda: lab.service.has_relay(host))
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:

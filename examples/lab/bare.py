@@ -10,6 +10,7 @@ from pathlib import Path
 
 from examples.lab import start_guest
 from examples.lab.hosts import Ground, Guest
+from examples.lab.relays import Relays
 
 QEMU = "qemu-system-x86_64"
 
@@ -27,6 +28,15 @@ freeze = "2s"
 shutdown_timeout = "1s"
 [host_step.restart]
 program = {restart}
+"""
+
+RESTART = """\
+# Restarts a host: its relay and its network.
+{kill_relay}
+ip -n {space} link set br0 down
+sleep 1
+ip -n {space} link set br0 up
+{start_relay}
 """
 
 
@@ -49,6 +59,8 @@ def lacking(tools: Path) -> str:
         return f"needs {QEMU} (Debian: qemu-system-x86): make tools"
     if not shutil.which("ip"):
         return "needs ip (Debian: iproute2): make tools"
+    if not shutil.which("openssl"):
+        return "needs openssl, for the certificate of the service (Debian: openssl)"
     if not Path("/dev/net/tun").exists():
         return (
             "needs /dev/net/tun: modprobe tun, or --device /dev/net/tun of a container"
@@ -65,17 +77,23 @@ class BareQemus:
     daemons: tuple[str, ...] = ()
     """Programs of a host that are killed with it."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: Ground, relays: Relays) -> None:
         """Start nothing yet."""
-        self._ground = ground
+        self._ground, self._relays = ground, relays
 
-    def begin(self, guests: Sequence[Guest]) -> None:
-        """Do nothing: a host of bare QEMUs needs only its network."""
+    def begin(self) -> None:
+        """Write how each host restarts: without libvirt, it needs only its network."""
+        for host, space in self._ground.hosts.items():
+            kill, start = self._relays.restart_lines(host)
+            text = RESTART.format(space=space, kill_relay=kill, start_relay=start)
+            (self._ground.folder / host / "restart").write_text(text, "utf-8")
+
+    def learn(self, guest: Guest) -> None:
+        """Do nothing: what a guest boots is written down."""
 
     def settings(self) -> str:
         """Return the settings of the driver."""
-        links = f"ip -n {self._ground.prefix}-{{host}} link set br0"
-        restart = ["/bin/sh", "-c", f"{links} down && sleep 1 && {links} up"]
+        restart = ["/bin/sh", f"{self._ground.folder}/{{host}}/restart"]
         return SETTINGS.format(
             folder=self._ground.folder,
             start=json.dumps(self._words("{vm}", "{host}")),

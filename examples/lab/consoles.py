@@ -1,4 +1,4 @@
-"""The consoles of guests as lines of a timeline."""
+"""The consoles of guests as lines of a timeline, with the logs of relays."""
 
 import json
 import threading
@@ -8,16 +8,19 @@ from typing import Any
 
 from examples.demo_parts.timeline import Timeline
 from examples.lab.hosts import Ground
+from examples.lab.relays import Relays
 
 LOOK_SECONDS = 0.1
 
 
 class Consoles:
-    """Shows each new line of each guest's console, until it is closed."""
+    """Shows each new line of each guest's console and relay, until it is closed."""
 
-    def __init__(self, ground: Ground, timeline: Timeline, vms: list[str]) -> None:
+    def __init__(
+        self, ground: Ground, relays: Relays, timeline: Timeline, vms: list[str]
+    ) -> None:
         """Show nothing yet."""
-        self._ground, self._timeline = ground, timeline
+        self._ground, self._relays, self._timeline = ground, relays, timeline
         self._vms = vms
         self._shown: dict[tuple[str, str], int] = defaultdict(int)
         self._last: dict[str, dict[str, Any]] = {}
@@ -48,6 +51,7 @@ class Consoles:
 
     def _follow(self) -> None:
         while not self._is_over.wait(LOOK_SECONDS):
+            self._relays.show_news()
             for vm in self._vms:
                 for host in self._ground.hosts:
                     self._show_new(vm, host)

@@ -1,15 +1,19 @@
 """The guests of the lab as domains of libvirt: each host has a libvirtd of its own."""
 
+import contextlib
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from examples.lab.bare import QEMU
 from examples.lab.hosts import GATEWAY, Ground, Guest
 from examples.lab.libvirts import NO_TLS, PYTHON, START_SECONDS, Libvirts
+from examples.lab.relays import Relays
 from examples.lab.start_guest import ARGUMENTS
 
 SETTINGS = """\
@@ -43,20 +47,19 @@ DOMAIN = """
 BEFORE = 'mount --bind "$folder/hosts" /etc/hosts\n'
 
 RESTART = """\
-# Restarts a host: its libvirtd and its network.
+# Restarts a host: its relay, its libvirtd and its network.
+{kill_relay}
 kill -9 "$(cat {folder}/run/libvirtd.pid)"
 rm -f {socket}
 ip -n {space} link set br0 down
 sleep 1
 ip -n {space} link set br0 up
+{start_relay}
 setsid sh {folder}/start </dev/null >>{folder}/said 2>&1 &
 left={tenths}
 while [ ! -S {socket} ] && [ $((left -= 1)) -gt 0 ]; do sleep 0.1; done
 [ -S {socket} ]
 """
-
-HOST_NUMBER = 200
-"""The number of the first host in the network; guests have smaller ones."""
 
 
 def lacking(tools: Path) -> str:
@@ -85,35 +88,40 @@ class Domains:
 
     daemons: tuple[str, ...] = ("libvirtd",)
 
-    def __init__(self, ground: Ground, tools: Path) -> None:
-        """Start nothing yet."""
-        self._ground = ground
+    def __init__(
+        self, ground: Ground, relays: Relays, tools: Path, cache: Path
+    ) -> None:
+        """Start nothing yet; `cache` keeps what libvirt finds out about QEMU."""
+        self._ground, self._relays = ground, relays
+        self._known = cache / "libvirt"
         is_whole = _installed("libvirtd") and _installed(QEMU)
         self._qemu = _installed(QEMU) or f"/usr/bin/{QEMU}"
         layer = None if is_whole else tools
         self.libvirts = Libvirts(ground.folder, ground.hosts, layer)
         self._xml: dict[str, str] = {}
 
-    def begin(self, guests: Sequence[Guest]) -> None:
+    def learn(self, guest: Guest) -> None:
+        """Note the domain of a guest."""
+        who = f"{guest.address},{GATEWAY},{guest.mac},{guest.poll_ms}"
+        self._xml[guest.name] = DOMAIN.format(
+            vm=guest.name,
+            memory=guest.memory,
+            kernel=guest.kernel,
+            initramfs=guest.initramfs,
+            arguments=f"{ARGUMENTS} guest={who}",
+            qemu=self._qemu,
+            mac=guest.mac,
+            tap=guest.tap,
+        )
+
+    def begin(self) -> None:
         """Start the libvirtds; the hosts have their network."""
-        world = json.loads(self._ground.world.read_text("utf-8"))
-        for guest in guests:
-            who = f"{guest.address},{GATEWAY},{guest.mac},{world['poll']}"
-            self._xml[guest.name] = DOMAIN.format(
-                vm=guest.name,
-                memory=guest.memory,
-                kernel=guest.kernel,
-                initramfs=guest.initramfs,
-                arguments=f"{ARGUMENTS} guest={who}",
-                qemu=self._qemu,
-                mac=guest.mac,
-                tap=guest.tap,
-            )
-        numbers = {h: HOST_NUMBER + n for n, h in enumerate(self._ground.hosts)}
-        names = "".join(f"192.0.2.{n} {host}\n" for host, n in numbers.items())
-        for host, number in numbers.items():
-            self._ground.run_in(host, f"address add 192.0.2.{number}/24 dev br0")
-            self._begin(host, f"127.0.0.1 localhost\n{names}")
+        hosts = [*self._ground.hosts]
+        lines = [f"{self._ground.address_of(host)} {host}\n" for host in hosts]
+        names = "".join(("127.0.0.1 localhost\n", *lines))
+        with ThreadPoolExecutor(len(hosts)) as side:
+            for begun in [side.submit(self._begin, host, names) for host in hosts]:
+                begun.result()
 
     def _begin(self, host: str, names: str) -> None:
         folder = self._ground.folder / host
@@ -122,7 +130,12 @@ class Domains:
         # A guest that moves goes on writing to the console of its new host.
         (folder / "state" / "consoles").symlink_to(folder)
         self.libvirts.write_start(host, folder / "start")
+        if self._known.exists():
+            shutil.copytree(self._known, folder / "cache", dirs_exist_ok=True)
+        kill, start = self._relays.restart_lines(host)
         restart = RESTART.format(
+            kill_relay=kill,
+            start_relay=start,
             folder=folder,
             socket=self.libvirts.socket(host),
             space=self._ground.hosts[host],
@@ -161,3 +174,14 @@ class Domains:
             self.libvirts.kill_libvirtd(host)
             for vm in self._xml:
                 self.kill(vm, host)
+            self._keep(self._ground.folder / host / "cache")
+
+    def _keep(self, found: Path) -> None:
+        """Keep the abilities of QEMU, for which libvirt needs some seconds."""
+        if self._known.exists() or not list(found.glob("qemu/capabilities/*.xml")):
+            return
+        new = Path(tempfile.mkdtemp(dir=self._known.parent))
+        shutil.copytree(found, new / "cache")
+        with contextlib.suppress(OSError):
+            (new / "cache").rename(self._known)
+        shutil.rmtree(new)

@@ -1,7 +1,9 @@
-"""Hosts as network namespaces on one machine: taps for guests, joined by bridges.
+"""Hosts as network namespaces on one machine, with taps for guests.
 
-The service has a namespace of its own, and 169.254.169.254 is its address. Nothing of the
-machine's network is touched.
+The service has a namespace of its own. Without relays, all guests are in one network, and
+169.254.169.254 is an address of the service. With relays, it is an address of each host,
+whose guests are in a network of their own, and another network joins the hosts and the
+service. Nothing of the machine's network is touched.
 """
 
 import contextlib
@@ -23,7 +25,16 @@ T = TypeVar("T")
 SERVICE = "169.254.169.254"
 
 GATEWAY = "192.0.2.1"
-"""Address of the guests' router, which is where the service is."""
+"""Address of the guests' router: the service, or with relays each host."""
+
+GATEWAY_MAC = "52:54:00:00:01:01"
+"""The same on each host with a relay, so that a guest that has moved finds its router."""
+
+CONTROL = "198.51.100.1"
+"""Address of the service in the network of the hosts, which only relays need."""
+
+_FIRST_HOST = 10
+"""The end of the first host's address in that network."""
 
 _NEW_NET = 0x40000000
 """CLONE_NEWNET of `setns`."""
@@ -41,6 +52,8 @@ class Guest:
     state: Path | None = None
     """Its saved memory; None: it boots from the kernel."""
     memory: int = MEMORY_MIB
+    poll_ms: int = 200
+    """Milliseconds between two questions for its events."""
 
     @property
     def address(self) -> str:
@@ -50,12 +63,17 @@ class Guest:
     @property
     def tap(self) -> str:
         """Return the name of its card on each host."""
-        return f"tap{self.number}"
+        return tap_of(self.number)
 
     @property
     def mac(self) -> str:
         """Return the address of its card."""
         return f"52:54:00:00:02:{self.number:02x}"
+
+
+def tap_of(number: int) -> str:
+    """Return the name of the card of a guest on each host."""
+    return f"tap{number}"
 
 
 def run(*words: str, text: str = "") -> str:
@@ -75,26 +93,36 @@ class Ground:
     be short, since it is in the paths of sockets.
     """
 
-    def __init__(self, folder: Path, prefix: str, hosts: Iterable[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        prefix: str,
+        hosts: Iterable[str],
+        *,
+        has_relays: bool = False,
+    ) -> None:
         """Make nothing yet; `prefix` begins the names of the namespaces."""
         self.folder, self.prefix = folder, prefix
+        self._has_relays = has_relays
         self.service = f"{prefix}-service"
         self.hosts = {host: f"{prefix}-{host}" for host in hosts}
         self.world = folder / "world.json"
 
-    def begin(
-        self, guests: Sequence[Guest], qemu: Sequence[str], *, poll_ms: int = 200
-    ) -> None:
-        """Make the namespaces, and write down how to start each guest.
+    def begin(self, guests: Sequence[Guest], qemu: Sequence[str]) -> None:
+        """Make the namespaces, and write down how to start each guest."""
+        self.make([guest.number for guest in guests])
+        self.describe(guests, qemu)
 
-        `poll_ms` are the milliseconds between two questions of a guest for its events.
-        """
-        self._make(self.service)
-        self._in(
-            self.service,
+    def make(self, numbers: Iterable[int]) -> None:
+        """Make the namespaces, for guests with these numbers."""
+        taps = [tap_of(number) for number in numbers]
+        routing = (
             f"address add {GATEWAY}/24 dev br0",
             f"address add {SERVICE}/32 dev br0",
         )
+        self._make(self.service)
+        inner = (f"address add {CONTROL}/24 dev br0",) if self._has_relays else routing
+        self._in(self.service, *inner)
         for number, (host, space) in enumerate(self.hosts.items()):
             self._make(space)
             (self.folder / host).mkdir()
@@ -103,21 +131,29 @@ class Ground:
                 f"link add host{number} type veth peer name uplink netns {space}",
                 f"link set host{number} master br0 up",
             )
-            taps = [guest.tap for guest in guests]
+            uplink = ("link set uplink master br0 up",)
+            if self._has_relays:
+                uplink = (
+                    "link set uplink up",
+                    f"address add {self.address_of(host)}/24 dev uplink",
+                    f"link set br0 address {GATEWAY_MAC}",
+                    *routing,
+                )
             self._in(
                 space,
-                "link set uplink master br0 up",
+                *uplink,
                 *(f"tuntap add {tap} mode tap" for tap in taps),
                 *(f"link set {tap} master br0 up" for tap in taps),
             )
-        self.world.write_text(
-            json.dumps({**self._described(guests, qemu), "poll": poll_ms}), "utf-8"
-        )
 
-    def _described(
-        self, guests: Sequence[Guest], qemu: Sequence[str]
-    ) -> dict[str, object]:
-        return {
+    def address_of(self, host: str) -> str:
+        """Return the address of a host in the network that joins the hosts."""
+        number = _FIRST_HOST + [*self.hosts].index(host)
+        return f"{CONTROL.rpartition('.')[0]}.{number}"
+
+    def describe(self, guests: Sequence[Guest], qemu: Sequence[str]) -> None:
+        """Write down how to start each guest."""
+        world = {
             "run": str(self.folder),
             "qemu": list(qemu),
             "gateway": GATEWAY,
@@ -131,10 +167,12 @@ class Ground:
                     "initramfs": str(guest.initramfs),
                     "state": str(guest.state or ""),
                     "memory": guest.memory,
+                    "poll": guest.poll_ms,
                 }
                 for guest in guests
             },
         }
+        self.world.write_text(json.dumps(world), "utf-8")
 
     def _make(self, space: str) -> None:
         run("ip", "netns", "add", space)
@@ -158,10 +196,6 @@ class Ground:
     def _in(self, space: str, *lines: str) -> None:
         """Run commands of `ip` in a namespace."""
         run("ip", "-n", space, "-batch", "-", text="\n".join(lines))
-
-    def run_in(self, host: str, *lines: str) -> None:
-        """Run commands of `ip` on a host."""
-        self._in(self.hosts[host], *lines)
 
     # Guests
 
@@ -199,6 +233,15 @@ class Ground:
             subprocess.run(
                 ["ip", "netns", "delete", space], check=False, capture_output=True
             )
+
+
+def kill_noted(file: Path, word: str) -> None:
+    """Kill the process whose number is in a file, if its command has a word."""
+    # The number can have passed to another process.
+    with contextlib.suppress(OSError, ValueError):
+        pid = int(file.read_text("utf-8"))
+        if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
 
 
 def inside(space: str, work: Callable[[], T]) -> T:

@@ -1,7 +1,8 @@
 """Real libvirts on this machine, each as if on a host of its own.
 
 Each libvirtd has namespaces for mounts and the hostname, and an ID of its own, so that VMs
-can migrate between them. An unpacked libvirt is laid over `/usr` there.
+can migrate between them. An unpacked libvirt is laid over `/usr` there, and folders that the
+machine does not have over `/etc` and others, so that nothing is left of them.
 """
 
 import contextlib
@@ -14,6 +15,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from examples.lab.hosts import kill_noted
 
 PYTHON = "/usr/bin/python3"
 
@@ -48,13 +51,16 @@ for layer; do
     mount -t overlay overlay -o "lowerdir=$layer/usr:/usr" /usr
     test ! -d "$layer/lib" || mount -t overlay overlay -o "lowerdir=$layer/lib:/usr/lib" /usr/lib
 done
+hostname "$name"
+for parent in /run /var/lib /var/cache /etc; do
+    test -d "$parent/libvirt" ||
+        mount -t overlay overlay -o "lowerdir=$folder/point:$parent" "$parent"
+done
 cp /etc/passwd /etc/group "$folder"
 echo libvirt-qemu:x:64055:64055::/:/bin/false >> "$folder/passwd"
 printf 'libvirt-qemu:x:64055:\\nkvm:x:64056:\\n' >> "$folder/group"
 mount --bind "$folder/passwd" /etc/passwd
 mount --bind "$folder/group" /etc/group
-hostname "$name"
-mkdir -p /run/libvirt /var/lib/libvirt /var/cache/libvirt /etc/libvirt
 mount --bind "$folder/state" /run/libvirt
 mount --bind "$folder/lib" /var/lib/libvirt
 mount --bind "$folder/cache" /var/cache/libvirt
@@ -148,7 +154,7 @@ class Libvirts:
         come before it.
         """
         folder = self.folder / host
-        for name in ("run", "lib", "cache", "etc", "state"):
+        for name in ("run", "lib", "cache", "etc", "state", "point/libvirt"):
             (folder / name).mkdir(parents=True)
         (folder / "etc" / "qemu.conf").write_text(QEMU_SETTINGS, "utf-8")
         uuid = f"00000000-0000-4000-8000-0000000000{host.replace('h', 'f')}"
@@ -217,14 +223,14 @@ class Libvirts:
     def kill_libvirtd(self, host: str) -> None:
         """Kill the libvirtd of a host, also one that `write_start` has started."""
         folder = self.folder / host
-        _kill_noted(folder / "run" / "libvirtd.pid", f"{folder}/libvirtd.conf")
+        kill_noted(folder / "run" / "libvirtd.pid", f"{folder}/libvirtd.conf")
         if host in self.processes:
             self.kill(host)
 
     def kill_guest(self, vm: str, host: str) -> None:
         """Kill the QEMU of a VM as the kernel does if memory is short."""
         file = self.folder / host / "state" / "qemu" / f"{vm}.pid"
-        _kill_noted(file, f"guest={vm},")
+        kill_noted(file, f"guest={vm},")
 
     def ask(self, host: str, do: str, **more: Any) -> Any:
         """Do something by hand; raises RuntimeError."""
@@ -253,12 +259,3 @@ class Libvirts:
         """Remove the VMs of all hosts."""
         for host in self._spaces:
             self.ask(host, "remove", all=True)
-
-
-def _kill_noted(file: Path, word: str) -> None:
-    """Kill the process whose number is in a file, if its command has a word."""
-    # The number can have passed to another process.
-    with contextlib.suppress(OSError, ValueError):
-        pid = int(file.read_text("utf-8"))
-        if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)

@@ -2,19 +2,20 @@
 
 import http.client
 import json
-import os
+import secrets
 import shlex
 import signal
-import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from examples.demo_parts.timeline import Timeline
-from examples.lab.hosts import SERVICE, Ground
+from examples.lab.hosts import CONTROL, Ground, enter
 
 START_SECONDS = 150.0
 """Maximum seconds until the service is ready on a busy machine."""
@@ -23,9 +24,13 @@ STOP_SECONDS = 60.0
 
 SETTINGS = """\
 [metadata]
-listen = "{service}:80"
+# The relays answer the guests.
+listen = ""
 [admin]
-listen = "unix:{folder}/api"
+listen = "{address}"
+token_file = "{folder}/token"
+tls_certificate = "{folder}/certificate.pem"
+tls_key = "{folder}/key.pem"
 [store]
 url = "sqlite:///{folder}/forewarn.db"
 [timing]
@@ -34,21 +39,24 @@ verify_settle = "1s"
 {driver}"""
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection to the Unix socket of the operator API."""
+ADDRESS = f"{CONTROL}:8200"
+"""Where the operator API listens, for operators and relays."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=60)
-        self._path = str(path)
+URL = f"https://{ADDRESS}"
 
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
-        self.sock.connect(self._path)
+OPENSSL = (
+    *("openssl", "req", "-x509", "-nodes", "-days", "2", "-newkey", "ec"),
+    *("-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=lab"),
+    *("-addext", f"subjectAltName=IP:{CONTROL}"),
+)
+"""Makes a certificate that signs itself."""
 
 
 class Service:
-    """`forewarn serve` in its namespace, and the commands of its operator."""
+    """`forewarn serve` in its namespace, and the commands of its operator.
+
+    Only its network has a namespace, and questions are asked from in there.
+    """
 
     def __init__(
         self,
@@ -61,11 +69,33 @@ class Service:
         self._folder, self._ground = folder, ground
         self._places, self._timeline = places, timeline
         self._process: subprocess.Popen[bytes] | None = None
+        self._token = secrets.token_hex()
+        self.certificate = folder / "certificate.pem"
+        self._inside = ThreadPoolExecutor(
+            1, initializer=enter, initargs=(ground.service,)
+        )
+        self._trust: ssl.SSLContext
+
+    def _write_secrets(self) -> None:
+        """Write a certificate, and the token of the operator."""
+        key = self._folder / "key.pem"
+        subprocess.run(
+            [*OPENSSL, "-keyout", key, "-out", self.certificate],
+            check=True,
+            capture_output=True,
+        )
+        self._trust = ssl.create_default_context(cafile=str(self.certificate))
+        token = self._folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(f"lab: {self._token}\n", "ascii")
+        (self._folder / "operator").touch(mode=0o600)
+        (self._folder / "operator").write_text(self._token, "ascii")
 
     def start(self, driver: str) -> None:
         """Start the service with the settings of its driver; return when it is ready."""
+        self._write_secrets()
         text = SETTINGS.format(
-            service=SERVICE,
+            address=ADDRESS,
             folder=self._folder,
             driver=driver,
         )
@@ -107,16 +137,41 @@ class Service:
                 self._process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
+        self._inside.shutdown()
 
-    def _asked(self, path: str) -> tuple[int, Any]:
-        connection = _Connection(self._folder / "api")
+    def _asked(self, path: str, body: object = None) -> tuple[int, Any]:
+        return self._inside.submit(self._ask, path, body).result()
+
+    def _ask(self, path: str, body: object) -> tuple[int, Any]:
+        connection = http.client.HTTPSConnection(
+            ADDRESS, timeout=60, context=self._trust
+        )
+        words = {"Authorization": f"Bearer {self._token}"}
         try:
-            connection.request("GET", path)
+            if body is None:
+                connection.request("GET", path, headers=words)
+            else:
+                words["Content-Type"] = "application/json"
+                connection.request("POST", path, json.dumps(body), words)
             answer = connection.getresponse()
             text = answer.read()
         finally:
             connection.close()
         return answer.status, json.loads(text) if text.startswith(b"{") else None
+
+    def relay_tokens(self) -> dict[str, str]:
+        """Create a token for the relay of each host."""
+        return {
+            host: self._asked("/v1/tokens", {"relay": host})[1]["token"]
+            for host in self._ground.hosts
+        }
+
+    def has_relay(self, host: str) -> bool:
+        """Return whether the relay of a host is connected."""
+        _, found = self._asked("/v1/relays")
+        return any(
+            each["host"] == host and each["connected"] for each in found["relays"]
+        )
 
     # The operator
 
@@ -124,8 +179,7 @@ class Service:
         """Run a command of forewarn, and show it."""
         self._timeline.say("operator", f"$ forewarn {shlex.join(words)}", bold=True)
         done = subprocess.run(
-            [sys.executable, "-m", "forewarn", *words],
-            env={**os.environ, "FOREWARN_URL": self._url},
+            [*self._inside_words(), sys.executable, "-m", "forewarn", *words],
             capture_output=True,
             text=True,
             check=False,
@@ -137,15 +191,19 @@ class Service:
         """Show how to use the lab by hand."""
         self._timeline.head("The lab stays until Ctrl-C. In another terminal:")
         for line in (
-            f"export FOREWARN_URL={self._url}",
-            ".venv/bin/forewarn fleet show",
-            f"tail -f {self._folder}/h1/web_0.log",
+            f"alias fw='{shlex.join(self._inside_words())} .venv/bin/forewarn'",
+            "fw fleet show",
+            f"tail -f {self._folder}/h1/web_0.log {self._folder}/h1/relay.log",
         ):
             self._timeline.say("", line)
 
-    @property
-    def _url(self) -> str:
-        return f"unix:{self._folder}/api"
+    def _inside_words(self) -> list[str]:
+        """Return the start of a command of the operator."""
+        return [
+            *("ip", "netns", "exec", self._ground.service, "env"),
+            *(f"FOREWARN_URL={URL}", f"FOREWARN_CA_FILE={self.certificate}"),
+            f"FOREWARN_TOKEN_FILE={self._folder}/operator",
+        ]
 
     def is_idle(self) -> bool:
         """Return whether all work has ended."""

@@ -47,7 +47,7 @@ def machine(
 def words_for(world: Mapping[str, Any], vm: str, host: str, how: str) -> list[str]:
     """Return the command that starts a guest on a host."""
     guest, run = world["guests"][vm], Path(world["run"])
-    who = f"{guest['address']} {world['gateway']} {guest['mac']} {world['poll']}"
+    who = f"{guest['address']} {world['gateway']} {guest['mac']} {guest['poll']}"
     name = f"{run}/{host}/{vm}"
     # A guest that is received knows it.
     _tell(name, "" if how == "--receive" else f"{who} {int(time.time())}")

@@ -1,4 +1,4 @@
-"""The shortest part of `make lab LIBVIRT=1`: real guests as domains of three libvirts."""
+"""The shortest part of `make lab`: real guests and relays on three hosts, with libvirt too."""
 
 import shutil
 import tempfile
@@ -14,7 +14,8 @@ from tests.support import real_libvirts
 from tests.support.guest_world import lacking
 from tests.support.unpacked import TOOLS
 
-WHY_NOT = real_libvirts.why_not() or lacking() or bare.lacking(TOOLS)
+WHY_NOT = lacking() or bare.lacking(TOOLS)
+WHY_NO_LIBVIRT = real_libvirts.why_not()
 
 pytestmark = [
     pytest.mark.real,
@@ -26,24 +27,41 @@ pytestmark = [
 
 PLACES = {"cart_0": "h1", "cart_1": "h2"}
 
+MACHINES = [
+    Path(parent, "libvirt") for parent in ("/etc", "/run", "/var/lib", "/var/cache")
+]
+"""Folders of the machine's own libvirt."""
 
-@pytest.fixture
-def lab() -> Iterator[Lab]:
+
+@pytest.fixture(
+    params=[
+        pytest.param(False, id="bare"),
+        pytest.param(
+            True,
+            id="libvirt",
+            marks=pytest.mark.skipif(bool(WHY_NO_LIBVIRT), reason=WHY_NO_LIBVIRT),
+        ),
+    ]
+)
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     # The path of a socket is short.
     folder = Path(tempfile.mkdtemp(prefix="lab"))
-    made = Lab(folder, Timeline(), has_libvirt=True, places=PLACES)
+    had = [path for path in MACHINES if path.exists()]
+    made = Lab(folder, Timeline(), has_libvirt=request.param, places=PLACES)
     try:
         made.begin()
+        made.begin_rest()
         yield made
     finally:
         made.end()
     assert not folder.exists()
+    assert [path for path in MACHINES if path.exists()] == had
     assert not list(Path("/run/netns").glob(f"{made.ground.prefix}-*"))
 
 
-def test_guests_move_between_libvirts_and_survive_the_restart_and_loss_of_hosts(
-    lab: Lab,
-) -> None:
+def test_guests_move_between_hosts_and_survive_their_restart_and_loss(lab: Lab) -> None:
+    # Nothing else answers at 169.254.169.254.
+    assert all(lab.service.has_relay(host) for host in lab.ground.hosts)
     lab.maintain("h2", "live-migrate")
     assert not lab.service.vms_on("h2")
     lab.maintain("h1", "reboot", "--work", "restart")
