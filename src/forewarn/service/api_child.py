@@ -57,7 +57,7 @@ from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
 from forewarn.store.open import path_of
 from forewarn.store.port import Reader
-from forewarn.store.snapshot import SnapshotStore
+from forewarn.store.snapshot import snapshots_of
 
 T = TypeVar("T")
 
@@ -332,7 +332,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
     watchers, streams = Watchers(), Streams()
     service = Service(channel, watchers)
-    with contextlib.closing(SnapshotStore(path)) as store:
+    with contextlib.closing(snapshots_of(path)) as store:
         readings = Readings(store=store, threads=threads)
         fleets = Fleets(
             runner=None,

@@ -21,7 +21,7 @@ from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
 from forewarn.store import kinds
 from forewarn.store.codec import Row, revised
-from forewarn.store.connection import Connection
+from forewarn.store.database import Database
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, require_unchanged
 from forewarn.store.questions import Query, Ranking, Record
@@ -168,7 +168,7 @@ class RememberingTransaction(RowTransaction):
     """A transaction that reads each uncached record at most once."""
 
     def __init__(
-        self, connection: Connection, schema: Schema, committed: Committed
+        self, connection: Database, schema: Schema, committed: Committed
     ) -> None:
         """Use `connection`; the caller updates `committed` after the commit."""
         super().__init__(connection, schema)

@@ -184,12 +184,12 @@ class Links(Generic[R]):
         return [(name, key, *rest) for name in sorted(set(names))]
 
     @property
-    def add(self) -> str:
+    def add(self) -> statements.Write:
         """Return the statement that adds a row."""
         return statements.add(f"{self.noun}s", self.columns)
 
     @property
-    def remove(self) -> str:
+    def remove(self) -> statements.Write:
         """Return the statement that removes a row."""
         return statements.remove(f"{self.noun}s", self.columns)
 
@@ -267,7 +267,7 @@ class Codec(Generic[R]):
             row[at] = encode(row[at])
         return tuple(row)
 
-    def change(self, old: R, new: R) -> tuple[str, Row]:
+    def change(self, old: R, new: R) -> tuple[statements.Write, Row]:
         """Return the guarded statement that replaces `old` by `new`, and its values.
 
         It names only changed columns: SQLite rewrites the indexes of every column in an

@@ -5,14 +5,13 @@ or to a ConflictError if another writer has locked the file.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 from forewarn.store.codec import Row
+from forewarn.store.database import Parameters
 from forewarn.store.port import ConflictError, StoreError
-
-Parameters: TypeAlias = Mapping[str, str | int] | Row
+from forewarn.store.statements import Write
 
 BUSY_MILLISECONDS = 100
 """Maximum wait for another program's write, such as a backup's. Writers of this process
@@ -111,10 +110,10 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def run_each(self, sql: str, rows: Collection[Row]) -> int:
+    def write(self, statement: Write, rows: Collection[Row]) -> int:
         """Run a statement once for each row of parameters; return as `run` does."""
         try:
-            return self._sqlite.executemany(sql, rows).rowcount
+            return self._sqlite.executemany(statement.sql, rows).rowcount
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
@@ -169,6 +168,10 @@ class Connection:
         """Open a transaction; only an immediate one takes the write lock."""
         self._failure = None
         self.run("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    def begin_snapshot(self) -> None:
+        """Open a transaction that sees one moment, from its first statement."""
+        self.begin()
 
     def commit(self) -> None:
         """Make the open transaction durable; after an error, the caller rolls it back.

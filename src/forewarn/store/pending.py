@@ -10,16 +10,17 @@ from collections import defaultdict
 from typing import Any
 
 from forewarn.store.codec import Codec, Row
-from forewarn.store.connection import Connection
+from forewarn.store.database import Database
 from forewarn.store.port import DuplicateError, StaleWriteError
 from forewarn.store.questions import Record
 from forewarn.store.rows import Change, Schema, link
+from forewarn.store.statements import Write
 
 
 class Pending:
     """The pending writes of one transaction."""
 
-    def __init__(self, connection: Connection, schema: Schema) -> None:
+    def __init__(self, connection: Database, schema: Schema) -> None:
         """Start empty."""
         self._connection = connection
         self._schema = schema
@@ -52,7 +53,7 @@ class Pending:
             self.send(kind)
 
     def _send_changes(self, codec: Codec[Any], changes: dict[str, Change]) -> None:
-        writes: defaultdict[str, list[Row]] = defaultdict(list)
+        writes: defaultdict[Write, list[Row]] = defaultdict(list)
         for old, new in changes.values():
             statement, row = (
                 (codec.add, codec.encode(new))
@@ -61,7 +62,7 @@ class Pending:
             )
             writes[statement].append(row)
         for statement, rows in writes.items():
-            if self._connection.run_each(statement, rows) != len(rows):
+            if self._connection.write(statement, rows) != len(rows):
                 many = f"one of {len(rows)} {codec.kind.__name__}"
                 if statement == codec.add:
                     raise DuplicateError(f"{many} exists already")

@@ -1,4 +1,4 @@
-"""The reader and the transaction of the port, on one SQLite connection.
+"""The reader and the transaction of the port, on one connection to a database.
 
 A question runs a statement by its name. The statements that read or write one record
 are created from its columns. A guarded write is one statement with the expected key,
@@ -11,10 +11,11 @@ from typing import Any, TypeAlias, TypeVar
 from forewarn.instants import Micros
 from forewarn.store import queries
 from forewarn.store.codec import CODECS, Codec, Row
-from forewarn.store.connection import Connection
+from forewarn.store.database import Database
 from forewarn.store.port import PAGE_ROWS, DuplicateError, StaleWriteError
 from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
+from forewarn.store.statements import Write
 
 R = TypeVar("R", bound=Record)
 
@@ -28,7 +29,7 @@ Change: TypeAlias = tuple[Any, Any]
 class Schema:
     """The statements and decoders of an open file."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Database) -> None:
         """Read the columns of the file's tables; raises StoreError."""
         self.statements: Mapping[str, str] = queries.load(CODECS)
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
@@ -57,7 +58,7 @@ def before(key: str) -> str:
 class RowReader:
     """A consistent view: that of the open transaction of a connection."""
 
-    def __init__(self, connection: Connection, schema: Schema) -> None:
+    def __init__(self, connection: Database, schema: Schema) -> None:
         """Read from `connection`."""
         self._connection = connection
         self._schema = schema
@@ -144,7 +145,7 @@ class RowTransaction(RowReader):
     def add(self, record: R) -> R:
         """Store a new record; raises DuplicateError."""
         codec = self._codec(record)
-        if not self._connection.run(codec.add, codec.encode(record)):
+        if not self._connection.write(codec.add, [codec.encode(record)]):
             raise DuplicateError(f"{codec.kind.__name__} {record.key} exists already")
         link(self._connection, codec, [(None, record)])
         return record
@@ -158,16 +159,14 @@ class RowTransaction(RowReader):
     def _codec(self, record: R) -> Codec[R]:
         return self._schema.codecs[type(record)]
 
-    def _run_guarded(self, old: Record, statement: str, values: Row) -> None:
-        if not self._connection.run(statement, values):
+    def _run_guarded(self, old: Record, statement: Write, values: Row) -> None:
+        if not self._connection.write(statement, [values]):
             raise StaleWriteError(
                 f"{type(old).__name__} {old.key} changed after it was read"
             )
 
 
-def link(
-    connection: Connection, codec: Codec[Any], changes: Collection[Change]
-) -> None:
+def link(connection: Database, codec: Codec[Any], changes: Collection[Change]) -> None:
     """Update the link rows of records after some changes."""
     for links in codec.links:
         gone: list[Row] = []
@@ -178,6 +177,6 @@ def link(
             added += after
         # Most changes of a record leave its links as they are.
         if gone:
-            connection.run_each(links.remove, gone)
+            connection.write(links.remove, gone)
         if added:
-            connection.run_each(links.add, added)
+            connection.write(links.add, added)

@@ -1,7 +1,7 @@
-"""Consistent reads of a store's file, also from another process than the service.
+"""Consistent reads of a store, also from another process than the service.
 
 Such reads take no lock and change nothing, and the writer does not wait for them. The
-file must have this version's schema, as the service's file has.
+store must have this version's schema, as the service's file has.
 """
 
 import contextlib
@@ -9,10 +9,11 @@ import json
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from forewarn.store import queries, statements
 from forewarn.store.connection import Connection
+from forewarn.store.database import Database
 from forewarn.store.port import Columns, Reader, StoreError
 from forewarn.store.questions import Query, Record
 from forewarn.store.rows import RowReader, Schema
@@ -58,24 +59,47 @@ class SnapshotReader(RowReader):
 def reading(path: Path) -> Generator[Reader]:
     """Return a reader of the committed state; raises StoreError."""
     with contextlib.closing(Connection(path, read_only=True)) as connection:
-        connection.begin()
+        connection.begin_snapshot()
         yield SnapshotReader(connection, Schema(connection))
 
 
+def snapshots_of(path: Path, schema: Schema | None = None) -> "SnapshotStore":
+    """Return the reader of a store's file; raises StoreError."""
+    return SnapshotStore(lambda: Connection(path, read_only=True), schema)
+
+
+class SnapshotDatabase(Database, Protocol):
+    """A connection for consistent reads."""
+
+    def begin_snapshot(self) -> None:
+        """Open a transaction that sees one moment, and only reads."""
+        ...
+
+    def end(self) -> bool:
+        """Roll back an open transaction; close and return False if that fails."""
+        ...
+
+    def close(self) -> None:
+        """Close the connection."""
+        ...
+
+
 class SnapshotStore:
-    """Reads a store's file, with one connection for each concurrent reader."""
+    """Reads a store, with one connection for each concurrent reader."""
 
-    def __init__(self, path: Path, schema: Schema | None = None) -> None:
-        """Open the file; raises StoreError. It must have this version's schema.
+    def __init__(
+        self, connect: Callable[[], SnapshotDatabase], schema: Schema | None = None
+    ) -> None:
+        """Connect; raises StoreError. The store must have this version's schema.
 
-        With a `schema`, the file is only opened at the first read.
+        With a `schema`, the first read connects.
         """
-        self._path = path
+        self._connect = connect
         self._guard = threading.Lock()
         self._is_closed = False
-        self._idle: list[Connection] = []
+        self._idle: list[SnapshotDatabase] = []
         if schema is None:
-            self._idle = [Connection(path, read_only=True)]
+            self._idle = [connect()]
             schema = Schema(self._idle[0])
         self._schema = schema
 
@@ -86,14 +110,14 @@ class SnapshotStore:
                 raise StoreError("the store is closed")
             connection = self._idle.pop() if self._idle else None
         if connection is None:
-            connection = Connection(self._path, read_only=True)
+            connection = self._connect()
         try:
-            connection.begin()
+            connection.begin_snapshot()
             return work(SnapshotReader(connection, self._schema))
         finally:
             self._give_back(connection)
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: SnapshotDatabase) -> None:
         if not connection.end():
             return
         with self._guard:
@@ -103,7 +127,7 @@ class SnapshotStore:
         connection.close()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close all connections."""
         with self._guard:
             self._is_closed = True
             idle, self._idle = self._idle, []

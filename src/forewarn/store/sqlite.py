@@ -18,7 +18,7 @@ from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
 from forewarn.store.port import Reader, StoreError, Transaction
 from forewarn.store.rows import Schema
-from forewarn.store.snapshot import SnapshotStore
+from forewarn.store.snapshot import SnapshotStore, snapshots_of
 from forewarn.store.write_lock import WriteLock
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class SqliteStore:
             connection.make_durable()
             migrate(connection, steps[done:])
             schema = Schema(connection)
-            self._readers = SnapshotStore(self._path, schema)
+            self._readers = snapshots_of(self._path, schema)
             self._checkpoints = Checkpoints(self._connect())
             # SQLite has opened the file by name, but the lock is on the file itself.
             self._inode = self._lock.inode

@@ -5,8 +5,36 @@ has changed after it was read. The caller checks the number of changed rows. Tab
 columns are constants of this program, and all values are parameters.
 """
 
+import enum
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class Verb(enum.Enum):
+    """What a statement does with rows."""
+
+    ADD = "add"
+    UPDATE = "update"
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Write:
+    """A statement that writes one row: by its parts, and as SQL for SQLite.
+
+    Equal statements are the same object, so that it can be compared by identity.
+    """
+
+    verb: Verb
+    table: str
+    columns: tuple[str, ...]
+    """The columns that it sets. Their values come first."""
+    guards: tuple[str, ...]
+    """The columns whose values it compares."""
+    sql: str
+    new_key: str = ""
+    """The key that must be new; otherwise it does nothing."""
 
 
 def get(table: str, key: str) -> str:
@@ -39,23 +67,42 @@ def columns_of(table: str, names: Sequence[str], key: str) -> str:
 
 
 @functools.cache
-def add(table: str, columns: Sequence[str], key: str = "") -> str:
+def add(table: str, columns: tuple[str, ...], key: str = "") -> Write:
     """Return the statement that adds a row; with `key`, only if the key is new."""
     places = ", ".join("?" * len(columns))
     sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places})"  # noqa: S608
-    return f"{sql} ON CONFLICT ({key}) DO NOTHING" if key else sql
+    return Write(
+        verb=Verb.ADD,
+        table=table,
+        columns=columns,
+        guards=(),
+        sql=f"{sql} ON CONFLICT ({key}) DO NOTHING" if key else sql,
+        new_key=key,
+    )
 
 
 @functools.cache
-def update(table: str, columns: Sequence[str], guards: Sequence[str]) -> str:
+def update(table: str, columns: tuple[str, ...], guards: tuple[str, ...]) -> Write:
     """Return the statement that sets columns of the row with the guard values."""
-    return f"UPDATE {table} SET {_equal(columns, ', ')} WHERE {_equal(guards)}"  # noqa: S608
+    return Write(
+        verb=Verb.UPDATE,
+        table=table,
+        columns=columns,
+        guards=guards,
+        sql=f"UPDATE {table} SET {_equal(columns, ', ')} WHERE {_equal(guards)}",  # noqa: S608
+    )
 
 
 @functools.cache
-def remove(table: str, guards: Sequence[str]) -> str:
+def remove(table: str, guards: tuple[str, ...]) -> Write:
     """Return the statement that removes the row with the guard values."""
-    return f"DELETE FROM {table} WHERE {_equal(guards)}"  # noqa: S608
+    return Write(
+        verb=Verb.REMOVE,
+        table=table,
+        columns=(),
+        guards=guards,
+        sql=f"DELETE FROM {table} WHERE {_equal(guards)}",  # noqa: S608
+    )
 
 
 def _equal(columns: Sequence[str], between: str = " AND ") -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
+from forewarn.store.postgres.store import PostgresStore
 from forewarn.store.sqlite import SqliteStore
 
 
@@ -19,9 +20,23 @@ def make_sqlite(folder: Path) -> Store:
     return SqliteStore(folder / "store.db")
 
 
+def make_postgres(folder: Path) -> Store:
+    url="postgresql:///postgres?host=/tmp/ap/pg&port=28433&user=postgres"
+    import psycopg,uuid
+    name="t"+uuid.uuid4().hex
+    with psycopg.connect(url,autocommit=True) as c:
+        [(n,)]=c.execute("select count(*) from pg_database where datname='tpl'").fetchall()
+        if not n:
+            c.execute("CREATE DATABASE tpl")
+            PostgresStore(url.replace("/postgres?","/tpl?")).close()
+        c.execute(f"CREATE DATABASE {name} TEMPLATE tpl STRATEGY FILE_COPY")
+    return PostgresStore(url.replace("/postgres?",f"/{name}?"))
+
+
 MAKERS: Mapping[str, Callable[[Path], Store]] = {
     "memory": make_memory,
     "sqlite": make_sqlite,
+    "postgres": make_postgres,
 }
 
 

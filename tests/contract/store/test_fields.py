@@ -29,7 +29,7 @@ from forewarn.store.port import (
     columns_of,
     every,
 )
-from forewarn.store.snapshot import SnapshotStore
+from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
 
 NAMES = ("name", "state", "fault_domain", "movable", "memory", "addresses")
@@ -97,7 +97,7 @@ def test_snapshot_of_a_file_reads_only_the_fields(tmp_path: Path) -> None:
             Host(name="h1", state=HostState.DOWN, labels=(("model", "r7525"),))
         )
     )
-    snapshot = SnapshotStore(tmp_path / "store.db")
+    snapshot = snapshots_of(tmp_path / "store.db")
     assert snapshot.read(lambda reader: isinstance(reader, ColumnReader))
     names = ("name", "state", "labels", "last")
     assert snapshot.read(lambda r: rows_of(r, kinds.ALL_HOSTS, names)) == [
@@ -122,7 +122,7 @@ def test_fields_of_a_query_are_in_the_order_of_its_values(tmp_path: Path) -> Non
     ]
     for each in (store, memory):
         each.transact(lambda tx: [tx.add(record) for record in [*vms, *scopes]])
-    snapshot = SnapshotStore(tmp_path / "store.db")
+    snapshot = snapshots_of(tmp_path / "store.db")
     for query, names in (
         (kinds.VMS_ON_HOST, ("host", "name", "state", "memory")),
         (kinds.FIXED_VMS_ON_HOST, ("host", "name")),
@@ -144,7 +144,7 @@ def test_fields_between_two_values_are_those_of_the_records(tmp_path: Path) -> N
     vms = [replace(vm(number), host=f"h{number % 5}") for number in range(20)]
     for each in (store, memory):
         each.transact(lambda tx: [tx.add(one) for one in vms])
-    snapshot = SnapshotStore(tmp_path / "store.db")
+    snapshot = snapshots_of(tmp_path / "store.db")
 
     def rows(reader: Reader, *between: str) -> list[tuple[Any, ...]]:
         first, last = between
@@ -173,7 +173,7 @@ def test_fields_of_some_keys_are_those_of_their_records(tmp_path: Path) -> None:
     vms = [vm(number) for number in range(1_203)]
     for each in (store, memory):
         each.transact(lambda tx: [tx.add(one) for one in vms])
-    snapshot = SnapshotStore(tmp_path / "store.db")
+    snapshot = snapshots_of(tmp_path / "store.db")
 
     def rows(reader: Reader, keys: Sequence[str]) -> list[tuple[Any, ...]]:
         pages = columns_of(reader, Vm, NAMES, keys)
@@ -209,7 +209,7 @@ def test_fields_of_the_members_of_lists_are_those_of_the_records(
     memory = MemoryStore()
     for each in (store, memory):
         each.transact(lambda tx: [tx.add(one) for one in operations])
-    snapshot = SnapshotStore(tmp_path / "store.db")
+    snapshot = snapshots_of(tmp_path / "store.db")
     query = kinds.OPERATIONS_OF_REQUEST
     found = snapshot.read(lambda reader: rows_of(reader, query, names))
     assert found == memory.read(lambda reader: rows_of(reader, query, names))
@@ -229,7 +229,7 @@ def test_members_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     for text in ("[1]", "nothing"):
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("UPDATE operations SET moves = ?", [text])
-        snapshot = SnapshotStore(file)
+        snapshot = snapshots_of(file)
         with pytest.raises(StoreError, match="a row of Operation cannot be read"):
             snapshot.read(
                 lambda reader: rows_of(reader, kinds.OPERATIONS_OF_REQUEST, names)

@@ -18,7 +18,7 @@ from forewarn.reporting.campaigns import campaign_report
 from forewarn.store.connection import Connection
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Store
-from forewarn.store.snapshot import SnapshotStore
+from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
 from tests.support.campaigns import campaign, file_of, start, start_text, steer
 from tests.support.rollouts import fleet
@@ -114,7 +114,7 @@ def test_a_snapshot_of_the_file_gives_the_same_rows(tmp_path: Path) -> None:
     start(it, TWO_STAGES)
     it.advance("2h")
     expected = rows(it)
-    snapshot = SnapshotStore(file)
+    snapshot = snapshots_of(file)
     found = snapshot.read(
         lambda reader: campaign_racks.campaign_racks(reader, campaign(it))
     )
@@ -138,7 +138,7 @@ def test_only_the_hosts_of_the_campaign_are_read(
             yield page
 
     monkeypatch.setattr(Connection, "pages", noted)
-    snapshot = SnapshotStore(file)
+    snapshot = snapshots_of(file)
     found = snapshot.read(
         lambda reader: campaign_racks.campaign_racks(reader, campaign(it))
     )

@@ -13,7 +13,7 @@ from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.operations import Action
 from forewarn.reporting import campaign_reports, campaign_sums
 from forewarn.store.memory import MemoryStore
-from forewarn.store.snapshot import SnapshotStore
+from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
 from tests.support.campaigns import ONE_STAGE, campaign, start, steer
 from tests.support.rollouts import world_of
@@ -163,7 +163,7 @@ def test_a_snapshot_of_the_file_gives_the_same_sums(tmp_path: Path) -> None:
     start(it, ONE_STAGE, name="another", impact="live-migrate")
     it.advance("4h")
     expected = sums(it)
-    snapshot = SnapshotStore(file)
+    snapshot = snapshots_of(file)
     found = snapshot.read(
         lambda reader: campaign_sums.campaign_sums(reader, campaign(it), now=it.now)
     )

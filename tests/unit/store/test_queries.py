@@ -22,13 +22,17 @@ WRITES = {
     for known in CODECS
     for what, sql in (
         ("get", known.get),
-        ("remove", known.remove),
+        ("remove", known.remove.sql),
         (
             "update",
-            statements.update(known.table, tuple(known.columns), known.guards),
+            statements.update(known.table, tuple(known.columns), known.guards).sql,
         ),
     )
-} | {f"remove {links.noun}": links.remove for known in CODECS for links in known.links}
+} | {
+    f"remove {links.noun}": links.remove.sql
+    for known in CODECS
+    for links in known.links
+}
 STATEMENTS = {**QUERIES, **WRITES}
 
 
@@ -76,12 +80,12 @@ def test_every_kind_has_a_codec() -> None:
 def test_statements_are_built_from_the_columns() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     assert known.get == "SELECT * FROM hosts WHERE name = ?"
-    assert known.add == (
+    assert known.add.sql == (
         "INSERT INTO hosts (name, applied, found, revision, zone, cluster, rack, pool,"
         " capacity, vcpu, memory, labels, last, state, cordons, drift_of)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
     )
-    assert known.remove == (
+    assert known.remove.sql == (
         "DELETE FROM hosts WHERE name = ? AND revision = ? AND state = ?"
     )
 
@@ -90,8 +94,8 @@ def test_update_contains_the_changed_columns_and_the_guard() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
     old = Host(name="h1", revision=3)
     new = replace(old, state=HostState.DOWN, capacity=7, revision=4)
-    sql, values = known.change(old, new)
-    assert sql == (
+    statement, values = known.change(old, new)
+    assert statement.sql == (
         "UPDATE hosts SET revision = ?, capacity = ?, state = ?"
         " WHERE name = ? AND revision = ? AND state = ?"
     )
@@ -109,7 +113,7 @@ def test_links_have_the_key_of_their_record(known: codec.Codec[Any]) -> None:
 def test_each_insert_fits_its_table(
     database: sqlite3.Connection, known: codec.Codec[Any]
 ) -> None:
-    for sql in (known.add, *(links.add for links in known.links)):
+    for sql in (known.add.sql, *(links.add.sql for links in known.links)):
         database.execute(f"EXPLAIN {sql}", given(sql))
 
 

@@ -1,0 +1,35 @@
+"""The connection to a database that readers and transactions need.
+
+Statements are in the dialect of SQLite, with `?` and `:name` for their parameters. A
+connection to another database translates them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Protocol, TypeAlias
+
+from forewarn.store.codec import Row
+from forewarn.store.statements import Write
+
+Parameters: TypeAlias = Mapping[str, str | int] | Row
+
+
+class Database(Protocol):
+    """An open connection. Each error becomes a StoreError, or a ConflictError."""
+
+    def write(self, statement: Write, rows: Collection[Row]) -> int:
+        """Run a statement once for each row; return the number of changed rows."""
+        ...
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Return all rows of a statement."""
+        ...
+
+    def pages(
+        self, sql: str, rows: int, parameters: Parameters = ()
+    ) -> Iterator[list[Row]]:
+        """Yield the rows of a statement, so many at a time."""
+        ...
+
+    def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
+        """Return the names of a statement's columns."""
+        ...

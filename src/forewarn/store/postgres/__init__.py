@@ -1,0 +1,1 @@
+"""The store in PostgreSQL, for services that must survive their machine."""

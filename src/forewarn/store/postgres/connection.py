@@ -1,0 +1,222 @@
+"""One connection to PostgreSQL, and the conversion of its errors.
+
+Only this module calls `psycopg`. It converts every error to a StoreError with a hint,
+or to a ConflictError if the same work can be tried again at once.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, LiteralString, TypeVar, cast
+
+import psycopg
+from psycopg import errors
+
+from forewarn.store.codec import Row
+from forewarn.store.database import Parameters
+from forewarn.store.port import ConflictError, StoreError
+from forewarn.store.postgres import dialect
+from forewarn.store.statements import Write
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 5
+"""Maximum wait for a connection, so that a service does not hang at its start."""
+
+STATEMENT_MILLISECONDS = 60_000
+"""Maximum time of one statement. None of forewarn's takes a second, so a longer one means
+that the database hangs."""
+
+PREPARED_MAX = 1_024
+"""Maximum prepared statements of one connection: forewarn has fewer."""
+
+PREPARE_AFTER = 2
+"""Runs of a statement after which it is prepared."""
+
+_CONFLICTS = (
+    errors.SerializationFailure,
+    errors.DeadlockDetected,
+    errors.LockNotAvailable,
+)
+
+HINTS: Mapping[type[psycopg.Error], str] = {
+    errors.DiskFull: "Free some space on the disk of the database.",
+    errors.InsufficientPrivilege: "Make the user of [store] url the owner of the database.",
+    errors.InvalidPassword: "Check the password: in the URL, or in PGPASSWORD.",
+    errors.InvalidCatalogName: "Create the database: createdb forewarn.",
+    errors.QueryCanceled: "Check the load and the locks of the database.",
+    errors.ReadOnlySqlTransaction: "Connect to the primary server, not to a standby.",
+}
+"""Hints for kinds of errors; the first that fits counts."""
+
+_LOST = "Check that the database runs and that this machine reaches it."
+
+
+class LostError(StoreError):
+    """The connection is lost: the outcome of a commit under way is unknown."""
+
+
+def translate(error: psycopg.Error, place: str) -> StoreError:
+    """Return the StoreError or ConflictError for `error`."""
+    if isinstance(error, _CONFLICTS):
+        return ConflictError(f"another transaction of the store {place} was first")
+    said = " ".join(str(error).split()) or type(error).__name__
+    message = f"the store {place} cannot do its work: {said}"
+    for kind, hint in HINTS.items():
+        if isinstance(error, kind):
+            return StoreError(message, hint=hint)
+    if isinstance(error, psycopg.OperationalError):
+        return LostError(message, hint=_LOST)
+    return StoreError(message, hint="Report this as a bug.")
+
+
+class PostgresConnection:
+    """An open connection, which translates and runs statements.
+
+    Several threads may use it, but only one at a time.
+    """
+
+    def __init__(self, url: str, place: str, *, read_only: bool = False) -> None:
+        """Connect to `url`; raises StoreError, in which `place` names the store."""
+        self._place = place
+        self._failure: StoreError | None = None
+        self._types: dict[tuple[str, str], str] = {}
+        self._writes: dict[Write, str] = {}
+        self.rows_changed = 0
+        """The number of rows that this connection has changed."""
+        try:
+            self._wire: psycopg.Connection[Row] = psycopg.connect(
+                url,
+                autocommit=True,
+                connect_timeout=CONNECT_SECONDS,
+                prepare_threshold=PREPARE_AFTER,
+                application_name="forewarn",
+                options=(
+                    f"-c statement_timeout={STATEMENT_MILLISECONDS}"
+                    " -c synchronous_commit=on"
+                    " -c timezone=UTC"
+                    f" -c default_transaction_read_only={'on' if read_only else 'off'}"
+                ),
+            )
+            self._wire.prepared_max = PREPARED_MAX
+        except psycopg.Error as error:
+            raise translate(error, place) from error
+
+    def run(self, sql: str, parameters: Parameters = ()) -> int:
+        """Run a statement in PostgreSQL's dialect; return the number of changed rows."""
+        return self._cursor(sql, parameters).rowcount
+
+    def write(self, statement: Write, rows: Collection[Row]) -> int:
+        """Run a statement once for each row, together; return the changed rows."""
+        if not rows:
+            return 0
+        sql = self._writes.get(statement)
+        if sql is None:
+            table = statement.table
+            sql = self._writes[statement] = dialect.write(
+                statement, lambda name: self._type_of(table, name)
+            )
+        arrays = [list(values) for values in zip(*rows, strict=True)]
+        changed = self._cursor(sql, arrays).rowcount
+        self.rows_changed += changed
+        return changed
+
+    def _type_of(self, table: str, column: str) -> str:
+        if not self._types:
+            self._types = {
+                (table, name): kind
+                for table, name, kind in self.raw(
+                    "SELECT table_name, column_name, data_type"
+                    " FROM information_schema.columns"
+                    " WHERE table_schema = current_schema()"
+                )
+            }
+        return self._types[table, column]
+
+    def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Return all rows of a statement."""
+        return self.raw(dialect.statement(sql), parameters)
+
+    def raw(self, sql: str, parameters: Parameters = ()) -> list[Row]:
+        """Return all rows of a statement in PostgreSQL's dialect."""
+        cursor = self._cursor(sql, parameters)
+        try:
+            return cursor.fetchall()
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+
+    def each(self, sql: str) -> Iterator[Row]:
+        """Yield the rows of a statement, without loading all of them."""
+        for page in self.pages(sql, dialect.PAGE_ROWS):
+            yield from page
+
+    def pages(
+        self, sql: str, rows: int, parameters: Parameters = ()
+    ) -> Iterator[list[Row]]:
+        """Yield the rows of a statement, so many at a time."""
+        try:
+            with self._wire.cursor(name="forewarn_pages") as cursor:
+                cursor.itersize = rows
+                cursor.execute(_query(dialect.statement(sql)), parameters)
+                while page := cursor.fetchmany(rows):
+                    yield page
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+
+    def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
+        """Return the names of a statement's columns."""
+        cursor = self._cursor(dialect.statement(sql), parameters)
+        assert cursor.description is not None, "a statement that returns rows"
+        return [column.name for column in cursor.description]
+
+    def _cursor(self, sql: str, parameters: Any) -> psycopg.Cursor[Row]:
+        try:
+            return self._wire.execute(_query(sql), parameters)
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+
+    def begin(self) -> None:
+        """Open a transaction that may write."""
+        self._failure = None
+        self.run("BEGIN")
+
+    def begin_snapshot(self) -> None:
+        """Open a transaction that sees one moment, and only reads."""
+        self._failure = None
+        self.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def commit(self) -> None:
+        """Make the open transaction durable.
+
+        A transaction with a failed statement is never committed, even if the caller
+        caught the error. Raises LostError if the outcome is unknown.
+        """
+        if self._failure:
+            raise self._failure
+        self.run("COMMIT")
+
+    def rollback(self) -> None:
+        """Roll back the open transaction, if there is one."""
+        if self._wire.closed:
+            return
+        if self._wire.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
+            self.run("ROLLBACK")
+
+    def end(self) -> bool:
+        """Roll back an open transaction; close and return False if that fails."""
+        try:
+            self.rollback()
+        except StoreError:
+            self.close()
+        return not self._wire.closed
+
+    def close(self) -> None:
+        """Close the connection; this rolls back an open transaction."""
+        self._wire.close()
+
+    def _failed(self, error: psycopg.Error) -> StoreError:
+        self._failure = translate(error, self._place)
+        return self._failure
+
+
+def _query(sql: str) -> LiteralString:
+    """Return a statement of this program: no part of it comes from a caller."""
+    return cast("LiteralString", sql)

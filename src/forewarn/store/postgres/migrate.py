@@ -1,0 +1,109 @@
+"""The schema in PostgreSQL, made from the same numbered steps as in SQLite.
+
+A new database gets the tables and indexes that the steps end with: they run in SQLite's
+memory, and the definitions are translated. An existing database gets each new step in
+its own transaction.
+"""
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Sequence
+from typing import LiteralString
+
+from forewarn.store.migrate import Step, statements
+from forewarn.store.port import StoreError, StoreTooNewError
+from forewarn.store.postgres import dialect
+from forewarn.store.postgres.connection import PostgresConnection
+
+_TABLES: LiteralString = (
+    "SELECT table_name FROM information_schema.tables"
+    " WHERE table_schema = current_schema()"
+)
+
+_DONE = "CREATE TABLE schema_steps (number INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL)"
+
+FENCE = "CREATE TABLE fence (number bigint NOT NULL)"
+"""One row, which each writing transaction raises: after a lost connection, it tells
+whether the last commit was done."""
+
+
+def definitions(steps: Sequence[Step]) -> list[str]:
+    """Return the definitions of the tables and indexes that `steps` end with."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as memory:
+        for step in steps:
+            memory.executescript(step.sql)
+        found = memory.execute(
+            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
+            " ORDER BY type DESC, name"
+        ).fetchall()
+    return [dialect.definition(sql) for (sql,) in found]
+
+
+def count_done(
+    connection: PostgresConnection, place: str, steps: Sequence[Step]
+) -> int:
+    """Return the number of `steps` that the database has; change nothing.
+
+    Raises StoreTooNewError if it has more steps, and StoreError if it belongs to another
+    program.
+    """
+    tables = {name for (name,) in connection.raw(_TABLES)}
+    if not tables:
+        return 0
+    if "schema_steps" not in tables:
+        raise StoreError(
+            f"{place} is a database of another program",
+            hint="Name another database in [store] url.",
+        )
+    [(done,)] = connection.raw("SELECT count(*) FROM schema_steps")
+    if done > len(steps):
+        raise StoreTooNewError(
+            f"the store {place} was written by a newer forewarn (its schema is"
+            f" {done}, this version has {len(steps)})",
+            hint="Start that version, or restore a backup from before the upgrade.",
+        )
+    return done
+
+
+def migrate(connection: PostgresConnection, steps: Sequence[Step], done: int) -> None:
+    """Bring the schema up to date: all at once in a new database, else step by step."""
+    if not done:
+        sql = [
+            _created(_DONE),
+            FENCE,
+            "INSERT INTO fence VALUES (0)",
+            *definitions(steps),
+        ]
+        _do(connection, sql, steps)
+        return
+    for step in steps[done:]:
+        _do(connection, [translated(each) for each in statements(step.sql)], [step])
+
+
+def translated(sql: str) -> str:
+    """Return a statement of a step."""
+    if re.match(r"\s*(--[^\n]*\n\s*)*(CREATE|ALTER|DROP)\b", sql):
+        return dialect.definition(sql)
+    return dialect.statement(sql.strip())
+
+
+def _created(sql: str) -> str:
+    return dialect.definition(sql)
+
+
+def _do(
+    connection: PostgresConnection, sql: Sequence[str], steps: Sequence[Step]
+) -> None:
+    connection.begin()
+    try:
+        for each in sql:
+            connection.run(each)
+        for step in steps:
+            connection.run(
+                "INSERT INTO schema_steps (number, name) VALUES (%s, %s)",
+                (step.number, step.name),
+            )
+        connection.commit()
+    finally:
+        connection.end()
