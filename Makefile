@@ -238,10 +238,10 @@ images: ## Build the images (REGISTRY=, BASE=), and push them with PUSH=1.
 .PHONY: lock
 lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest releases.
 	@echo "Resolving the newest releases"
-	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in -o requirements/server.txt
-	@$(UV_COMPILE) --extra server pyproject.toml -c requirements/server.txt \
+	@$(UV_COMPILE) $(EXTRAS) pyproject.toml requirements/build.in -o requirements/server.txt
+	@$(UV_COMPILE) $(EXTRAS) pyproject.toml -c requirements/server.txt \
 		-o requirements/run.txt
-	@$(UV_COMPILE) --extra server pyproject.toml requirements/build.in requirements/dev.in \
+	@$(UV_COMPILE) $(EXTRAS) pyproject.toml requirements/build.in requirements/dev.in \
 		-c requirements/server.txt -o requirements/dev.txt
 	@$(UV_COMPILE) requirements/docs.in -c requirements/dev.txt -o requirements/docs.txt
 	@$(subst 3.11,3.9,$(UV_COMPILE)) requirements/agent.in -o requirements/agent.txt
@@ -251,6 +251,7 @@ lock: .lock-venv/lock.stamp ## Remake the pinned requirements from the newest re
 	@$(UV_COMPILE) requirements/real.in -o requirements/real.txt
 	@! grep -nE '://|index-url|trusted-host|find-links' requirements/*.txt
 
+EXTRAS := --extra server --extra postgres
 UV_COMPILE = .lock-venv/bin/uv pip compile -q --upgrade --universal --python-version 3.11 \
 	--generate-hashes --strip-extras \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"

@@ -10,6 +10,7 @@ which call `migrate` (`tests/unit/store/test_migrate.py`).
 
 import functools
 import sqlite3
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,8 +18,14 @@ from tempfile import TemporaryDirectory
 
 from forewarn.store import migrate, sqlite
 from forewarn.store.connection import Connection, translate
+from forewarn.store.database import Database
 from forewarn.store.migrate import Step
 from forewarn.store.rows import Schema
+
+_COLUMNS = (
+    "SELECT table_name, column_name, data_type FROM information_schema.columns"
+    " WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position"
+)
 
 
 class _Shared:
@@ -47,6 +54,12 @@ class _Shared:
             except sqlite3.Error as error:
                 raise translate(error, connection._path) from error
 
+    def schema_in_postgres(self, connection: Database) -> Schema:
+        columns = tuple(connection.rows(_COLUMNS))
+        if columns not in self._schemas:
+            self._schemas[columns] = Schema(connection)
+        return self._schemas[columns]
+
     def schema(self, connection: Connection) -> Schema:
         text = tuple(connection.rows("SELECT * FROM sqlite_master"))
         if text not in self._schemas:
@@ -60,6 +73,10 @@ def share() -> None:
     sqlite.__dict__.update(
         load_steps=shared.load_steps, migrate=shared.migrate, Schema=shared.schema
     )
+    if (store := sys.modules.get("forewarn.store.postgres.store")) is not None:
+        store.__dict__.update(
+            load_steps=shared.load_steps, Schema=shared.schema_in_postgres
+        )
 
 
 def prepare() -> None:

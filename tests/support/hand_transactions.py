@@ -11,6 +11,8 @@ from forewarn.store.codec import revised
 from forewarn.store.connection import Connection
 from forewarn.store.memory import MemoryStore, _View
 from forewarn.store.port import Store, Transaction
+from forewarn.store.postgres.connection import PostgresConnection
+from forewarn.store.postgres.store import PostgresStore
 from forewarn.store.questions import Record
 from forewarn.store.rows import RowTransaction, link
 from forewarn.store.sqlite import SqliteStore
@@ -40,19 +42,37 @@ def begin(store: Store) -> HandTransaction:
     """Open a transaction that the test ends."""
     if isinstance(store, MemoryStore):
         return _View(store._state).__enter__()
-    assert isinstance(store, SqliteStore)
-    return _OnSeparateConnection(store)
+    assert isinstance(store, SqliteStore | PostgresStore)
+    store._check_open()
+    connection = _sqlite(store) if isinstance(store, SqliteStore) else _postgres(store)
+    return _OnSeparateConnection(connection, store)
+
+
+def _sqlite(store: SqliteStore) -> Connection:
+    # It does not wait: in one thread, the other transaction would never end.
+    connection = Connection(store._path, busy_milliseconds=0)
+    connection.make_durable()
+    connection.begin()
+    return connection
+
+
+def _postgres(store: PostgresStore) -> PostgresConnection:
+    connection = PostgresConnection(store._url)
+    connection.run("SET lock_timeout = '1ms'")
+    connection.run("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    return connection
 
 
 class _OnSeparateConnection(RowTransaction):
-    """A transaction on SQLite that writes each row at once."""
+    """A transaction on a database that writes each row at once."""
 
-    def __init__(self, store: SqliteStore) -> None:
-        store._check_open()
-        # It does not wait: in one thread, the other transaction would never end.
-        connection = Connection(store._path, busy_milliseconds=0)
-        connection.make_durable()
-        connection.begin()
+    _connection: Connection | PostgresConnection
+
+    def __init__(
+        self,
+        connection: Connection | PostgresConnection,
+        store: SqliteStore | PostgresStore,
+    ) -> None:
         super().__init__(connection, store._schema)
         self._store = store
 
@@ -64,8 +84,11 @@ class _OnSeparateConnection(RowTransaction):
         return stored
 
     def lock_safety_rows(self, scopes: Iterable[str]) -> None:
-        rows = [(each,) for each in sorted(set(scopes))]
-        self._connection.run_each(_LOCK, rows)
+        sql = _LOCK
+        if isinstance(self._connection, PostgresConnection):
+            sql = sql.replace("?", "%s")
+        for each in sorted(set(scopes)):
+            self._connection.run(sql, (each,))
 
     def commit(self) -> None:
         try:

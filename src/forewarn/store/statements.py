@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 
 class Verb(enum.Enum):
-    """What a statement does with rows."""
+    """The effect of a statement on rows."""
 
     ADD = "add"
     UPDATE = "update"

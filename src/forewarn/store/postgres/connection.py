@@ -9,21 +9,31 @@ from typing import Any, LiteralString, TypeVar, cast
 
 import psycopg
 from psycopg import errors
+from psycopg.conninfo import conninfo_to_dict
 
 from forewarn.store.codec import Row
 from forewarn.store.database import Parameters
 from forewarn.store.port import ConflictError, StoreError
 from forewarn.store.postgres import dialect
+from forewarn.store.postgres.url import place_of
 from forewarn.store.statements import Write
 
 T = TypeVar("T")
 
-CONNECT_SECONDS = 5
-"""Maximum wait for a connection, so that a service does not hang at its start."""
+USUAL: Mapping[str, str | int] = {
+    "application_name": "forewarn",
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""Parameters of libpq that a URL need not have. A server that does not answer is noticed
+within seconds, so that a service does not hang."""
 
 STATEMENT_MILLISECONDS = 60_000
-"""Maximum time of one statement. None of forewarn's takes a second, so a longer one means
-that the database hangs."""
+"""Maximum time of one statement of a service. None takes a second, so a longer one means
+that the database hangs. The steps of the schema have no limit."""
 
 PREPARED_MAX = 1_024
 """Maximum prepared statements of one connection: forewarn has fewer."""
@@ -40,13 +50,15 @@ _CONFLICTS = (
 HINTS: Mapping[type[psycopg.Error], str] = {
     errors.DiskFull: "Free some space on the disk of the database.",
     errors.InsufficientPrivilege: "Make the user of [store] url the owner of the database.",
-    errors.InvalidPassword: "Check the password: in the URL, or in PGPASSWORD.",
-    errors.InvalidCatalogName: "Create the database: createdb forewarn.",
     errors.QueryCanceled: "Check the load and the locks of the database.",
     errors.ReadOnlySqlTransaction: "Connect to the primary server, not to a standby.",
 }
 """Hints for kinds of errors; the first that fits counts."""
 
+_CONNECT = (
+    "Check that the database runs and exists (createdb --owner=forewarn forewarn), and the"
+    " user and the password: the file of `passfile` in the URL, with mode 0600."
+)
 _LOST = "Check that the database runs and that this machine reaches it."
 
 
@@ -58,8 +70,7 @@ def translate(error: psycopg.Error, place: str) -> StoreError:
     """Return the StoreError or ConflictError for `error`."""
     if isinstance(error, _CONFLICTS):
         return ConflictError(f"another transaction of the store {place} was first")
-    said = " ".join(str(error).split()) or type(error).__name__
-    message = f"the store {place} cannot do its work: {said}"
+    message = _sentence(error, place)
     for kind, hint in HINTS.items():
         if isinstance(error, kind):
             return StoreError(message, hint=hint)
@@ -68,15 +79,38 @@ def translate(error: psycopg.Error, place: str) -> StoreError:
     return StoreError(message, hint="Report this as a bug.")
 
 
+def _parameters(url: str, *, read_only: bool) -> dict[str, Any]:
+    """Return libpq's parameters; those of the URL are stronger than the usual ones."""
+    given = conninfo_to_dict(url)
+    options = {
+        "statement_timeout": STATEMENT_MILLISECONDS,
+        "idle_in_transaction_session_timeout": 0,
+        "default_transaction_read_only": "on" if read_only else "off",
+        "timezone": "UTC",
+    }
+    ours = " ".join(f"-c {name}={value}" for name, value in options.items())
+    return {
+        **USUAL,
+        **given,
+        "options": f"{ours} {given.get('options', '')}".strip(),
+        "client_encoding": "utf8",
+    }
+
+
+def _sentence(error: psycopg.Error, place: str) -> str:
+    said = " ".join(str(error).split()) or type(error).__name__
+    return f"the store {place} cannot do its work: {said}"
+
+
 class PostgresConnection:
     """An open connection, which translates and runs statements.
 
     Several threads may use it, but only one at a time.
     """
 
-    def __init__(self, url: str, place: str, *, read_only: bool = False) -> None:
-        """Connect to `url`; raises StoreError, in which `place` names the store."""
-        self._place = place
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        """Connect to `url`; raises StoreError."""
+        self._place = place = place_of(url)
         self._failure: StoreError | None = None
         self._types: dict[tuple[str, str], str] = {}
         self._writes: dict[Write, str] = {}
@@ -84,19 +118,14 @@ class PostgresConnection:
         """The number of rows that this connection has changed."""
         try:
             self._wire: psycopg.Connection[Row] = psycopg.connect(
-                url,
+                **_parameters(url, read_only=read_only),
                 autocommit=True,
-                connect_timeout=CONNECT_SECONDS,
                 prepare_threshold=PREPARE_AFTER,
-                application_name="forewarn",
-                options=(
-                    f"-c statement_timeout={STATEMENT_MILLISECONDS}"
-                    " -c synchronous_commit=on"
-                    " -c timezone=UTC"
-                    f" -c default_transaction_read_only={'on' if read_only else 'off'}"
-                ),
             )
             self._wire.prepared_max = PREPARED_MAX
+        except psycopg.OperationalError as error:
+            # libpq tells the reason only as text, in the server's language.
+            raise LostError(_sentence(error, place), hint=_CONNECT) from error
         except psycopg.Error as error:
             raise translate(error, place) from error
 
@@ -172,6 +201,11 @@ class PostgresConnection:
             return self._wire.execute(_query(sql), parameters)
         except psycopg.Error as error:
             raise self._failed(error) from error
+
+    def limit_statements(self, *, is_limited: bool) -> None:
+        """Set whether a statement has a maximum time; at first, it has."""
+        limit = STATEMENT_MILLISECONDS if is_limited else 0
+        self.run(f"SET statement_timeout = {limit}")
 
     def begin(self) -> None:
         """Open a transaction that may write."""

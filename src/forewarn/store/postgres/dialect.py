@@ -69,7 +69,7 @@ _STATEMENT: tuple[Rewrite, ...] = (
 
 @functools.cache
 def statement(sql: str) -> str:
-    """Return a statement that reads rows, with parameters as psycopg has them."""
+    """Return a statement that reads rows, with the parameters of psycopg."""
     assert "%" not in sql, "a percent sign begins a parameter"
     return _rewritten(sql.removesuffix(";"), _STATEMENT)
 

@@ -13,7 +13,7 @@ from typing import LiteralString
 
 from forewarn.store.migrate import Step, statements
 from forewarn.store.port import StoreError, StoreTooNewError
-from forewarn.store.postgres import dialect
+from forewarn.store.postgres import dialect, fence
 from forewarn.store.postgres.connection import PostgresConnection
 
 _TABLES: LiteralString = (
@@ -22,10 +22,6 @@ _TABLES: LiteralString = (
 )
 
 _DONE = "CREATE TABLE schema_steps (number INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL)"
-
-FENCE = "CREATE TABLE fence (number bigint NOT NULL)"
-"""One row, which each writing transaction raises: after a lost connection, it tells
-whether the last commit was done."""
 
 
 def definitions(steps: Sequence[Step]) -> list[str]:
@@ -66,16 +62,17 @@ def count_done(
     return done
 
 
-def migrate(connection: PostgresConnection, steps: Sequence[Step], done: int) -> None:
-    """Bring the schema up to date: all at once in a new database, else step by step."""
+def bring_up_to_date(
+    connection: PostgresConnection, place: str, steps: Sequence[Step]
+) -> None:
+    """Run the steps that are missing: together in a new database, else one by one.
+
+    Raises StoreError as `count_done` does.
+    """
+    done = count_done(connection, place, steps)
     if not done:
-        sql = [
-            _created(_DONE),
-            FENCE,
-            "INSERT INTO fence VALUES (0)",
-            *definitions(steps),
-        ]
-        _do(connection, sql, steps)
+        tables = [dialect.definition(_DONE), *fence.SCHEMA, *definitions(steps)]
+        _do(connection, tables, steps)
         return
     for step in steps[done:]:
         _do(connection, [translated(each) for each in statements(step.sql)], [step])
@@ -86,10 +83,6 @@ def translated(sql: str) -> str:
     if re.match(r"\s*(--[^\n]*\n\s*)*(CREATE|ALTER|DROP)\b", sql):
         return dialect.definition(sql)
     return dialect.statement(sql.strip())
-
-
-def _created(sql: str) -> str:
-    return dialect.definition(sql)
 
 
 def _do(

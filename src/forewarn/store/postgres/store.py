@@ -1,23 +1,30 @@
 """The durable store in PostgreSQL: one process, one writer at a time.
 
-A session-level advisory lock keeps other processes away. The connection that holds it is
-the one that writes: if the session ends, its lock and its open transaction end with it.
-So no transaction of an earlier holder commits after the lock was taken again, and the
-cache of records may assume one writer, as in SQLite.
+The right to write is in `fence`. With one writer, the cache of records may assume
+the same as in SQLite. A commit is durable before it returns, if the server's setting
+`synchronous_commit` is not `off`; this store then switches it on.
 
-Each writing transaction raises a number in the table `fence`. If the connection is lost
-during a commit, the outcome is unknown: the store connects again, and the number tells.
+If the connection is lost, the store connects again for some time, so that a restart of the
+server only delays a transaction. A transaction that was not committed runs again.
 """
 
-import time
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from forewarn.clock import Clock, SystemClock
 from forewarn.store.cache import Committed, RememberingTransaction
 from forewarn.store.migrate import load_steps
-from forewarn.store.port import Reader, StoreBusyError, StoreError, Transaction
+from forewarn.store.port import (
+    ConflictError,
+    Reader,
+    StoreBusyError,
+    StoreError,
+    Transaction,
+)
 from forewarn.store.postgres.connection import LostError, PostgresConnection
-from forewarn.store.postgres.migrate import count_done, migrate
+from forewarn.store.postgres.fence import Fence
+from forewarn.store.postgres.migrate import bring_up_to_date
 from forewarn.store.postgres.url import place_of
 from forewarn.store.rows import Schema
 from forewarn.store.snapshot import SnapshotStore
@@ -25,59 +32,75 @@ from forewarn.store.write_lock import WriteLock
 
 T = TypeVar("T")
 
-LOCK = 0x666F7265
-"""The advisory lock of the service in its database: "fore" in ASCII."""
+PATIENCE_SECONDS = 20.0
+"""Maximum time to connect again. A database that restarts is back sooner, and a service
+that ends is started again by systemd."""
 
-IN_DOUBT_SECONDS = 10.0
-"""Maximum time to find out whether a commit was done. A database that restarts is back
-sooner."""
+BUSY_SECONDS = 2.0
+"""Maximum wait at the start for another service. The lock of a service that was killed ends
+when the server notices that, mostly at once."""
 
-AGAIN_SECONDS = 0.2
-"""Pause between attempts to connect again."""
+AGAIN_SECONDS = 0.1
+"""Pause between attempts to connect."""
 
 
 class PostgresStore:
     """A store in a database, whose tables it creates if they are missing."""
 
     def __init__(
-        self, url: str, *, sleep: Callable[[float], None] = time.sleep
+        self,
+        url: str,
+        *,
+        clock: Clock | None = None,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
         """Connect, lock the database, and bring its schema up to date.
 
         Raises StoreError, StoreBusyError or StoreTooNewError, and then writes nothing.
         """
-        self._url, self._place = url, place_of(url)
-        self._sleep = sleep
+        self._url = url
+        self._clock = clock or SystemClock()
+        self._pause = pause or threading.Event().wait
         self._write_lock = WriteLock()
         self._committed = Committed()
         self._is_closed = False
-        self._number = 0
-        """The number in `fence` after the last transaction of this store."""
-        connection = self._locked()
+        self._fence = Fence(place_of(url))
+        connection = self._connect_patiently(BUSY_SECONDS, StoreBusyError)
         try:
-            steps = load_steps()
-            done = count_done(connection, self._place, steps)
-            migrate(connection, steps, done)
-            [(self._number,)] = connection.raw("SELECT number FROM fence")
+            connection.limit_statements(is_limited=False)
+            bring_up_to_date(connection, place_of(url), load_steps())
+            connection.limit_statements(is_limited=True)
+            self._fence.read(connection)
             self._schema = Schema(connection)
         except BaseException:
             connection.close()
             raise
         self._writer: PostgresConnection | None = connection
         self._readers = SnapshotStore(
-            lambda: PostgresConnection(url, self._place, read_only=True), self._schema
+            lambda: PostgresConnection(url, read_only=True), self._schema
         )
 
-    def _locked(self) -> PostgresConnection:
-        """Return a new connection that holds the lock."""
-        connection = PostgresConnection(self._url, self._place)
+    def _connect_patiently(
+        self, seconds: float, *expected: type[StoreError]
+    ) -> PostgresConnection:
+        """Connect; repeat that for some time after the expected errors."""
+        until = self._clock.monotonic() + seconds
+        while True:
+            try:
+                return self._connect()
+            except expected:
+                if self._clock.monotonic() >= until:
+                    raise
+                self._pause(AGAIN_SECONDS)
+
+    def _connect(self) -> PostgresConnection:
+        """Return a new connection that may write; raises StoreError."""
+        connection = PostgresConnection(self._url)
         try:
-            [(is_mine,)] = connection.raw("SELECT pg_try_advisory_lock(%s)", (LOCK,))
-            if not is_mine:
-                raise StoreBusyError(
-                    f"another service uses the store {self._place}",
-                    hint="Stop it, or name another database in [store] url.",
-                )
+            [(setting,)] = connection.raw("SHOW synchronous_commit")
+            if setting == "off":
+                connection.run("SET synchronous_commit = on")
+            self._fence.take(connection)
         except BaseException:
             connection.close()
             raise
@@ -85,81 +108,71 @@ class PostgresStore:
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction and commit it; return what it returned."""
+        return self._write_lock.run(lambda: self._attempt(work))
 
-        def attempt() -> T:
-            self._check_open()
-            writer, self._writer = self._writer, None
-            if writer is None:
-                writer = self._taken_again()
-            try:
-                writer.begin()
-                number = self._raise_number(writer)
-                transaction = RememberingTransaction(
-                    writer, self._schema, self._committed
-                )
-                result = work(transaction)
-                transaction.send_all()
-                self._commit(writer, number)
-                self._committed.take(transaction.seen, transaction.answers)
-            except StoreError:
-                self._committed.forget()
-                raise
-            finally:
-                if writer.end():
-                    self._writer = writer
-            return result
+    def _attempt(self, work: Callable[[Transaction], T]) -> T:
+        self._check_open()
+        known, self._writer = self._writer, None
+        writer = known or self._taken_again()
+        try:
+            writer.begin()
+            number = self._fence.enter(writer)
+            transaction = RememberingTransaction(writer, self._schema, self._committed)
+            result = work(transaction)
+            transaction.send_all()
+            writer = self._commit(writer, number)
+            self._fence.leave(number)
+            self._committed.take(transaction.seen, transaction.answers)
+        except LostError as error:
+            self._committed.forget()
+            raise ConflictError(error.message, hint=error.hint) from error
+        except StoreError:
+            self._committed.forget()
+            raise
+        finally:
+            if writer.end():
+                self._writer = writer
+        return result
 
-        return self._write_lock.run(attempt)
+    def _commit(self, writer: PostgresConnection, number: int) -> PostgresConnection:
+        """Commit, and return the connection for the next transaction.
 
-    def _raise_number(self, writer: PostgresConnection) -> int:
-        [(number,)] = writer.raw(
-            "UPDATE fence SET number = number + 1 RETURNING number"
-        )
-        return number
-
-    def _commit(self, writer: PostgresConnection, number: int) -> None:
-        """Commit; find out the outcome if the connection is lost meanwhile."""
+        If the connection is lost meanwhile, this finds out the outcome. It raises
+        LostError if the transaction was not committed, and StoreError if the database does
+        not answer: the store is then closed, because its state is unknown.
+        """
         try:
             writer.commit()
         except LostError:
             writer.close()
-            if not self._was_committed(number):
+            another = self._connect_again()
+            if not self._fence.was_committed(another, number):
+                another.close()
                 raise
-        self._number = number
-
-    def _was_committed(self, number: int) -> bool:
-        """Return whether the transaction with this number was committed.
-
-        Raises LostError if the database does not answer in time: the outcome is then
-        unknown, and the store must be opened again.
-        """
-        left = IN_DOUBT_SECONDS
-        while True:
-            try:
-                self._writer = self._locked()
-                [(stored,)] = self._writer.raw("SELECT number FROM fence")
-            except (LostError, StoreBusyError):
-                # The lock of the lost session ends when the server notices the loss.
-                left -= AGAIN_SECONDS
-                if left <= 0:
-                    self._is_closed = True
-                    raise
-                self._sleep(AGAIN_SECONDS)
-            else:
-                return stored == number
+            return another
+        return writer
 
     def _taken_again(self) -> PostgresConnection:
-        """Connect after the last connection was lost outside a commit."""
-        connection = self._locked()
-        [(stored,)] = connection.raw("SELECT number FROM fence")
-        if stored != self._number:
-            connection.close()
+        """Connect after the connection was lost outside a commit."""
+        writer = self._connect_again()
+        try:
+            self._fence.read(writer)
+        except BaseException:
             self._is_closed = True
-            raise StoreError(
-                f"another service has written to the store {self._place}",
-                hint="Start this service again; only one may use the database.",
-            )
-        return connection
+            writer.close()
+            raise
+        return writer
+
+    def _connect_again(self) -> PostgresConnection:
+        """Connect after the connection was lost; raises StoreError after some time.
+
+        The lock of a lost connection ends when the server notices the loss.
+        """
+        try:
+            return self._connect_patiently(PATIENCE_SECONDS, LostError, StoreBusyError)
+        except StoreError as error:
+            self._is_closed = True
+            raise StoreError(error.message, hint=error.hint) from error
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread."""
@@ -177,5 +190,6 @@ class PostgresStore:
         self._is_closed = True
         self._readers.close()
         if self._writer is not None:
+            self._fence.release(self._writer)
             self._writer.close()
             self._writer = None

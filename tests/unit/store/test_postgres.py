@@ -1,0 +1,286 @@
+"""The store in PostgreSQL: lost connections, other writers, and what is refused."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from forewarn.clock import VirtualClock
+from forewarn.fleet.model import Host
+from forewarn.instants import SECOND
+from forewarn.store import kinds
+from forewarn.store.port import (
+    StoreBusyError,
+    StoreError,
+    StoreTooNewError,
+    Transaction,
+)
+from forewarn.store.postgres.connection import LostError, PostgresConnection
+from forewarn.store.postgres.store import PATIENCE_SECONDS, PostgresStore
+from tests.support import postgres, postgres_server
+from tests.support.processes import eventually
+from tests.support.unpacked import ROOT
+
+pytestmark = postgres.needing_postgres
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with postgres.one_database() as made:
+        yield made
+
+
+class Waits:
+    """Time that passes only in pauses; in each, something can happen."""
+
+    def __init__(self, *happens: Callable[[], object]) -> None:
+        self.clock = VirtualClock(0)
+        self._happens = list(happens)
+
+    def pause(self, seconds: float) -> None:
+        self.clock.advance_to(self.clock.now() + round(seconds * SECOND))
+        if self._happens:
+            self._happens.pop(0)()
+
+
+def opened(url: str, waits: Waits | None = None) -> PostgresStore:
+    waits = waits or Waits()
+    return PostgresStore(url, clock=waits.clock, pause=waits.pause)
+
+
+def sql(url: str, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as it:
+        found = it.execute(statement.encode())
+        return found.fetchall() if found.description else []
+
+
+def lose_connections(url: str) -> None:
+    """End all sessions of a database but this one, and wait for that."""
+    sql(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid != pg_backend_pid()",
+    )
+
+
+def names(store: PostgresStore) -> list[str]:
+    return [host.name for host in store.read(lambda r: r.select(kinds.ALL_HOSTS))]
+
+
+def add(name: str) -> Callable[[Transaction], Host]:
+    return lambda tx: tx.add(Host(name=name))
+
+
+def test_a_lost_connection_only_delays_the_next_transaction(url: str) -> None:
+    store = opened(url)
+    store.transact(add("h1"))
+    lose_connections(url)
+    store.transact(add("h2"))
+    assert names(store) == ["h1", "h2"]
+    store.close()
+
+
+def test_work_runs_again_if_its_commit_was_lost(url: str) -> None:
+    store, runs = opened(url), list[str]()
+
+    def work(tx: Transaction) -> None:
+        tx.add(Host(name="h1"))
+        runs.append("run")
+        if len(runs) == 1:
+            lose_connections(url)
+
+    store.transact(work)
+    assert names(store) == ["h1"]
+    assert len(runs) == 2
+    store.close()
+
+
+def test_work_does_not_run_again_if_only_the_answer_was_lost(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, runs = opened(url), list[str]()
+    commit = PostgresConnection.commit
+
+    def lost_answer(connection: PostgresConnection) -> None:
+        commit(connection)
+        monkeypatch.undo()
+        raise LostError("the answer is lost")
+
+    monkeypatch.setattr(PostgresConnection, "commit", lost_answer)
+
+    def work(tx: Transaction) -> str:
+        tx.add(Host(name="h1"))
+        runs.append("run")
+        return "done"
+
+    assert store.transact(work) == "done"
+    assert runs == ["run"]
+    store.transact(add("h2"))
+    assert names(store) == ["h1", "h2"]
+    store.close()
+
+
+def test_a_store_that_was_taken_over_writes_nothing(url: str) -> None:
+    store = opened(url)
+    store.transact(add("h1"))
+    lose_connections(url)
+    another = opened(url)
+    another.transact(add("h2"))
+    another.close()
+    with pytest.raises(StoreError, match="another service has written to the store"):
+        store.transact(add("h3"))
+    assert names(store) == ["h1", "h2"]
+    with pytest.raises(StoreError, match="closed"):
+        store.transact(add("h3"))
+    store.close()
+
+
+def test_a_store_whose_lock_is_gone_ends_after_some_time(url: str) -> None:
+    waits = Waits()
+    store = opened(url, waits)
+    lose_connections(url)
+    another = opened(url)
+    with pytest.raises(StoreError, match="another service uses the store"):
+        store.transact(add("h1"))
+    assert waits.clock.monotonic() >= PATIENCE_SECONDS
+    with pytest.raises(StoreError, match="closed"):
+        store.transact(add("h1"))
+    another.close()
+    store.close()
+
+
+def test_a_second_service_is_refused(url: str) -> None:
+    store = opened(url)
+    with pytest.raises(StoreBusyError, match="another service uses the store") as told:
+        opened(url)
+    assert told.value.hint
+    store.close()
+    opened(url).close()
+
+
+def test_a_service_that_was_just_killed_is_waited_for(url: str) -> None:
+    store = opened(url)
+    opened(url, Waits(store.close)).close()
+
+
+def test_a_newer_schema_is_refused(url: str) -> None:
+    sql(url, "INSERT INTO schema_steps VALUES (9999, 'of the future')")
+    with pytest.raises(StoreTooNewError, match="was written by a newer forewarn"):
+        opened(url)
+
+
+def test_the_database_of_another_program_is_refused() -> None:
+    with postgres.one_database(is_empty=True) as url:
+        sql(url, "CREATE TABLE shopping (item text)")
+        with pytest.raises(StoreError, match="a database of another program"):
+            opened(url)
+        assert sql(
+            url,
+            "SELECT count(*) FROM information_schema.tables"
+            " WHERE table_schema = 'public'",
+        ) == [(1,)]
+
+
+def test_a_reader_cannot_write(url: str) -> None:
+    connection = PostgresConnection(url, read_only=True)
+    with pytest.raises(StoreError, match="read-only"):
+        connection.run("DELETE FROM hosts")
+    connection.close()
+
+
+def test_a_commit_is_durable_even_if_the_server_says_otherwise(url: str) -> None:
+    name = url.split("?", maxsplit=1)[0].rsplit("/", maxsplit=1)[1]
+    sql(url, f"ALTER DATABASE {name} SET synchronous_commit = off")
+    store = opened(url)
+    assert store._writer is not None
+    assert store._writer.raw("SHOW synchronous_commit") == [("on",)]
+    store.close()
+
+
+def test_order_of_texts_is_that_of_their_bytes(url: str) -> None:
+    store = opened(url)
+    hosts = ["B", "a", "a-b", "a.b", "aB", "ä", "Z"]
+    store.transact(lambda tx: [tx.add(Host(name=name)) for name in hosts])
+    assert names(store) == sorted(hosts, key=str.encode)
+    store.close()
+
+
+# With a server of its own
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    if postgres_server.GIVEN:
+        pytest.skip("these tests need a server that they may stop")
+    # PostgreSQL runs as another user, who cannot enter the folders of pytest.
+    place = Path(tempfile.mkdtemp(prefix="forewarn-postgres-"))
+    place.chmod(0o755)
+    yield place / "server"
+    shutil.rmtree(place)
+
+
+def test_a_restart_of_the_server_loses_nothing(folder: Path) -> None:
+    postgres_server.make(folder)
+    servers = [postgres_server.start(folder, fsync="on")]
+    waits = Waits(lambda: servers.append(postgres_server.start(folder)))
+    store = opened(postgres_server.url_of(folder), waits)
+    store.transact(add("h1"))
+    postgres_server.stop(servers[0])
+    store.transact(add("h2"))
+    assert names(store) == ["h1", "h2"]
+    store.close()
+    postgres_server.stop(servers[1])
+
+
+def test_a_wrong_password_is_said_and_not_shown(folder: Path) -> None:
+    postgres_server.make(folder)
+    server = postgres_server.start(folder)
+    admin = postgres_server.url_of(folder)
+    sql(admin, "CREATE ROLE forewarn LOGIN PASSWORD 'right'")
+    sql(admin, "CREATE DATABASE forewarn")
+    hba = folder / "data" / "pg_hba.conf"
+    hba.write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+    sql(admin, "SELECT pg_reload_conf()")
+    password = folder.parent / "pgpass"
+    password.write_text("*:*:*:*:geheim\n")
+    password.chmod(0o600)
+    url = postgres_server.url_of(folder, "forewarn", user="forewarn")
+    with pytest.raises(StoreError, match="password") as told:
+        opened(f"{url}&passfile={password}")
+    assert "geheim" not in f"{told.value.message} {told.value.hint}"
+    assert "passfile" in told.value.hint
+    postgres_server.stop(server)
+
+
+def test_a_server_that_does_not_run_is_said(folder: Path) -> None:
+    with pytest.raises(StoreError, match="No such file") as told:
+        opened(f"postgresql:///forewarn?host={folder}")
+    assert "Check that the database runs" in told.value.hint
+
+
+def test_the_server_ends_with_the_processes_that_used_it() -> None:
+    """Even if they are killed."""
+    if postgres_server.GIVEN:
+        pytest.skip("the server is given")
+    run = f"killed-{os.getpid()}"
+    code = (
+        "import os; from tests.support import postgres_server as it;"
+        f"print(it.joined('{run}'), flush=True); os.kill(os.getpid(), 9)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    url = ended.stdout.strip()
+    eventually(postgres_server.place_of(run).exists, lambda exists: not exists)
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(url)
