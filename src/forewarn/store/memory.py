@@ -9,7 +9,7 @@ the past that it needs: a commit copies the replaced records into every open vie
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
@@ -33,8 +33,12 @@ from forewarn.store.write_lock import WriteLock
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 
-_Address: TypeAlias = tuple[type[Record], str]
+Address: TypeAlias = tuple[type[Record], str]
 """A record's kind and key."""
+
+
+def _allow(_written: Collection[Address]) -> None:
+    """Let a transaction commit."""
 
 
 class _Layer:
@@ -52,11 +56,11 @@ class _Layer:
 class _View:
     """The store at the opening of the view, and the view's own writes."""
 
-    def __init__(self, state: "_State") -> None:
+    def __init__(self, state: "State") -> None:
         self._state = state
         self._layers: defaultdict[type[Record], _Layer] = defaultdict(_Layer)
         self._began = state.commits
-        self._before: dict[_Address, Record | None] = {}
+        self._before: dict[Address, Record | None] = {}
         self._scopes: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -211,8 +215,14 @@ class _View:
 
     # -- the end -------------------------------------------------------------------
 
-    def commit(self) -> None:
-        """Make the writes visible, all at once; raises ConflictError."""
+    def commit(
+        self, committing: Callable[[Collection[Address]], None] = _allow
+    ) -> None:
+        """Make the writes visible, all at once; raises ConflictError.
+
+        `committing` gets the addresses of the written records while no other transaction
+        can commit. If it raises, nothing is written.
+        """
         state = self._state
         with state.lock:
             self._check_open()
@@ -225,6 +235,7 @@ class _View:
                     raise ConflictError(
                         f"another writer locked the safety row of scope {scope}"
                     )
+            committing(self._before.keys())
             state.commits += 1
             state.safety.update(dict.fromkeys(self._scopes, state.commits))
             for (kind, key), before in self._before.items():
@@ -249,7 +260,7 @@ class _View:
             raise StoreError("the transaction has ended")
 
 
-class _State:
+class State:
     """The committed state."""
 
     def __init__(self) -> None:
@@ -262,10 +273,17 @@ class _State:
         self.is_closed = False
 
     def check_open(self) -> None:
+        """Raise StoreError if the state was discarded."""
         if self.is_closed:
             raise StoreError("the store is closed")
 
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run `work` on a consistent view."""
+        with _View(self) as view:
+            return work(view)
+
     def close(self) -> None:
+        """Discard everything."""
         with self.lock:
             self.is_closed = True
             self.views.clear()
@@ -275,15 +293,22 @@ class _State:
 class MemoryStore:
     """A store that loses its data when it closes."""
 
-    def __init__(self, *, conflict: Callable[[], bool] = lambda: False) -> None:
-        """Start empty.
+    def __init__(
+        self,
+        *,
+        conflict: Callable[[], bool] = lambda: False,
+        committing: Callable[[Collection[Address]], None] = _allow,
+        state: State | None = None,
+    ) -> None:
+        """Start empty, or with a state that several stores share.
 
         `conflict` is called at the end of each attempt of `transact`. If it returns
-        True, the attempt fails as if another writer had been first.
+        True, the attempt fails as if another writer had been first. `committing` is
+        called in each commit, with the addresses of the written records.
         """
-        self._state = _State()
+        self._state = state or State()
         self._write_lock = WriteLock()
-        self._conflict = conflict
+        self._conflict, self._committing = conflict, committing
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction and commit it; return what it returned."""
@@ -293,15 +318,14 @@ class MemoryStore:
                 result = work(view)
                 if self._conflict():
                     raise ConflictError("a test simulated another writer")
-                view.commit()
+                view.commit(self._committing)
                 return result
 
         return self._write_lock.run(attempt)
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view."""
-        with _View(self._state) as view:
-            return work(view)
+        return self._state.read(work)
 
     def close(self) -> None:
         """Discard all data."""

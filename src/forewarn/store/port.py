@@ -55,6 +55,10 @@ class StoreBusyError(StoreError):
     """Another process has opened the store; stop it, or use another file."""
 
 
+class NotLeaderError(StoreError):
+    """Another replica has taken the lease: nothing of this transaction was written."""
+
+
 class StoreTooNewError(StoreError):
     """A newer version of forewarn wrote this store; use it, or restore a backup."""
 
