@@ -102,6 +102,18 @@ HeldHostsShape = shape(
     hint=(str, "How to free the hosts; empty: nothing is needed."),
 )
 
+ApartHostsShape = shape(
+    "ApartHostsShape",
+    "Hosts of the plan whose maintenance windows are not open together within 14 days.",
+    scopes=(list[str], "Without one of them, the others are open together."),
+    tenants=(list[str], "The tenants of these scopes."),
+    with_campaign=(bool, "Whether the windows of the campaign are not open then."),
+    host_count=int,
+    hosts=(list[str], "The first 100 of these hosts."),
+    message=str,
+    hint=(str, "How the hosts can begin."),
+)
+
 CampaignPlanShape = shape(
     "CampaignPlanShape",
     "The course of a campaign that starts now.",
@@ -131,6 +143,10 @@ CampaignPlanShape = shape(
     refused_by_reason=dict[str, int],
     refused=(list_of(RefusedHostShape), "The first 100 hosts that cannot be done."),
     held=(list_of(HeldHostsShape), "Other campaigns that have any of the hosts."),
+    apart=(
+        list_of(ApartHostsShape),
+        "Hosts that would wait without end; the 50 sets of scopes with the most hosts.",
+    ),
     warnings=list[str],
     openings=(list_of(OpeningShape), "The next openings; empty without windows."),
     blackouts=(list_of(BlackoutTimeShape), "The next times of the blackouts."),

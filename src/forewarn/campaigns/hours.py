@@ -5,12 +5,14 @@ announcement, and an approved host is checked again at its start.
 """
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from forewarn.fleet.blackouts import Blackout, Clash, clash
 from forewarn.fleet.calendars import Calendar, next_free
 from forewarn.fleet.common_openings import next_open
-from forewarn.fleet.windows import Window
+from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import Micros
 from forewarn.protocol.turn_blockers import InBlackout, OutsideWindow
 
@@ -101,6 +103,14 @@ class Hours:
     def clash_at(self, start: Micros) -> Clash | None:
         """Return its own blackout that work from an instant on would overlap."""
         return clash(self.blackouts, start, start + self.work)
+
+    def starts(self, now: Micros, until: Micros) -> Iterator[Opening]:
+        """Yield the times between two instants in which its windows let work begin."""
+        coming = openings(self.windows, now)
+        for each in takewhile(lambda found: found.opens <= until, coming):
+            last = each.closes - self.work
+            if last >= max(now, each.opens):
+                yield Opening(each.opens, last + 1)
 
     def calendar(self, now: Micros) -> Calendar:
         """Return the windows and blackouts from an instant on."""

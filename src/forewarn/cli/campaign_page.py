@@ -77,6 +77,9 @@ def page(plan: Json) -> str:
         left = plan["refused_count"] - len(rows)
         rows += [(f"and {left:,} more", "")] if left else []
         parts += ["<h2>Hosts that cannot be done now</h2>", table(rows)]
+    if plan["apart"]:
+        rows = [(each["message"], each["hint"]) for each in plan["apart"]]
+        parts += ["<h2>Hosts whose windows are never open together</h2>", table(rows)]
     if plan["held"]:
         rows = [(each["message"], each["hint"]) for each in plan["held"]]
         parts += ["<h2>Hosts of other campaigns</h2>", table(rows)]

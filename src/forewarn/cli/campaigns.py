@@ -344,7 +344,8 @@ def _show(told: Json, *, with_all: bool) -> None:
     rest = f"and {count(left, 'more host')}: --all prints all of them" if left else ""
     output.table("no hosts", _HOSTS, map(_host, shown), rest)
     output.line()
-    for each in (*_pace(told), *_times(told), *_refused(told), *_held(told)):
+    found = (_pace, _times, _refused, _apart, _held)
+    for each in (line for lines in found for line in lines(told)):
         output.line(each)
     for each in told["warnings"]:
         output.line(f"warning: {each}")
@@ -464,6 +465,16 @@ def _refused(told: Json) -> Iterator[str]:
             for reason, number in told["refused_by_reason"].items()
         )
         yield f"  and {total - len(shown):,} more; in all {reasons}"
+
+
+def _apart(told: Json) -> Iterator[str]:
+    """Yield which hosts would wait without end for windows, and what to do about it."""
+    for each in told["apart"]:
+        shown = listed(each["hosts"], HELD_SHOWN)
+        left = each["host_count"] - len(each["hosts"])
+        yield each["message"]
+        yield f"  {shown}{f' (and {left:,} more)' if left else ''}"
+        yield f"  hint: {each['hint']}"
 
 
 def _held(told: Json) -> Iterator[str]:

@@ -264,6 +264,10 @@ class NoCommonWindow(Blocker, kind="no common window"):
     scopes: tuple[str, ...]
     within: Micros = 14 * DAY
     """The time that was searched."""
+    campaign: str = ""
+    """The campaign whose windows count too; empty: only those of the scopes."""
+    by_platform: bool = False
+    """Whether windows of the platform count too, which a tenant does not see."""
 
 
 @frozen_dataclass

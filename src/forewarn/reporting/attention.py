@@ -35,7 +35,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import blackout_problems, visit_problems
+from forewarn.reporting import apart_hosts, blackout_problems, visit_problems
 from forewarn.reporting.campaigns import why_waiting
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
@@ -268,10 +268,12 @@ class _Search:
                 for scope in each.scopes
             )
             why = operators.JOINT.join(operators.reasons(operation.held_by))
+            told = f"host {operation.host} cannot be maintained: {why}"
+            ends = apart_hosts.way_out(self._reader, operation, operation.held_by)
             yield Problem(
                 kind=ProblemKind.NO_COMMON_WINDOW,
                 name=operation.operation_id,
-                text=f"host {operation.host} cannot be maintained: {why}",
+                text=operators.JOINT.join(filter(None, (told, ends))),
                 since=operation.created,
                 operation=operation.operation_id,
                 request=operation.request,
@@ -279,7 +281,7 @@ class _Search:
                 tenants=tuple(sorted({*map(self._tenant_of, scopes)} - {""})),
                 scopes=scopes,
                 hosts=(operation.host,),
-                actions=("cancel",),
+                actions=("expedite", "window set", "cancel"),
             )
 
     def _blackouts(self) -> Iterator[Problem]:

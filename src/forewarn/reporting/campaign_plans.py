@@ -41,7 +41,7 @@ from forewarn.protocol.abilities import Able
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
-from forewarn.reporting import past_work
+from forewarn.reporting import apart_hosts, past_work
 from forewarn.store import kinds
 from forewarn.store.port import Columns, Reader, columns, every
 from forewarn.texts import json_text
@@ -193,7 +193,8 @@ def planned(reader: Reader, request: PlanRequest, *, say: Say = unheard) -> str:
     """
     plan, fleet_hosts = _plan_of(reader, request, say=say)
     report = plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
-    return json_text({**report, "held": _held(reader, plan)})
+    apart = apart_hosts.of_plan(reader, plan)
+    return json_text({**report, "held": _held(reader, plan), "apart": apart})
 
 
 def plan_of(

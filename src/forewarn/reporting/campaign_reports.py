@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Span
 from forewarn.instants import Micros, format_instant, instant_or_none
+from forewarn.protocol.blockers import NoCommonWindow
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.protocol.visits import Visit, VisitState
@@ -57,7 +58,7 @@ def _attempt(
         "outcome": DEFERRED
         if _is_deferred(reader, operation)
         else outcome_of(operation),
-        "note": operators.note(operation.note),
+        "note": operators.note(operation.note) or _why_never(operation),
         "announced": instant_or_none(announced),
         "not_before": format_instant(operation.not_before) if announced else None,
         "started": instant_or_none(operation.started_at),
@@ -83,6 +84,12 @@ def _attempt(
             sum((span.ended or now) - span.began for span in spans)
         ),
     }
+
+
+def _why_never(operation: Operation) -> str:
+    """Return the windows for which a host waits without end; empty: it does not."""
+    never = (e for e in operation.held_by if isinstance(e, NoCommonWindow))
+    return operators.JOINT.join(operators.reasons(never))
 
 
 def _is_deferred(reader: Reader, operation: Operation) -> bool:

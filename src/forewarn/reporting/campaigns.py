@@ -16,6 +16,8 @@ from forewarn.protocol.blockers import (
     Deferred,
     DrainFailed,
     InBlackout,
+    NoCommonWindow,
+    OutsideWindow,
     WindowClosed,
 )
 from forewarn.protocol.operations import Operation, Request
@@ -159,6 +161,8 @@ def why_waiting(
         # It holds the hosts in flight too, so no budget becomes free.
         for braked in brake.why_braked(reader, request.verb):
             return operators.reason(braked), 0
+    if isinstance(blocker, OutsideWindow) and (never := _why_never(reader, campaign)):
+        return never, 0
     if blocker is not None:
         # The fleet is looked at again and again, but nothing opens this budget by itself.
         is_used_up = campaign_gate.is_used_up(blocker)
@@ -170,17 +174,45 @@ def why_waiting(
     return _why_no_turn(reader, campaign)
 
 
+def _why_never(reader: Reader, campaign: CampaignRecord) -> str:
+    """Return why no window of the campaign helps its hosts; empty: one may help.
+
+    The windows of the tenants on each host are not open together with those of the
+    campaign, so the reason of the first one is shown.
+    """
+    if _has_turn(reader, campaign):
+        return ""
+    waiting = reader.select(
+        kinds.PLANNED_OF_REQUEST, campaign.request, limit=HELD_READ_MAX
+    )
+    in_stage = [e for e in waiting if campaign.stage_of(e.position) == campaign.stage]
+    found = [
+        next((e for e in each.held_by if isinstance(e, NoCommonWindow)), None)
+        for each in in_stage
+    ]
+    if not found or found[0] is None or None in found:
+        return ""
+    return rollouts.first_host(in_stage[0].host, operators.reason(found[0]))
+
+
+def _has_turn(reader: Reader, campaign: CampaignRecord) -> bool:
+    """Return whether a host of the stage waits for its turn only."""
+    request = campaign.request
+    for name in (waits.turn(request, campaign.stage), waits.again_turn(request)):
+        for first in reader.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1):
+            if waits.TURN_BLACKOUTS not in first.waits_for:
+                return True
+    return False
+
+
 def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> tuple[str, Micros]:
     """Return why no host of the stage can be announced although the campaign may.
 
     The stored reason of the first host is shown, such as a blackout of a part of the fleet.
     """
     request = campaign.request
-    turns = waits.turn(request, campaign.stage), waits.again_turn(request)
-    for name in turns:
-        for first in reader.select(kinds.OPERATIONS_THAT_WAIT, name, limit=1):
-            if waits.TURN_BLACKOUTS not in first.waits_for:
-                return "", 0
+    if _has_turn(reader, campaign):
+        return "", 0
     for each in reader.select(kinds.PLANNED_OF_REQUEST, request, limit=HELD_READ_MAX):
         if each.held_by and campaign.stage_of(each.position) == campaign.stage:
             blocker = actionable_first(each.held_by)[0]

@@ -35,7 +35,7 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.visits import Visit
-from forewarn.reporting import able, unknown_names, visited
+from forewarn.reporting import able, apart_hosts, unknown_names, visited
 from forewarn.reporting.campaigns import deferred_count, failure_of
 from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store import kinds
@@ -114,6 +114,7 @@ def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
         standing=_joined(
             operators.standing(operation, blockers, now=now),
             explained.promised(operation, now=now),
+            apart_hosts.way_out(reader, operation, blockers),
             visited.of_operation(reader, operation, now=now),
         ),
         blockers=blocker_reports(reader, operation, blockers, now=now),

@@ -39,10 +39,17 @@ def hold(blocker: BrakeOn | WindowClosed | NoCommonWindow | Deferred) -> str:
             until = format_instant(cut_to_second(blocker.until))
             return f"tenant {blocker.tenant} has deferred {what} until {until}"
         case NoCommonWindow():
-            return (
-                f"the maintenance windows of scopes {listed(blocker.scopes)} are not "
-                f"open together within {describe_duration(blocker.within)}"
-            )
+            return _apart(blocker)
+
+
+def _apart(found: NoCommonWindow) -> str:
+    within = describe_duration(found.within)
+    named = f"the maintenance windows of scopes {listed(found.scopes)} are not open together"
+    if found.by_platform:
+        return f"{named} with the times of the platform within {within}"
+    if found.campaign:
+        return f"{named} with those of campaign {found.campaign} within {within}"
+    return f"{named} within {within}"
 
 
 def withdrawn(

@@ -199,7 +199,9 @@ def test_windows_that_are_never_open_together_are_named() -> None:
     assert problem.kind is attention.ProblemKind.NO_COMMON_WINDOW
     assert problem.text == (
         "host h0 cannot be maintained: the maintenance windows of scopes db, web are "
-        "not open together within 14 d"
+        "not open together within 14 d; it does not begin by itself: if its tenant "
+        "agrees, run `forewarn expedite web_0 --reason TEXT`, or set other windows of "
+        "scope web with `forewarn window set`"
     )
     assert (problem.scopes, problem.hosts) == (("db", "web"), ("h0",))
     apply(world, fleet(web=NIGHT, db="", mail=NIGHT))

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from forewarn.control.execution import calls, impact
 from forewarn.control.redaction import redact
 from forewarn.control.rules import consent, holds, obstacles, promising, waits
+from forewarn.control.rules.holds import HeldTimes
 from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.work import Work, subjects_of
-from forewarn.fleet.model import Vm
 from forewarn.instants import HOUR, MILLISECOND, MINUTE, Micros
 from forewarn.protocol.blockers import (
     AnyBlocker,
@@ -104,14 +104,16 @@ def _companions(work: Work, operation: Operation) -> list[Operation]:
 def start_if_allowed(work: Work, operation_id: str) -> None:
     """Start a Ready operation, or set the time of its next check."""
     operation = calls.renew_chooser(work, work.operation(operation_id))
-    if blockers := bounded(obstacles.why_not_start(work.tx, operation, now=work.now)):
+    times = obstacles.times_of(work.tx, operation, now=work.now)
+    why = obstacles.why_not_start(work.tx, operation, now=work.now, times=times)
+    if blockers := bounded(why):
         names = waits.names_for(blockers, obstacles.own_domains(work.tx, operation))
         is_news = signature(blockers) != signature(operation.held_by)
         if is_news:
             _note_held(work, operation, blockers)
         wake_at = next_look(work, operation, opens=holds.opening(blockers))
         is_due_in_time = work.now < operation.due_at <= wake_at
-        promises = _promises(work, operation, blockers)
+        promises = _promises(work, operation, blockers, times)
         is_same = (names, promises) == (operation.waits_for, operation.promises)
         if is_news or not is_same or not is_due_in_time:
             held = changed(
@@ -127,14 +129,15 @@ def start_if_allowed(work: Work, operation_id: str) -> None:
 
 
 def _promises(
-    work: Work, operation: Operation, blockers: Sequence[AnyBlocker]
+    work: Work,
+    operation: Operation,
+    blockers: Sequence[AnyBlocker],
+    times: HeldTimes,
 ) -> tuple[Promise, ...]:
     """Return the openings that an operation is promised, if it waits for windows."""
     if not any(isinstance(each, WindowClosed) for each in blockers):
         return operation.promises
-    vms = [vm for name in operation.vms if (vm := work.tx.get(Vm, name)) is not None]
-    kept = holds.holds_of(work.tx, operation, vms)
-    times = holds.HeldTimes(kept, work.now)
+    vms = obstacles.vms_of(work.tx, operation)
     return promising.promises_of(work.tx, operation, vms, times, work.now)
 
 

@@ -5,6 +5,7 @@ becomes one of a few values without names and numbers. Pure.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 
 from forewarn.protocol.actors import (
     PLATFORM,
@@ -95,7 +96,9 @@ def _one(
         ):
             return blocker
         case NoCommonWindow() if {*blocker.scopes} <= {*scopes}:
-            return blocker
+            # A tenant does not see that the work is a campaign.
+            is_apart = blocker.by_platform or bool(blocker.campaign)
+            return replace(blocker, campaign="", by_platform=is_apart)
         case BatchWaits() if blocker.scope in scopes and blocker.target in vms:
             return blocker
         case VmBusy() if blocker.vm in vms:

@@ -29,6 +29,7 @@ from forewarn.control.requests import (
 )
 from forewarn.control.rules import (
     abilities,
+    apart,
     campaign_gate,
     holds,
     promising,
@@ -213,12 +214,13 @@ def _waiting(
     start = round_up_to_second(_earliest(work, operation, vms))
     kept = holds.holds_of(work.tx, operation, vms)
     times = holds.HeldTimes(kept, start, now=work.now)
-    held = bounded(times.why_not_announced())
+    held = bounded(apart.told(work.tx, operation, times, times.why_not_announced()))
     if not held:
         return found, times.looks
-    look_at = times.next_notice(
-        notice=stops.notice_of(work, operation, is_empty=not vms),
-        not_before=operation.given_time,
+    notice = stops.notice_of(work, operation, is_empty=not vms)
+    look_at = apart.look_at(work.tx, operation, times, held, notice)
+    look_at = look_at or times.next_notice(
+        notice=notice, not_before=operation.given_time
     )
     waiting = replace(
         found,

@@ -13,14 +13,15 @@ host (`promising`) counts beside the windows of its scope.
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
+from forewarn.campaigns.hours import Hours
 from forewarn.control.rules import choices, wide_blackouts
 from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.calendars import AHEAD_MAX, MISSES_MAX, Calendar
-from forewarn.fleet.common_openings import CommonOpenings, Search
+from forewarn.fleet.common_openings import HORIZON, CommonOpenings, Search
 from forewarn.fleet.model import Scope, Vm
 from forewarn.fleet.windows import Opening, Window, openings
 from forewarn.instants import DAY, HOUR, Micros, round_up_to_second
@@ -191,11 +192,12 @@ class HeldTimes:
         self._blackouts = [each.blackout for each in holds if each.blackout is not None]
         self._closed = Calendar((), now, self._blackouts)
         self._work = max((hold.work for hold in holds), default=0)
+        self._apart_looks = 0
 
     @property
     def looks(self) -> int:
         """How many openings were computed or looked at."""
-        return self._common.looks
+        return self._common.looks + self._apart_looks
 
     def first_start(self, at: Micros) -> Micros | None:
         """Return the first instant, from `at` on, that all holds allow.
@@ -279,6 +281,27 @@ class HeldTimes:
         closed = ((hold, self._ends(hold, opens) or start) for hold in self._holds)
         return tuple(_blocker(hold, ends) for hold, ends in closed if ends > self._at)
 
+    def why_apart(self, hours: Hours) -> NoCommonWindow | None:
+        """Return why no start is in the windows of a campaign too.
+
+        Return None if one is, or if the windows of the scopes are not open together.
+        """
+        if not self._of_windows or not hours.windows:
+            return None
+        at = self._earliest
+        groups = [openings(each, at, beside=more) for each, more in self._of_windows]
+        found = CommonOpenings([hours.starts(at, at + HORIZON), *groups])
+        search = found.first(at)
+        if search.opens is not None:
+            self._apart_looks = found.looks
+            return None
+        apart = found.apart(search, at)
+        self._apart_looks = found.looks
+        if 0 not in apart:
+            return None
+        others = [each - 1 for each in apart if each]
+        return replace(self._not_together(others, search), campaign=hours.campaign)
+
     def openings_at(self, start: Micros) -> dict[str, Opening]:
         """Return the opening of each scope at an instant that all holds allow."""
         found = self._from(start)
@@ -315,7 +338,9 @@ class HeldTimes:
         return opens[_hours(hold)] if hold.windows else hold.until
 
     def _no_common_window(self, search: Search) -> NoCommonWindow:
-        apart = self._common.apart(search, self._earliest)
+        return self._not_together(self._common.apart(search, self._earliest), search)
+
+    def _not_together(self, apart: Iterable[int], search: Search) -> NoCommonWindow:
         named = list(self._of_windows.values())
         hours = (search.until - self._earliest) // HOUR
         return NoCommonWindow(

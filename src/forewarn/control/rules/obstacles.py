@@ -7,6 +7,7 @@ for the decision. This module only reads.
 from collections.abc import Iterable, Mapping, Sequence
 
 from forewarn.control.rules import (
+    apart,
     campaign_gate,
     consent,
     destinations,
@@ -16,6 +17,7 @@ from forewarn.control.rules import (
 )
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import Unsteady, guard, shared_hosts
+from forewarn.control.rules.holds import HeldTimes
 from forewarn.fleet.model import Host, HostState, Vm, VmState
 from forewarn.instants import Micros
 from forewarn.protocol.blockers import (
@@ -120,20 +122,38 @@ def _end_of(operation: Operation) -> CallEnd:
     return operation.note if isinstance(operation.note, CallEnd) else CallEnd()
 
 
+def times_of(reader: Reader, operation: Operation, *, now: Micros) -> HeldTimes:
+    """Return when the holds of a released operation allow it to start, from now on."""
+    vms = vms_of(reader, operation)
+    return HeldTimes(holds.holds_of(reader, operation, vms), now)
+
+
+def vms_of(reader: Reader, operation: Operation) -> list[Vm]:
+    """Return the VMs of a released operation that still exist."""
+    return [vm for name in operation.vms if (vm := reader.get(Vm, name)) is not None]
+
+
 def why_not_start(
-    reader: Reader, operation: Operation, *, now: Micros
+    reader: Reader,
+    operation: Operation,
+    *,
+    now: Micros,
+    times: HeldTimes | None = None,
 ) -> tuple[AnyBlocker, ...]:
     """Return why a released operation cannot start now.
+
+    `times` are those of its holds from now on, if the caller has them.
 
     A caller that starts it holds the safety rows of its scopes. A failure is never held,
     because it has already happened.
     """
     if operation.action is Action.NONE:
         return ()
-    vms = [vm for name in operation.vms if (vm := reader.get(Vm, name)) is not None]
+    vms = vms_of(reader, operation)
     own = _domains_of(vms)
     blockers: tuple[AnyBlocker, ...] = why_braked(reader, operation.verb)
-    blockers += holds.why_held(holds.holds_of(reader, operation, vms), now)
+    times = times or times_of(reader, operation, now=now)
+    blockers += apart.told(reader, operation, times, times.why_held())
     blockers += campaign_gate.why_held(reader, operation, now=now)
     blockers += relay_links.why_silent(reader, operation, vms, now=now)
     blockers += shared_hosts(operation, _affected(reader, operation, vms))
