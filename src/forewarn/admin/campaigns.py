@@ -6,7 +6,7 @@ from fastapi import Path, Query
 from pydantic import Field
 from starlette.responses import Response
 
-from forewarn.admin import bodies, campaign_shapes, limits
+from forewarn.admin import bodies, campaign_shapes, limits, simulation_shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Paged
@@ -60,7 +60,7 @@ async def campaign_plan(
 
 @router.post(
     "/campaigns/simulate",
-    responses=documented(campaign_shapes.CampaignSimulationShape, 400, 409),
+    responses=documented(simulation_shapes.CampaignSimulationShape, 400, 409),
 )
 async def campaign_simulate(
     body: bodies.CampaignSimulation, gateway: Desk, key: Key = None

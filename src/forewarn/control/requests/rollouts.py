@@ -214,7 +214,9 @@ def _waiting(
     start = round_up_to_second(_earliest(work, operation, vms))
     kept = holds.holds_of(work.tx, operation, vms)
     times = holds.HeldTimes(kept, start, now=work.now)
-    held = bounded(apart.told(work.tx, operation, times, times.why_not_announced()))
+    held = bounded(
+        apart.with_reason(work.tx, operation, times, times.why_not_announced())
+    )
     if not held:
         return found, times.looks
     notice = stops.notice_of(work, operation, is_empty=not vms)

@@ -17,7 +17,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.store.port import Reader
 
 
-def told(
+def with_reason(
     reader: Reader,
     operation: Operation,
     times: HeldTimes,

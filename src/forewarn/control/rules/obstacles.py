@@ -153,7 +153,7 @@ def why_not_start(
     own = _domains_of(vms)
     blockers: tuple[AnyBlocker, ...] = why_braked(reader, operation.verb)
     times = times or times_of(reader, operation, now=now)
-    blockers += apart.told(reader, operation, times, times.why_held())
+    blockers += apart.with_reason(reader, operation, times, times.why_held())
     blockers += campaign_gate.why_held(reader, operation, now=now)
     blockers += relay_links.why_silent(reader, operation, vms, now=now)
     blockers += shared_hosts(operation, _affected(reader, operation, vms))
