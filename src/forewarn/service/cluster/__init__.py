@@ -1,0 +1,1 @@
+"""The threads with which a replica takes part in a cluster."""

@@ -1,0 +1,252 @@
+"""The thread with which a replica follows the committed documents.
+
+It reads everything once, and then the records that the feed names. Each round reads one
+snapshot, publishes it, and only then confirms its position in the row of the replica.
+`cluster.documents` says until when the replica may answer. While the replica leads, the
+plane publishes, and this thread only writes the row.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from forewarn.clock import Clock
+from forewarn.cluster import documents
+from forewarn.cluster.documents import Reading
+from forewarn.cluster.port import LeaseRow, Moment, ReplicaRow
+from forewarn.cluster.times import READ_LEASE
+from forewarn.control.transactions.publishing import (
+    events_for,
+    guest_of,
+    publish_all,
+    snapshot_of,
+)
+from forewarn.fleet.model import Vm, VmState
+from forewarn.protocol import documents as rendering
+from forewarn.protocol.frozen import changed
+from forewarn.protocol.published import Publication
+from forewarn.protocol.views import View
+from forewarn.store.feed import FEED_KEYS, FollowedCluster
+from forewarn.store.port import PAGE_ROWS, Reader, StoreError
+
+log = logging.getLogger(__name__)
+
+ROUND_SECONDS = READ_LEASE / 5
+"""Maximum seconds between two writes of the row: four may fail before the read lease
+ends."""
+
+AGAIN_SECONDS = 0.2
+"""Pause after a round that failed."""
+
+Changes = tuple[tuple[str, str], ...]
+
+
+class Follower:
+    """Follows the feed for the endpoint of one replica."""
+
+    def __init__(
+        self,
+        cluster: FollowedCluster,
+        clock: Clock,
+        row: ReplicaRow,
+        *,
+        publish: Callable[[Publication], None],
+        followed: Callable[[LeaseRow, Changes | None], None] = lambda _row, _all: None,
+    ) -> None:
+        """Use `cluster`, which no other thread uses, and write `row`.
+
+        `publish` gets the changes of the documents. `followed` is called after each
+        round, with the changed records of other kinds too; None: all may have changed.
+        """
+        self._cluster, self._clock, self._row = cluster, clock, row
+        self._publish, self._followed = publish, followed
+        self._lock = threading.Lock()
+        self._turning = threading.Lock()
+        self._reading = Reading()
+        self._leads = False
+        self._position: int | None = None
+        """The number up to which the feed was applied; None: everything must be read."""
+        self._confirmed = -1
+        self._views: set[str] = set()
+        self._guests: set[str] = set()
+        self._is_away = False
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="forewarn-follower")
+
+    # For other threads
+
+    @property
+    def reading(self) -> Reading:
+        """Return how far the documents are complete."""
+        with self._lock:
+            return self._reading
+
+    @property
+    def position(self) -> int:
+        """Return the number of the last transaction in the published documents."""
+        return self.reading.position
+
+    def may_answer(self) -> bool:
+        """Return whether a follower may answer from its documents."""
+        return documents.may_answer(self.reading, self._clock.monotonic())
+
+    def lead(self) -> None:
+        """Leave the documents to the plane. A round that runs is ended first."""
+        with self._turning:
+            self._leads = True
+
+    def follow(self) -> None:
+        """Follow again: the first round reads everything."""
+        with self._turning:
+            self._leads, self._position = False, None
+        self._cluster.wake()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; the row of the replica stays until the leader removes it."""
+        self._stopping.set()
+        self._cluster.wake()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._cluster.close()
+
+    # The thread
+
+    def _main(self) -> None:
+        while not self._stopping.is_set():
+            seconds = self.turn()
+            self._cluster.wait(seconds)
+
+    def turn(self) -> float:
+        """Do a round; return the seconds until the next one, unless the bell rings."""
+        try:
+            with self._turning:
+                self._round()
+        except StoreError as error:
+            if not self._is_away:
+                log.warning("the cluster's database cannot be read: %s", error)
+            self._is_away = True
+            return AGAIN_SECONDS
+        self._is_away = False
+        written, now = self.reading.written or 0.0, self._clock.monotonic()
+        return max(written + ROUND_SECONDS - now, 0.0)
+
+    def _round(self) -> None:
+        written, now = self.reading.written, self._clock.monotonic()
+        if written is None or now >= written + ROUND_SECONDS:
+            self._write()
+        if self._leads:
+            return
+        moment, changes = self._cluster.follow(self._position, self._apply)
+        if moment.number < self.position:
+            log.error(
+                "the database has lost transactions: it has number %s, and this replica"
+                " has %s",
+                moment.number,
+                self.position,
+            )
+            return
+        self._position = moment.number
+        with self._lock:
+            self._reading = documents.published(self._reading, moment.number)
+        if self._confirmed < moment.number:
+            self._write()
+        self._followed(moment.lease, changes)
+
+    def _write(self) -> None:
+        asked, number = self._clock.monotonic(), self.position
+        self._cluster.write_replica(
+            changed(self._row, position=number, is_leader=self._leads)
+        )
+        self._confirmed = number
+        with self._lock:
+            self._reading = documents.wrote(self._reading, asked=asked)
+
+    # The snapshot
+
+    def _apply(self, reader: Reader, moment: Moment) -> tuple[Moment, Changes | None]:
+        """Publish the snapshot, and return what has changed in it."""
+        if moment.number < self.position:
+            return moment, ()
+        changes = _merged(moment)
+        if changes is None:
+            self._publish_everything(reader)
+            return moment, None
+        keys = iter(changes)
+        while page := tuple(islice(keys, PAGE_ROWS)):
+            self._give(self._publication(reader, page))
+        return moment, changes
+
+    def _publication(self, reader: Reader, changes: Changes) -> Publication:
+        views, guests = _keys(changes, View), _keys(changes, Vm)
+        found = {view_id: reader.get(View, view_id) for view_id in views}
+        events = {
+            view_id: events_for(reader, view)
+            for view_id, view in found.items()
+            if view is not None
+        }
+        shown = [
+            snapshot_of(view, events[view.view_id])
+            for view in found.values()
+            if view is not None
+            # Another version of forewarn leads, and renders the document otherwise.
+            and (
+                not view.is_enabled
+                or view.digest == rendering.digest(events[view.view_id])
+            )
+        ]
+        vms = [vm for name in guests if (vm := reader.get(Vm, name)) is not None]
+        there = [guest_of(vm) for vm in vms if vm.state is not VmState.DELETED]
+        shown_ids = {view.view_id for view in shown}
+        names = {guest.vm for guest in there}
+        return Publication(
+            views=tuple(shown),
+            views_gone=tuple(each for each in views if each not in shown_ids),
+            guests=tuple(there),
+            guests_gone=tuple(each for each in guests if each not in names),
+        )
+
+    def _publish_everything(self, reader: Reader) -> None:
+        views, guests = self._views, self._guests
+        self._views, self._guests = set(), set()
+        stale = publish_all(reader, self._give)
+        if stale:
+            log.warning(
+                "%s views have documents of another version of forewarn; they are"
+                " served when the leader has this version",
+                len(stale),
+            )
+        self._give(
+            Publication(
+                views_gone=tuple(sorted(views - self._views)),
+                guests_gone=tuple(sorted(guests - self._guests)),
+            )
+        )
+
+    def _give(self, publication: Publication) -> None:
+        self._views |= {view.view_id for view in publication.views}
+        self._views.difference_update(publication.views_gone)
+        self._guests |= {guest.vm for guest in publication.guests}
+        self._guests.difference_update(publication.guests_gone)
+        if publication:
+            self._publish(publication)
+
+
+def _merged(moment: Moment) -> Changes | None:
+    """Return the changed records, each once; None: all must be read."""
+    if moment.rows is None:
+        return None
+    merged: dict[tuple[str, str], None] = {}
+    for row in moment.rows:
+        if row.changes is None:
+            return None
+        merged.update(dict.fromkeys(row.changes))
+    return tuple(merged) if len(merged) <= FEED_KEYS else None
+
+
+def _keys(changes: Iterable[tuple[str, str]], kind: type) -> list[str]:
+    return [key for name, key in changes if name == kind.__name__]

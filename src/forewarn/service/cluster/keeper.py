@@ -1,0 +1,256 @@
+"""The thread that keeps the lease of a replica, or watches it until it can take it.
+
+`cluster.lease` decides; this module asks the database and passes the results on. It has
+its own connection, so that no transaction delays a renewal. If the database is away or
+slow, nothing is lost: the time at which driver calls end was set with the last renewal,
+and `may_call` compares it with the clock while the thread still waits for an answer.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from forewarn.clock import Clock
+from forewarn.cluster import documents, lease
+from forewarn.cluster.calls import Beats, Positions, of_takeover, silent, watched
+from forewarn.cluster.lease import Role, Seat
+from forewarn.cluster.port import Cluster, LeaseRow
+from forewarn.cluster.times import Times
+from forewarn.service.cluster.gate import ReplicaGate
+from forewarn.store.port import StoreError
+
+log = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 0.2
+"""Pause after a request that failed: short compared with the shortest lease."""
+
+ROUNDS_BETWEEN_PRUNES = 10
+"""Renewals between two removals of old rows of the feed."""
+
+
+class Listener(Protocol):
+    """The service. The thread of the keeper calls it, so it must return at once."""
+
+    def lead(self, row: LeaseRow) -> None:
+        """Begin to decide in the term of `row`: everything up to its number is there."""
+        ...
+
+    def follow(self) -> None:
+        """Stop deciding: the term has ended."""
+        ...
+
+
+class Keeper:
+    """Keeps or watches the lease for one replica."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        listener: Listener,
+        *,
+        key: str,
+        url: str,
+        times: Times,
+        known: Callable[[], int] = lambda: 0,
+        opened: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Use `cluster`, which no other thread uses.
+
+        `known` returns the highest number that the replica has seen in the database.
+        `opened` is called when driver calls that waited may begin.
+        """
+        self._cluster, self._clock, self._listener = cluster, clock, listener
+        self._key, self._url, self._times = key, url, times
+        self._known, self._opened = known, opened
+        self._lock = threading.Lock()
+        self._seat = Seat()
+        self._beats = Beats()
+        self._rounds = 0
+        self._is_away = self._said_behind = False
+        self._lost_term = 0
+        self._stopping = threading.Event()
+        self._woken = threading.Event()
+        self._thread = threading.Thread(target=self._main, name="forewarn-keeper")
+        self.gate = ReplicaGate(self.may_call, clock, times, key, wanted=self.wake)
+
+    # For other threads
+
+    @property
+    def seat(self) -> Seat:
+        """Return the seat now."""
+        with self._lock:
+            return lease.at(self._seat, self._clock.monotonic())
+
+    def may_call(self) -> bool:
+        """Return whether a driver call may begin now."""
+        with self._lock:
+            return lease.may_call(self._seat, self._clock.monotonic())
+
+    def may_answer(self) -> bool:
+        """Return whether a leader may answer from its documents."""
+        with self._lock:
+            return documents.leader_may_answer(self._seat, self._clock.monotonic())
+
+    def lost(self, term: int) -> None:
+        """Note that the database refused a transaction of this term."""
+        self._lost_term = term
+        self.wake()
+
+    def wake(self) -> None:
+        """Let the thread look again now, as after the leader released the lease."""
+        self._woken.set()
+        self._cluster.wake()
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no more calls, release the lease, and end the thread.
+
+        The caller has stopped deciding.
+        """
+        with self._lock:
+            term, self._seat = self._seat.term, lease.stopped(self._seat)
+        self._stopping.set()
+        self.wake()
+        if self._thread.is_alive():
+            self._thread.join()
+        if term:
+            with suppress(StoreError):  # then it runs out
+                self._cluster.release(term)
+        self._cluster.close()
+
+    # The thread
+
+    def _main(self) -> None:
+        while not self._stopping.is_set():
+            seconds = self.turn()
+            if self.gate.waits:
+                self._cluster.wait(seconds)
+            else:
+                self._woken.wait(seconds)
+            self._woken.clear()
+
+    def turn(self) -> float:
+        """Look at the lease, or renew it; return the seconds until the next time."""
+        try:
+            seat = self.seat
+            if seat.leads:
+                self._lead(seat)
+            elif seat.role is not Role.STOPPED:
+                self._watch()
+        except StoreError as error:
+            if not self._is_away:
+                log.warning("the cluster's database does not answer: %s", error)
+            self._is_away = True
+            return AGAIN_SECONDS
+        if self._is_away:
+            log.info("the cluster's database answers again")
+        self._is_away = False
+        return self._seconds()
+
+    def _seconds(self) -> float:
+        seat, now = self.seat, self._clock.monotonic()
+        if seat.leads:
+            end = seat.renewed + self._times.renew_every
+            if (until := self.gate.until) is not None:
+                end = min(end, until)
+            return max(end - now, 0.0)
+        if seat.role is not Role.FOLLOWS:
+            return self._times.renew_every
+        left = seat.since + self._times.lease - now
+        return min(max(left, AGAIN_SECONDS), self._times.renew_every)
+
+    def _watch(self) -> None:
+        known = self._known()
+        row = self._cluster.lease()
+        seat = self._change(
+            lambda seat, now: lease.saw(seat, row, now=now, known=known)
+        )
+        if seat.role is Role.BEHIND:
+            self._say_behind()
+        now = self._clock.monotonic()
+        if seat.seen is None or not lease.may_take(seat, self._times, now):
+            return
+        asked = now
+        taken = self._cluster.take(seat.seen, holder=self._key, url=self._url)
+        if taken is None:
+            return
+        seat = self._change(
+            lambda seat, now: lease.took(seat, taken, self._times, asked=asked, now=now)
+        )
+        if not seat.leads:  # it was stopped meanwhile
+            self._cluster.release(taken.term)
+            return
+        log.info("this replica leads in term %s", taken.term)
+        self._beats = Beats()
+        self.gate.begin(of_takeover(taken, now=self._clock.monotonic()))
+        self._listener.lead(taken)
+
+    def _lead(self, seat: Seat) -> None:
+        if self._lost_term == seat.term:
+            self._leave(lambda seat, now: lease.lost(seat, None, now=now))
+            return
+        now = self._clock.monotonic()
+        if now >= seat.renewed + self._times.renew_every or seat.role is Role.UNSURE:
+            self._renew(seat)
+        if self.seat.leads:
+            self._look_at_replicas()
+
+    def _renew(self, seat: Seat) -> None:
+        known, asked = self._known(), self._clock.monotonic()
+        row = self._cluster.renew(seat.term)
+        self._leave(
+            lambda seat, now: (
+                lease.lost(seat, None, now=now)
+                if row is None
+                else lease.renewed(
+                    seat, row, self._times, asked=asked, now=now, known=known
+                )
+            )
+        )
+
+    def _look_at_replicas(self) -> None:
+        asked = self._clock.monotonic()
+        rows = self._cluster.replicas()
+        now = self._clock.monotonic()
+        if self.gate.take(Positions(asked=asked, rows=rows)):
+            self._opened()
+        self._beats = watched(self._beats, rows, now=now)
+        for row in silent(self._beats, rows, self._times, key=self._key, now=now):
+            if self._cluster.remove_replica(row):
+                log.warning("replica %s has ended or lost the database", row.name)
+        self._rounds += 1
+        if self._rounds % ROUNDS_BETWEEN_PRUNES == 0:
+            number = self._cluster.lease().number
+            self._cluster.prune(documents.prune_to(rows, number))
+
+    def _change(self, step: Callable[[Seat, float], Seat]) -> Seat:
+        with self._lock:
+            self._seat = step(self._seat, self._clock.monotonic())
+            return self._seat
+
+    def _say_behind(self) -> None:
+        if not self._said_behind:
+            log.error(
+                "the database has lost transactions that this replica has seen: it does"
+                " not lead until it is started again"
+            )
+        self._said_behind = True
+
+    def _leave(self, step: Callable[[Seat, float], Seat]) -> None:
+        """Take a step of a leader, and say so if its term has ended."""
+        term = self._seat.term
+        seat = self._change(step)
+        if seat.leads or seat.role is Role.STOPPED:
+            return
+        if seat.role is Role.BEHIND:
+            self._say_behind()
+        else:
+            log.warning("term %s of this replica has ended", term)
+        self.gate.end()
+        self._listener.follow()

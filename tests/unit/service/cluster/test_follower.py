@@ -1,0 +1,189 @@
+"""The follower publishes the committed documents, and only then confirms them."""
+
+from dataclasses import replace
+
+import pytest
+
+from forewarn.fleet.model import Host, Vm, VmState
+from forewarn.protocol import documents
+from forewarn.protocol.views import View
+from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
+from forewarn.store.port import Transaction
+from tests.support.processes import eventually
+from tests.support.replicas import HandClock, Replica, view_of, vm_of
+
+
+class Fleet:
+    """A database with a leader, who writes, and a follower."""
+
+    def __init__(self) -> None:
+        self.shared = SharedMemory()
+        cluster = MemoryCluster(self.shared)
+        row = cluster.take(cluster.lease(), holder="a", url="")
+        assert row is not None
+        self.store = MemoryLeaderStore(self.shared, row.term)
+        self.clock = HandClock()
+        self.replica = Replica(self.shared, "b", self.clock)
+
+    def add(self, *records: View | Vm | Host) -> None:
+        def work(tx: Transaction) -> None:
+            for record in records:
+                tx.add(record)
+
+        self.store.transact(work)
+
+    def change(self, key: str, **fields: object) -> None:
+        kind = View if key.startswith("v") else Vm
+
+        def work(tx: Transaction) -> None:
+            old = tx.get(kind, key)
+            assert old is not None
+            tx.replace(old, replace(old, **fields))
+
+        self.store.transact(work)
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    made = Fleet()
+    made.add(view_of("v1"), vm_of("a1", view="v1"))
+    return made
+
+
+def test_follower_reads_everything_and_then_the_feed(fleet: Fleet) -> None:
+    replica = fleet.replica
+    assert not replica.follower.may_answer()
+    replica.follower.turn()
+    assert replica.follower.may_answer()
+    assert (set(replica.views), replica.guests) == ({"v1"}, {"a1"})
+    fleet.add(view_of("v2"), vm_of("a2", view="v2"), Host(name="h1", capacity=0))
+    fleet.change("v1", incarnation=7)
+    replica.follower.turn()
+    assert (set(replica.views), replica.guests) == ({"v1", "v2"}, {"a1", "a2"})
+    assert replica.views["v1"].incarnation == 7
+    assert replica.follower.position == fleet.store.number
+
+
+def test_removed_and_deleted_records_are_gone(fleet: Fleet) -> None:
+    fleet.add(view_of("v2"), vm_of("a2", view="v2"))
+    fleet.replica.follower.turn()
+    fleet.change("a1", state=VmState.DELETED)
+
+    def remove(tx: Transaction) -> None:
+        view = tx.get(View, "v2")
+        vm = tx.get(Vm, "a2")
+        assert view is not None
+        assert vm is not None
+        tx.remove(view)
+        tx.remove(vm)
+
+    fleet.store.transact(remove)
+    fleet.replica.follower.turn()
+    assert (set(fleet.replica.views), fleet.replica.guests) == ({"v1"}, set())
+
+
+def test_follower_that_is_too_far_behind_reads_everything_again(fleet: Fleet) -> None:
+    fleet.add(view_of("v2"), vm_of("a2", view="v2"))
+    fleet.replica.follower.turn()
+
+    def remove(tx: Transaction) -> None:
+        for kind, key in ((View, "v2"), (Vm, "a2")):
+            record = tx.get(kind, key)
+            assert record is not None
+            tx.remove(record)
+
+    fleet.store.transact(remove)
+    fleet.add(view_of("v3"))
+    MemoryCluster(fleet.shared).prune(fleet.store.number)
+    fleet.replica.follower.turn()
+    assert (set(fleet.replica.views), fleet.replica.guests) == ({"v1", "v3"}, {"a1"})
+
+
+def test_document_that_this_version_renders_otherwise_is_not_served(
+    fleet: Fleet,
+) -> None:
+    fleet.replica.follower.turn()
+    assert documents.digest(()) != "other"
+    fleet.change("v1", digest="other")
+    fleet.replica.follower.turn()
+    assert "v1" not in fleet.replica.views
+    fleet.replica.follower.follow()
+    fleet.replica.follower.turn()
+    assert "v1" not in fleet.replica.views
+
+
+def test_position_is_confirmed_after_the_publication(fleet: Fleet) -> None:
+    replica = fleet.replica
+    replica.follower.turn()
+    fleet.change("v1", incarnation=7)
+    seen: list[int] = []
+    publish = replica.follower._publish
+
+    def spying(publication: object) -> None:
+        seen.append(fleet.shared.replicas["b"].position)
+        publish(publication)
+
+    replica.follower._publish = spying
+    replica.follower.turn()
+    assert seen == [fleet.store.number - 1]
+    assert fleet.shared.replicas["b"].position == fleet.store.number
+
+
+def test_follower_answers_until_its_read_lease_ends(fleet: Fleet) -> None:
+    replica = fleet.replica
+    replica.follower.turn()
+    replica.line.fails_at = "send follow"
+    fleet.clock.advance(4.9)
+    assert replica.follower.turn() == pytest.approx(0.2)
+    assert replica.follower.may_answer()
+    fleet.clock.advance(0.1)
+    assert not replica.follower.may_answer()
+    replica.line.fails_at = ""
+    replica.follower.turn()
+    assert replica.follower.may_answer()
+
+
+def test_slow_database_gives_no_longer_read_lease(fleet: Fleet) -> None:
+    fleet.replica.line.during = {"send write_replica": [3.0], "answer follow": [2.0]}
+    fleet.replica.follower.turn()
+    # The confirmation begins another read lease with the next snapshot only.
+    assert not fleet.replica.follower.may_answer()
+    fleet.replica.follower.turn()
+    assert fleet.replica.follower.may_answer()
+
+
+def test_database_that_lost_transactions_is_not_followed(fleet: Fleet) -> None:
+    replica = fleet.replica
+    replica.follower.turn()
+    before = fleet.shared.lease
+    fleet.shared.lease = replace(before, number=before.number - 1)
+    for _ in range(6):
+        fleet.clock.advance(1.0)
+        replica.follower.turn()
+    assert not replica.follower.may_answer()
+
+
+def test_leader_only_writes_its_row(fleet: Fleet) -> None:
+    replica = fleet.replica
+    replica.follower.lead()
+    replica.follower.turn()
+    assert replica.views == {}
+    assert fleet.shared.replicas["b"].is_leader
+    replica.follower.follow()
+    fleet.clock.advance(1.0)
+    replica.follower.turn()
+    assert set(replica.views) == {"v1"}
+    assert not fleet.shared.replicas["b"].is_leader
+
+
+def test_thread_follows_commits(fleet: Fleet) -> None:
+    fleet.replica.follower.start()
+    fleet.change("v1", incarnation=9)
+    eventually(
+        lambda: (
+            "v1" in fleet.replica.views and fleet.replica.views["v1"].incarnation == 9
+        ),
+        bool,
+        what="the publication",
+    )
+    fleet.replica.follower.stop()
