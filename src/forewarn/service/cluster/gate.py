@@ -100,7 +100,7 @@ class ReplicaGate:
             return self._told > told
 
     def _why(self, place: int) -> Wait | None:
-        # Who has a later commit has this one, too. A commit of no known time is new.
+        # Documents with a later commit include this one. A commit of no known time is new.
         later = min((number for number in self._commits if number >= place), default=-1)
         commit = self._commits.get(later)
         now = self._clock.monotonic()

@@ -6,6 +6,7 @@ import pytest
 
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol import documents
+from forewarn.protocol.published import Publication
 from forewarn.protocol.views import View
 from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
 from forewarn.store.port import Transaction
@@ -119,7 +120,7 @@ def test_position_is_confirmed_after_the_publication(fleet: Fleet) -> None:
     seen: list[int] = []
     publish = replica.follower._publish
 
-    def spying(publication: object) -> None:
+    def spying(publication: Publication) -> None:
         seen.append(fleet.shared.replicas["b"].position)
         publish(publication)
 
