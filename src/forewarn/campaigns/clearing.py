@@ -91,6 +91,7 @@ class Pool:
             each.name: _reserve(each, hosts, reserve) for each in fleet.resources
         }
         """Amount of each resource that stays free."""
+        self.keeps_none = not any(self.reserve.values())
         self.open = [host for host in hosts if fleet.is_open(host)]
         self._free: dict[str, int] = {}
         self._largest: dict[str, tuple[int, int]] = {}
@@ -134,7 +135,9 @@ class Pool:
             return None
         free = self._free[resource.name] - self.reserve[resource.name]
         count = 0
-        sizes = (max(resource.size[host], resource.used[host]) for host in hosts)
+        numbers = [*hosts]
+        size_of, used_of = resource.size.__getitem__, resource.used.__getitem__
+        sizes = map(max, map(size_of, numbers), map(used_of, numbers))
         for size in sorted(sizes, reverse=True):
             free -= size
             if free < 0:
@@ -243,8 +246,7 @@ def _no_place(
 ) -> Refusal | None:
     """Return why the VMs of a host cannot leave it."""
     # Ample room on some hosts is enough for the sums of all hosts, but for a reserve.
-    keeps_none = not any(pool.reserve.values())
-    if keeps_none and targets.has_any(host) and targets.has_ample_room(host):
+    if pool.keeps_none and targets.has_any(host) and targets.has_ample_room(host):
         return None
     refusal = _no_room(fleet, host, pool)
     return refusal or _no_destination(fleet, host, targets)

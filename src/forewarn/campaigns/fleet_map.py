@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress, count, pairwise, repeat
-from operator import attrgetter
+from operator import add, attrgetter, mul, ne
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from forewarn.fleet.model import PLACES, HostState, ScopeKind
@@ -312,11 +312,11 @@ def _keep_scopes(fleet: FleetMap, kinds: Mapping[str, ScopeKind]) -> None:
             fleet.scope_vms.append(members[number])
     if len(fleet.scopes) < len(kinds):
         vms.scope = array("l", map(kept.__getitem__, vms.scope))
-    constrained = bytearray(map(ALONE.__ne__, vms.scope))
+    constrained = bytearray(map(ne, vms.scope, repeat(ALONE)))
     domains: defaultdict[int, int] = defaultdict(count().__next__)
     width = max(vms.fault_domain, default=0) + 1
-    shifted = map(int.__mul__, compress(vms.scope, constrained), repeat(width))
-    keys = map(int.__add__, shifted, compress(vms.fault_domain, constrained))
+    shifted = map(mul, compress(vms.scope, constrained), repeat(width))
+    keys = map(add, shifted, compress(vms.fault_domain, constrained))
     numbers = [*map(domains.__getitem__, keys)]
     before = [*accumulate(constrained, initial=0)]
     fleet.domains = Runs([*map(before.__getitem__, vms.starts)], numbers)

@@ -80,6 +80,8 @@ class Calendars:
             if key not in shared:
                 shared[key] = Calendar(windows, after, (*blackouts, *key))
             self._own[host] = shared[key]
+        self.has_parts = bool(self._own)
+        """Whether any host is in a part of the fleet that has blackouts."""
 
     def of(self, host: int) -> Calendar:
         """Return the calendar of a host."""

@@ -91,7 +91,10 @@ class Targets:
         self._has_zonal = any(fleet.is_zonal)
         self._spreads: dict[int, _Spread] = {}
         self._ranked: dict[tuple[int, str], list[int]] = {}
-        self._found_rooms: dict[tuple[int, tuple[int, ...]], _Rooms] = {}
+        largest = [each.largest for each in fleet.resources]
+        self._wanted = [*zip(fleet.pool.of, *largest, strict=True)]
+        """The pool of each host, and the sizes of a room that each of its VMs fits in."""
+        self._found_rooms: dict[tuple[int, ...], _Rooms] = {}
         self._two: dict[int, list[int]] = {}
         """Two open hosts of each pool, if there are, with capacity of every kind."""
 
@@ -161,15 +164,14 @@ class Targets:
 
         Hosts with equally large VMs have the same ones.
         """
-        fleet = self._fleet
-        sizes = tuple([each.largest[host] for each in fleet.resources])
-        key = fleet.pool.of[host], sizes
+        key = self._wanted[host]
         found = self._found_rooms.get(key)
         if found is None:
-            frees = [self._free[each.name] for each in fleet.resources]
+            pool, *sizes = key
+            frees = [self._free[each.name] for each in self._fleet.resources]
             rooms = [
                 (other, room)
-                for other in self._open[key[0]][:CANDIDATES_MAX]
+                for other in self._open[pool][:CANDIDATES_MAX]
                 # A host with too many VMs takes none, not even one without a size.
                 if all(free[other] >= 0 for free in frees)
                 and (
