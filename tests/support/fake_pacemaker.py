@@ -42,9 +42,13 @@ class FakePacemaker:
                 "next": [],
             }
         )
+        # The programs do not import the package.
+        from tests.support.compiled import compiled  # noqa: PLC0415
+
+        script = compiled(__file__)
         for program in ("crm_node", "crm_mon", "crm_attribute"):
             file = self.path / program
-            words = f'"{sys.executable}" -SEI "{__file__}" "{self.file}" {program}'
+            words = f'"{sys.executable}" -SEI "{script}" "{self.file}" {program}'
             file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
             file.chmod(0o755)
 

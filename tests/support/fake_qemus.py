@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from forewarn.drivers.qemu.places import Places
+from tests.support.compiled import compiled
 from tests.support.processes import eventually
 
-FAKE = Path(__file__).with_name("fake_qemu.py")
+FAKE = compiled(str(Path(__file__).with_name("fake_qemu.py")))
 
 
 def fake_words(folder: Path, vm: str, host: str) -> tuple[str, ...]:
     """Return the command of a fake QEMU that is a VM on a host."""
     monitors = [f"--monitor={folder}/{host}/{vm}.{kind}" for kind in ("qmp", "events")]
-    return sys.executable, "-I", "-S", str(FAKE), *monitors
+    return sys.executable, "-I", "-S", FAKE, *monitors
 
 
 def places_in(folder: Path, **more: Any) -> Places:

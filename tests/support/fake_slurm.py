@@ -38,9 +38,13 @@ class FakeSlurm:
                 "next": [],
             }
         )
+        # The programs do not import the package.
+        from tests.support.compiled import compiled  # noqa: PLC0415
+
+        script = compiled(__file__)
         for program in ("scontrol", "squeue"):
             file = self.path / program
-            words = f'"{sys.executable}" -SEI "{__file__}" "{self.file}" {program}'
+            words = f'"{sys.executable}" -SEI "{script}" "{self.file}" {program}'
             file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
             file.chmod(0o755)
 

@@ -1,0 +1,15 @@
+"""Scripts of tests, compiled once: Python compiles a script again at each start."""
+
+import py_compile
+from functools import cache
+
+
+@cache
+def compiled(script: str) -> str:
+    """Return the compiled script beside a script, which Python can run instead.
+
+    Several workers may write it at once: each puts a whole file in its place.
+    """
+    made = py_compile.compile(script, doraise=True)
+    assert made is not None, "errors are raised"
+    return made
