@@ -57,6 +57,8 @@ class Amounts:
     lease_states: int
     """States of each small world of replicas and of their documents, breadth first. Every
     planted bug is found within 7,000."""
+    cluster_lives: int
+    """Random lives of three replicas. Every planted bug is found within 60."""
     walks: int
     """Random sequences of steps. Each is applied to the model of the search and to a
     world of each setting, and the results are compared."""
@@ -85,6 +87,7 @@ USUAL = Amounts(
     campaign_states=700,
     visit_states=25,
     lease_states=7_000,
+    cluster_lives=60,
     walks=8,
     crash_stride=16,
     deaths=4,
@@ -105,6 +108,7 @@ FAR = Amounts(
     campaign_states=0,
     visit_states=0,
     lease_states=200_000,
+    cluster_lives=5_000,
     walks=50,
     crash_stride=1,
     deaths=1,
