@@ -1,12 +1,15 @@
 """The clusters that must keep the contract; a new one is one more entry here."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
 
 from forewarn.store.feed import FollowedCluster, LeaderStore
 from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
+from forewarn.store.postgres.cluster import PostgresCluster
+from forewarn.store.postgres.store import PostgresStore
+from tests.support import postgres
 
 
 class Database(Protocol):
@@ -39,11 +42,34 @@ class MemoryDatabase:
         self.shared.state.close()
 
 
-MAKERS: Mapping[str, Callable[[], Database]] = {"memory": MemoryDatabase}
+class PostgresDatabase:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.clusters: list[FollowedCluster] = []
+        self.stores: list[LeaderStore] = []
+
+    def cluster(self) -> FollowedCluster:
+        self.clusters.append(PostgresCluster(self.url))
+        return self.clusters[-1]
+
+    def store(self, term: int) -> LeaderStore:
+        self.stores.append(PostgresStore(self.url, term=term))
+        return self.stores[-1]
+
+    def close(self) -> None:
+        for each in (*self.clusters, *self.stores):
+            each.close()
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(
+    params=[
+        pytest.param("memory"),
+        pytest.param("postgres", marks=postgres.needing_postgres),
+    ]
+)
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    made = MAKERS[request.param]()
-    yield made
-    made.close()
+    with postgres.lent_databases() as lend:
+        is_memory = request.param == "memory"
+        made: Database = MemoryDatabase() if is_memory else PostgresDatabase(lend())
+        yield made
+        made.close()

@@ -133,7 +133,7 @@ def test_a_store_that_was_taken_over_writes_nothing(url: str) -> None:
     another = opened(url)
     another.transact(add("h2"))
     another.close()
-    with pytest.raises(StoreError, match="another service has written to the store"):
+    with pytest.raises(StoreError, match="another service has written to it"):
         store.transact(add("h3"))
     assert names(store) == ["h1", "h2"]
     with pytest.raises(StoreError, match="closed"):

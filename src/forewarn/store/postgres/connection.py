@@ -4,6 +4,7 @@ Only this module calls `psycopg`. It converts every error to a StoreError with a
 or to a ConflictError if the same work can be tried again at once.
 """
 
+import select
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, LiteralString, TypeVar, cast
 
@@ -241,6 +242,29 @@ class PostgresConnection:
         except StoreError:
             self.close()
         return not self._wire.closed
+
+    def wait(self, seconds: float, other: int) -> bool:
+        """Wait for a notification, or until the descriptor `other` can be read.
+
+        Return whether there was a notification; raises LostError.
+        """
+        wire = self._wire.pgconn
+        try:
+            if wire.notifies() is None:
+                self.pause(seconds, other, self._wire.fileno())
+                wire.consume_input()
+                if wire.notifies() is None:
+                    return False
+            while wire.notifies() is not None:
+                pass
+        except psycopg.Error as error:
+            raise LostError(_sentence(error, self._place), hint=_LOST) from error
+        return True
+
+    @staticmethod
+    def pause(seconds: float, *descriptors: int) -> None:
+        """Wait until one of the descriptors can be read."""
+        select.select(descriptors, (), (), seconds)
 
     def close(self) -> None:
         """Close the connection; this rolls back an open transaction."""

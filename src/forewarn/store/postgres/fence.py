@@ -1,84 +1,134 @@
-"""The right to write: one service at a time, and the outcome of its last commit.
+"""The right to write: the lease's term, and the outcome of the last commit.
 
-A session-level advisory lock keeps other services away. The connection that holds it is
-the one that writes, so its lock and its open transaction end together: no transaction of an
-earlier holder commits after the lock was taken.
+Each writing transaction first changes the row of the table `fence` if it still has the
+writer's term. A takeover changes the term in the same row, so no transaction of an earlier
+term commits after it. If the connection is lost during a commit, the row shows whether
+the transaction was committed.
 
-Each writing transaction changes the row of the table `fence` first. If the connection is
-lost during a commit, the row shows whether the transaction was committed.
-
-The store asks only this module, so another rule can take its place.
+A store without a cluster also holds a session-level advisory lock, which keeps other such
+stores away, and begins a term when no replica leads.
 """
 
 import contextlib
 import secrets
 
-from forewarn.store.port import StoreBusyError, StoreError
+from forewarn.clock import Clock
+from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.times import Times
+from forewarn.store.port import NotLeaderError, StoreBusyError, StoreError
+from forewarn.store.postgres import lease
 from forewarn.store.postgres.connection import PostgresConnection
 
 LOCK = 0x666F7265
-"""The advisory lock of the service in its database: "fore" in ASCII."""
-
-SCHEMA = (
-    "CREATE TABLE fence (number bigint NOT NULL, writer text NOT NULL)",
-    "INSERT INTO fence (number, writer) VALUES (0, '')",
-)
-"""The table, with its only row."""
+"""The advisory lock of a service without a cluster: "fore" in ASCII."""
 
 
 class Fence:
     """The right of one store object to write, and the number of its last transaction."""
 
-    def __init__(self, place: str) -> None:
-        """Name the store `place` in messages."""
-        self._place = place
+    def __init__(self, place: str, clock: Clock, term: int | None = None) -> None:
+        """Name the store `place` in messages. `term` is that of a replica that leads."""
+        self._place, self._clock = place, clock
         self._writer = secrets.token_hex(8)
-        self._last: tuple[int, str] | None = None
-        """The row after the last transaction; None: it was not read yet."""
+        self._has_cluster, self._term = term is not None, term
+        self._watched: tuple[int, int, float] | None = None
+        """The term and beat of a lease, and when they were first seen."""
+        self.number = 0
+        """The number of the last transaction of this store, or of the one before it."""
+
+    @property
+    def feeds(self) -> bool:
+        """Return whether transactions write the feed."""
+        return self._has_cluster
+
+    @property
+    def term(self) -> int:
+        """Return the term."""
+        assert self._term is not None, "the row was read"
+        return self._term
 
     def take(self, connection: PostgresConnection) -> None:
         """Let `connection` write; raises StoreBusyError if another service does."""
+        connection.raw(
+            "SELECT set_config('application_name', %s, false)", (lease.LEADER_NAME,)
+        )
+        if self._has_cluster:
+            return
         [(is_mine,)] = connection.raw("SELECT pg_try_advisory_lock(%s)", (LOCK,))
         if not is_mine:
             raise StoreBusyError(
                 f"another service uses the store {self._place}",
                 hint="Stop it, or name another database in [store] url.",
             )
+        if self._term is None and lease.exists(connection):
+            self._begin(connection)
+
+    def _begin(self, connection: PostgresConnection) -> None:
+        """Begin a term without a cluster, if no replica renews the lease."""
+        row = lease.read(connection)
+        taken = None
+        if not row.holder or self._is_silent(row):
+            taken = lease.take(connection, row, holder="", url="")
+        if taken is None:
+            raise StoreBusyError(
+                f"replica {row.holder} at {row.url} uses the store {self._place}",
+                hint="Stop all replicas, or name another database in [store] url.",
+            )
+        self._term = taken.term
+
+    def _is_silent(self, row: LeaseRow) -> bool:
+        now = self._clock.monotonic()
+        if self._watched is None or self._watched[:2] != (row.term, row.beat):
+            self._watched = row.term, row.beat, now
+        return now >= self._watched[2] + Times().lease
 
     def release(self, connection: PostgresConnection) -> None:
         """Let others write before `connection` is closed, which the server sees later."""
-        with contextlib.suppress(StoreError):
-            connection.raw("SELECT pg_advisory_unlock(%s)", (LOCK,))
+        if not self._has_cluster:
+            with contextlib.suppress(StoreError):
+                connection.raw("SELECT pg_advisory_unlock(%s)", (LOCK,))
 
     def read(self, connection: PostgresConnection) -> None:
         """Read the row, which `connection` alone may change from now on.
 
-        Raises StoreError if another service has changed it since it was last read.
+        Raises NotLeaderError if another store began a term since.
         """
-        row = self._row(connection)
-        if self._last not in {None, row}:
-            raise StoreError(
-                f"another service has written to the store {self._place}",
-                hint="Start this service again; only one may use the database.",
-            )
-        self._last = row
+        if self._term is None:
+            self._begin(connection)
+        [(number, term)] = connection.raw("SELECT number, term FROM fence")
+        if term != self._term:
+            raise self._ended()
+        self.number = number
 
     def enter(self, connection: PostgresConnection) -> int:
-        """Begin a writing transaction, and return its number."""
-        [(number,)] = connection.raw(
-            "UPDATE fence SET number = number + 1, writer = %s RETURNING number",
-            (self._writer,),
+        """Begin a writing transaction, and return its number; raises NotLeaderError."""
+        fed = ", fed = number + 1" if self.feeds else ""
+        rows = connection.raw(
+            f"UPDATE fence SET number = number + 1, writer = %s{fed}"  # noqa: S608
+            " WHERE term = %s RETURNING number",
+            (self._writer, self._term),
         )
-        return number
+        if not rows:
+            raise self._ended()
+        return rows[0][0]
 
     def leave(self, number: int) -> None:
         """Note that the transaction with this number was committed."""
-        self._last = number, self._writer
+        self.number = number
 
     def was_committed(self, connection: PostgresConnection, number: int) -> bool:
-        """Return whether the transaction that was last entered was committed."""
-        return self._row(connection) == (number, self._writer)
+        """Return whether the transaction that was last entered was committed.
 
-    def _row(self, connection: PostgresConnection) -> tuple[int, str]:
-        [(number, writer)] = connection.raw("SELECT number, writer FROM fence")
-        return number, writer
+        Raises NotLeaderError if another store has begun a term: the outcome is unknown.
+        """
+        [row] = connection.raw("SELECT number, writer, term FROM fence")
+        if row[2] != self._term:
+            raise self._ended()
+        return tuple(row[:2]) == (number, self._writer)
+
+    def _ended(self) -> NotLeaderError:
+        return NotLeaderError(
+            f"term {self._term} of the store {self._place} has ended: another service"
+            " has written to it",
+            hint="Start this service again; only one may write to the database.",
+        )

@@ -13,7 +13,7 @@ from typing import LiteralString
 
 from forewarn.store.migrate import Step, statements
 from forewarn.store.port import StoreError, StoreTooNewError
-from forewarn.store.postgres import dialect, fence
+from forewarn.store.postgres import dialect, lease
 from forewarn.store.postgres.connection import PostgresConnection
 
 _TABLES: LiteralString = (
@@ -71,7 +71,7 @@ def bring_up_to_date(
     """
     done = count_done(connection, place, steps)
     if not done:
-        tables = [dialect.definition(_DONE), *fence.SCHEMA, *definitions(steps)]
+        tables = [dialect.definition(_DONE), *lease.SCHEMA, *definitions(steps)]
         _do(connection, tables, steps)
         return
     for step in steps[done:]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forewarn.clock import Clock, SystemClock
-from forewarn.store.cache import Committed, RememberingTransaction
+from forewarn.store.cache import Committed
 from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
     ConflictError,
@@ -22,7 +22,9 @@ from forewarn.store.port import (
     StoreError,
     Transaction,
 )
+from forewarn.store.postgres import feed
 from forewarn.store.postgres.connection import LostError, PostgresConnection
+from forewarn.store.postgres.feed import FeedingTransaction
 from forewarn.store.postgres.fence import Fence
 from forewarn.store.postgres.migrate import bring_up_to_date
 from forewarn.store.postgres.url import place_of
@@ -36,9 +38,9 @@ PATIENCE_SECONDS = 20.0
 """Maximum time to connect again. A database that restarts is back sooner, and a service
 that ends is started again by systemd."""
 
-BUSY_SECONDS = 2.0
-"""Maximum wait at the start for another service. The lock of a service that was killed ends
-when the server notices that, mostly at once."""
+BUSY_SECONDS = 4.0
+"""Maximum wait at the start for another service, longer than a lease. The lock of a service
+that was killed ends when the server notices that, mostly at once."""
 
 AGAIN_SECONDS = 0.1
 """Pause between attempts to connect."""
@@ -51,12 +53,16 @@ class PostgresStore:
         self,
         url: str,
         *,
+        term: int | None = None,
         clock: Clock | None = None,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         """Connect, lock the database, and bring its schema up to date.
 
-        Raises StoreError, StoreBusyError or StoreTooNewError, and then writes nothing.
+        `term` is that of a replica that leads. Without it, the store begins a term.
+
+        Raises StoreError, StoreBusyError, NotLeaderError or StoreTooNewError, and then
+        writes no records.
         """
         self._url = url
         self._clock = clock or SystemClock()
@@ -64,7 +70,7 @@ class PostgresStore:
         self._write_lock = WriteLock()
         self._committed = Committed()
         self._is_closed = False
-        self._fence = Fence(place_of(url))
+        self._fence = Fence(place_of(url), self._clock, term)
         connection = self._connect_patiently(BUSY_SECONDS, StoreBusyError)
         try:
             connection.limit_statements(is_limited=False)
@@ -106,6 +112,11 @@ class PostgresStore:
             raise
         return connection
 
+    @property
+    def number(self) -> int:
+        """Return the number of its last commit, at least that of the takeover."""
+        return self._fence.number
+
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction and commit it; return what it returned."""
         return self._write_lock.run(lambda: self._attempt(work))
@@ -117,9 +128,12 @@ class PostgresStore:
         try:
             writer.begin()
             number = self._fence.enter(writer)
-            transaction = RememberingTransaction(writer, self._schema, self._committed)
+            transaction = FeedingTransaction(writer, self._schema, self._committed)
             result = work(transaction)
             transaction.send_all()
+            if self._fence.feeds:
+                term = self._fence.term
+                feed.write(writer, transaction, number=number, term=term)
             writer = self._commit(writer, number)
             self._fence.leave(number)
             self._committed.take(transaction.seen, transaction.answers)

@@ -1,0 +1,141 @@
+"""One replica's connections to the rows that replicas share in PostgreSQL.
+
+The bell has a connection of its own, and so has the snapshot. A connection that is lost
+is made again by the next request.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from forewarn.cluster.port import LeaseRow, Moment, ReplicaRow
+from forewarn.store.port import Reader, StoreError
+from forewarn.store.postgres import feed, lease, replicas
+from forewarn.store.postgres.connection import LostError, PostgresConnection
+from forewarn.store.rows import Schema
+from forewarn.store.snapshot import SnapshotReader
+
+T = TypeVar("T")
+
+
+class PostgresCluster:
+    """The cluster in a database whose tables exist."""
+
+    def __init__(self, url: str) -> None:
+        """Connect when something is asked."""
+        self._url = url
+        self._writer: PostgresConnection | None = None
+        self._reader: PostgresConnection | None = None
+        self._bell: PostgresConnection | None = None
+        self._schema: Schema | None = None
+        self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._is_closed = False
+
+    def _ask(self, work: Callable[[PostgresConnection], T]) -> T:
+        self._check_open()
+        if self._writer is None:
+            self._writer = PostgresConnection(self._url)
+        try:
+            return work(self._writer)
+        except LostError:
+            self._writer.close()
+            self._writer = None
+            raise
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise StoreError("the cluster is closed")
+
+    def lease(self) -> LeaseRow:
+        """Return the row of the lease."""
+        return self._ask(lease.read)
+
+    def take(self, seen: LeaseRow, *, holder: str, url: str) -> LeaseRow | None:
+        """Begin a new term if the row still has the term and beat of `seen`."""
+        return self._ask(lambda it: lease.take(it, seen, holder=holder, url=url))
+
+    def renew(self, term: int) -> LeaseRow | None:
+        """Raise the beat if the row has this term; return the row, or None."""
+        return self._ask(lambda it: lease.renew(it, term))
+
+    def release(self, term: int) -> bool:
+        """Clear the holder if the row has this term; return whether it had."""
+        return self._ask(lambda it: lease.release(it, term))
+
+    def replicas(self) -> tuple[ReplicaRow, ...]:
+        """Return the rows of all replicas, in the order of their keys."""
+        return self._ask(replicas.read)
+
+    def write_replica(self, row: ReplicaRow) -> None:
+        """Write the row of this replica, and raise its beat."""
+        self._ask(lambda it: replicas.write(it, row))
+
+    def remove_replica(self, row: ReplicaRow) -> bool:
+        """Remove a row if it still has the beat of `row`; return whether it had."""
+        return self._ask(lambda it: replicas.remove(it, row))
+
+    def prune(self, number: int) -> None:
+        """Remove the rows of the feed up to this number."""
+        self._ask(lambda it: feed.prune(it, number))
+
+    def follow(self, after: int | None, work: Callable[[Reader, Moment], T]) -> T:
+        """Run `work` on a snapshot, with the rows of the feed after a number."""
+        self._check_open()
+        if self._reader is None:
+            self._reader = PostgresConnection(self._url, read_only=True)
+        reader = self._reader
+        try:
+            if self._schema is None:
+                self._schema = Schema(reader)
+            reader.begin_snapshot()
+            row = lease.read(reader)
+            rows = None if after is None else feed.rows_after(reader, after)
+            moment = Moment(lease=row, rows=rows)
+            return work(SnapshotReader(reader, self._schema), moment)
+        finally:
+            if not reader.end():
+                self._reader = None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a commit, a takeover or a confirmed position.
+
+        After the connection was lost, it returns at once: the bell may have rung.
+        """
+        self._check_open()
+        try:
+            if self._bell is None:
+                self._bell = PostgresConnection(self._url)
+                self._bell.run(f"LISTEN {lease.CHANNEL}")
+                return True
+            was_rung = self._bell.wait(seconds, self._woken)
+        except StoreError:
+            if self._bell is not None:
+                self._bell.close()
+            self._bell = None
+            self._pause(min(seconds, 0.2))
+            return True
+        self._pause(0)
+        return was_rung
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for `wake` only, and forget it."""
+        PostgresConnection.pause(seconds, self._woken)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._woken, 4096)
+
+    def wake(self) -> None:
+        """End the wait of another thread, or the next one."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._wakes, b"x")
+
+    def close(self) -> None:
+        """Close the connections; a second call has no effect."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for connection in (self._writer, self._reader, self._bell):
+            if connection is not None:
+                connection.close()
+        os.close(self._wakes)
+        os.close(self._woken)

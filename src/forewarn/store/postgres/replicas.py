@@ -1,0 +1,45 @@
+"""The rows of the replicas in PostgreSQL."""
+
+from forewarn.cluster.port import ReplicaRow
+from forewarn.store.postgres.connection import PostgresConnection
+from forewarn.store.postgres.lease import CHANNEL
+
+
+def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
+    """Return the rows of all replicas, in the order of their keys."""
+    rows = connection.raw(
+        "SELECT key, name, url, position, beat, is_leader FROM replicas ORDER BY key"
+    )
+    return tuple(
+        ReplicaRow(
+            key=key,
+            name=name,
+            url=url,
+            position=position,
+            beat=beat,
+            is_leader=is_leader,
+        )
+        for key, name, url, position, beat, is_leader in rows
+    )
+
+
+def write(connection: PostgresConnection, row: ReplicaRow) -> None:
+    """Write the row of a replica and raise its beat; ring the bell."""
+    connection.raw(
+        "WITH written AS (INSERT INTO replicas"
+        " (key, name, url, position, beat, is_leader) VALUES (%s, %s, %s, %s, 1, %s)"
+        " ON CONFLICT (key) DO UPDATE SET name = EXCLUDED.name, url = EXCLUDED.url,"
+        " position = greatest(replicas.position, EXCLUDED.position),"
+        " beat = replicas.beat + 1, is_leader = EXCLUDED.is_leader)"
+        " SELECT pg_notify(%s, '')::text",
+        (row.key, row.name, row.url, row.position, row.is_leader, CHANNEL),
+    )
+
+
+def remove(connection: PostgresConnection, row: ReplicaRow) -> bool:
+    """Remove a row if it still has the beat of `row`; return whether it had."""
+    return bool(
+        connection.run(
+            "DELETE FROM replicas WHERE key = %s AND beat = %s", (row.key, row.beat)
+        )
+    )

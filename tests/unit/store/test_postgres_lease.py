@@ -1,0 +1,118 @@
+"""A store without a cluster in a database of replicas, and the other way round."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from forewarn.cluster.port import LeaseRow
+from forewarn.fleet.model import Host
+from forewarn.store.port import NotLeaderError, StoreBusyError, StoreError, Transaction
+from forewarn.store.postgres.cluster import PostgresCluster
+from forewarn.store.postgres.store import PostgresStore
+from tests.support import postgres
+from tests.support.replicas import HandClock
+
+pytestmark = postgres.needing_postgres
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with postgres.lent_databases() as lend:
+        yield lend()
+
+
+@pytest.fixture
+def cluster(url: str) -> Iterator[PostgresCluster]:
+    made = PostgresCluster(url)
+    yield made
+    made.close()
+
+
+def take(cluster: PostgresCluster) -> LeaseRow:
+    row = cluster.take(cluster.lease(), holder="a", url="http://a")
+    assert row is not None
+    return row
+
+
+def add(store: PostgresStore, name: str) -> int:
+    def work(tx: Transaction) -> None:
+        tx.add(Host(name=name, capacity=0))
+
+    store.transact(work)
+    return store.number
+
+
+def test_store_is_busy_while_a_replica_renews_its_lease(
+    url: str, cluster: PostgresCluster
+) -> None:
+    row = take(cluster)
+    clock = HandClock()
+
+    def pause(seconds: float) -> None:
+        clock.advance(seconds)
+        cluster.renew(row.term)
+
+    with pytest.raises(StoreBusyError, match="replica a at http://a"):
+        PostgresStore(url, clock=clock, pause=pause)
+    assert cluster.lease().term == row.term
+
+
+def test_store_begins_a_term_when_no_replica_renews(
+    url: str, cluster: PostgresCluster
+) -> None:
+    leader = PostgresStore(url, term=take(cluster).term)
+    add(leader, "h1")
+    clock = HandClock()
+    began = clock.monotonic()
+    store = PostgresStore(url, clock=clock, pause=clock.advance)
+    assert clock.monotonic() - began >= 3.0
+    with pytest.raises(NotLeaderError):
+        add(leader, "h2")
+    assert add(store, "h2") == 2
+    store.close()
+    leader.close()
+
+
+def test_follower_reads_everything_after_writes_without_a_feed(
+    url: str, cluster: PostgresCluster
+) -> None:
+    store = PostgresStore(url)
+    number = add(store, "h1")
+    store.close()
+    assert cluster.follow(number, lambda _reader, moment: moment.rows) == ()
+    leader = PostgresStore(url, term=take(cluster).term)
+    assert cluster.follow(number - 1, lambda _reader, moment: moment.rows) is None
+    assert cluster.follow(number, lambda _reader, moment: moment.rows) == ()
+    assert add(leader, "h2") == number + 1
+    rows = cluster.follow(number, lambda _reader, moment: moment.rows)
+    assert rows is not None
+    assert [row.changes for row in rows] == [(("Host", "h2"),)]
+    with pytest.raises(NotLeaderError):
+        PostgresStore(url, term=cluster.lease().term - 1)
+    leader.close()
+
+
+def test_connections_that_were_lost_are_made_again(
+    url: str, cluster: PostgresCluster
+) -> None:
+    row = take(cluster)
+    cluster.wait(0)
+    cluster.follow(None, lambda _reader, _moment: None)
+    with psycopg.connect(url, autocommit=True) as it:
+        it.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid != pg_backend_pid()"
+        )
+    cluster.wait(0)
+    for _ in range(2):
+        try:
+            renewed = cluster.renew(row.term)
+        except StoreError:
+            continue
+        assert renewed is not None
+    leader = PostgresStore(url, term=row.term)
+    cluster.wait(0)
+    add(leader, "h1")
+    assert cluster.wait(30.0)
+    leader.close()
