@@ -2,7 +2,7 @@
 
 The beat and the number are in different tables: a transaction of the leader holds a lock
 on the number until its end, and a renewal must not wait for it. A takeover changes the
-lease first, so that the leader renews it no more, and then the number. If a transaction of
+lease first, so that the leader cannot renew it, and then the number. If a transaction of
 the old leader is still open, as after SIGSTOP, the takeover ends its session.
 """
 
