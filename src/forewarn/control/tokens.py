@@ -269,6 +269,7 @@ def revoke(work: Work, token_id: str) -> Token:
     if token.host:
         # Without any token, no relay of the host is expected.
         work.free_relay(token.host)
+        work.free_room()
     work.note(AuditKind.TOKEN_REVOKED, _subjects(token), Facts(text=token.name))
     return token
 

@@ -48,6 +48,10 @@ class Candidate:
     """Position of the host in the rollout of the move. DONE: its maintenance is done. 0: it
     is not in the rollout. Above 0: it comes later; the position counts from the end of
     the list."""
+    silent: bool = False
+    """Whether its relay is silent, so that VMs would not get their documents there."""
+    needs_relay: bool = False
+    """Whether the VM must not be moved to a host with a silent relay."""
 
 
 DONE = -1
@@ -78,7 +82,7 @@ def choose_host(
 ) -> str | None:
     """Return the name of the best host for `vm`; None: no host can take it.
 
-    `origin` is its host. The order of preference is: the same zone; a host that is done
+    `origin` is its host. The order of preference is: a relay that is heard; the same zone; a host that is done
     in the rollout, then one outside of it, an empty one that waits, and the one that
     comes latest; a host with VMs of the same fault domain; an empty host; the host with
     the most free capacity: the largest free part of its scarcest limit on vCPUs or
@@ -94,8 +98,9 @@ def choose_host(
 
     def rank(
         candidate: Candidate,
-    ) -> tuple[bool, _Phase, int, bool, bool, float, float, str]:
+    ) -> tuple[bool, bool, _Phase, int, bool, bool, float, float, str]:
         return (
+            candidate.silent,
             candidate.host.zone != origin.zone,
             _phase(candidate),
             candidate.turn,
@@ -180,4 +185,6 @@ def _why_unfit(
         return Unfit.VCPU
     if host.memory is not None and candidate.memory + (vm.memory or 0) > host.memory:
         return Unfit.MEMORY
+    if candidate.silent and candidate.needs_relay:
+        return Unfit.RELAY
     return None

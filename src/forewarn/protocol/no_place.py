@@ -30,6 +30,8 @@ class Unfit(enum.Enum):
     """The host has too few free vCPUs for the VM."""
     MEMORY = "memory"
     """The host has too little free memory for the VM."""
+    RELAY = "relay"
+    """The relay of the host is silent, so the VM would not get its documents there."""
 
 
 @frozen_dataclass

@@ -20,6 +20,7 @@ _UNFIT = {
     Unfit.RACK: "in a rack with more VMs of its scope",
     Unfit.VCPU: "with too few free vCPUs",
     Unfit.MEMORY: "with too little free memory",
+    Unfit.RELAY: "with a silent relay (`forewarn relay list`)",
 }
 
 

@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from forewarn.control import tokens
+from forewarn.control.execution import calls
 from forewarn.control.requests import fleet_changes, relay_links, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules import relay_links as rules
+from forewarn.control.rules.avoided import with_avoided
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.file import read_fleet
 from forewarn.instants import HOUR, MINUTE, SECOND, Micros, format_instant
 from forewarn.protocol.blockers import RelaySilent
 from forewarn.protocol.operations import (
     Action,
-    Move,
     Operation,
     OperationState,
     Verb,
@@ -233,21 +234,68 @@ def test_expired_token_is_that_of_no_relay(world: World) -> None:
     assert silent_ones(world) == []
 
 
-def test_given_destination_must_have_a_relay_that_is_heard(world: World) -> None:
+def place_of(world: World, operation: Operation) -> str:
+    (move,) = world.operation(operation.operation_id).moves
+    return move.to_host
+
+
+def test_routine_move_goes_to_a_host_whose_relay_is_heard(world: World) -> None:
     connect(world, "h0", "h3")
-    maintain(world, "h0")
-    since = world.now
-    report(world, since, host="h3")
-    found, vm = of_host(world), world.stored_vm("web_0")
-    moved = replace(found, moves=(Move(vm="web_0", to_host="h3"),))
+    report(world, world.now, host="h3")
+    maintain(world, "h0", action=Action.LIVE_MIGRATE)
+    # Without its relay, the empty h3 would be the best one.
+    assert place_of(world, of_host(world)) in {"h1", "h2"}
 
-    def why(operation: Operation) -> tuple[RelaySilent, ...]:
-        return world.read(
-            lambda reader: rules.why_silent(reader, operation, [vm], now=world.now)
-        )
 
-    assert why(found) == ()
-    assert why(moved) == (RelaySilent(host="h3", since=since),)
+def test_destination_whose_relay_becomes_silent_is_replaced_at_the_start(
+    world: World,
+) -> None:
+    connect(world, "h0", "h3")
+    maintain(world, "h0", action=Action.LIVE_MIGRATE)
+    assert place_of(world, of_host(world)) == "h3"
+    report(world, world.now, host="h3")
+    run_to(world, 16)
+    started = of_host(world)
+    assert started.started_at
+    assert place_of(world, started) in {"h1", "h2"}
+
+
+def test_routine_move_waits_while_all_other_relays_are_silent(world: World) -> None:
+    others = ("h1", "h2", "h3")
+    connect(world, "h0", *others)
+    maintain(world, "h0", action=Action.LIVE_MIGRATE)
+    for host in others:
+        report(world, world.now, host=host)
+    run_to(world, 16)
+    waiting = of_host(world)
+    assert waiting.state is OperationState.READY
+    (why,) = world.explain(waiting.operation_id)
+    assert "with a silent relay (`forewarn relay list`): h1, h2, h3" in why
+    report(world, host="h2")
+    started = of_host(world)
+    assert started.started_at
+    assert place_of(world, started) == "h2"
+
+
+def test_emergency_moves_to_a_silent_host_if_there_is_no_other(world: World) -> None:
+    others = ("h1", "h2", "h3")
+    connect(world, "h0", *others)
+    for host in others:
+        report(world, world.now, host=host)
+    maintain(world, "h0", action=Action.LIVE_MIGRATE, emergency=True)
+    run_to(world, 16)
+    assert of_host(world).started_at
+
+
+def test_driver_that_chooses_hosts_is_told_to_avoid_silent_ones(world: World) -> None:
+    connect(world, "h2", "h3")
+    for host in ("h2", "h3"):
+        report(world, world.now, host=host)
+    maintain(world, "h0", action=Action.LIVE_MIGRATE)
+    chosen = replace(of_host(world), driver_chooses=True)
+    call = calls.call_of(chosen)
+    told = world.read(lambda reader: with_avoided(reader, chosen, call))
+    assert {"h2", "h3"} <= {*told.closed}
 
 
 def test_long_silence_announces_the_work_again(world: World) -> None:

@@ -105,7 +105,7 @@ def renew_places(
     Return the operation, and why a VM has no destination. In that case no new destination
     is reserved. The history gets one entry.
     """
-    lost = destinations.unfit(work.tx, operation, vms)
+    lost = destinations.unfit(work.tx, operation, vms, is_open=True)
     if lost:
         operation = _give_back(work, operation, lost)
     has_all = all(move.to_host for move in operation.moves if move.vm in vms)

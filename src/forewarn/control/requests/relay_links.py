@@ -32,6 +32,7 @@ def take(work: Work, silent_since: Mapping[str, Micros]) -> None:
             work.tx.replace(known, new)
             if not since:
                 work.free_relay(host)
+                work.free_room()
 
 
 def forget(work: Work, host: str) -> None:

@@ -22,6 +22,9 @@ def with_avoided(reader: Reader, operation: Operation, call: Call) -> Call:
     away = reader.select(kinds.ROOMS_AWAY, limit=AVOIDED_MAX)
     closed = {room.host for room in away} - {call.host}
     left = AVOIDED_MAX - len(away)
+    silent = reader.select(kinds.RELAYS_SILENT, limit=left) if left else ()
+    closed |= {link.host for link in silent} - {call.host}
+    left -= len(silent)
     next_ones = (
         reader.ranked(
             kinds.PLANNED_BY_POSITION, operation.request, limit=left, lowest=True

@@ -10,14 +10,15 @@ of the same fault domain, and the hosts with the most free places, memory and vC
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from forewarn.control.rules import told
-from forewarn.control.rules.host_search import HostSearch, cannot_move
+from forewarn.control.rules import told, wide_blackouts
+from forewarn.control.rules.host_search import HostSearch, Relays, cannot_move
 from forewarn.fleet.model import Vm
 from forewarn.protocol.blockers import AnyBlocker, NoCapacity
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
     WAITING_STATES,
     Operation,
+    OperationState,
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -77,7 +78,7 @@ def _fixed(reader: Reader, vms: Iterable[str]) -> Iterator[NoCapacity]:
 
 def find_at_start(reader: Reader, operation: Operation) -> Destinations:
     """Find a host for each VM whose reserved one is missing or no longer suitable."""
-    lost = frozenset(unfit(reader, operation, operation.vms))
+    lost = frozenset(unfit(reader, operation, operation.vms, is_open=True))
     return find_places(reader, _without(operation, lost), lost=lost)
 
 
@@ -143,6 +144,7 @@ def _search_for(
     *,
     lost: Collection[str] = (),
     closed: str = "",
+    relays: Relays | None = None,
 ) -> HostSearch:
     return HostSearch(
         reader,
@@ -151,7 +153,18 @@ def _search_for(
         leaving=operation.vms,
         lost=lost,
         closed=closed,
+        relays=_relays_for(operation) if relays is None else relays,
     )
+
+
+def _relays_for(operation: Operation) -> Relays:
+    """Return the demand on the relays of destinations.
+
+    Routine work can wait until it has started. Other VMs are better off anywhere.
+    """
+    is_waiting = operation.state in {OperationState.PLANNED, *WAITING_STATES}
+    is_strict = is_waiting and wide_blackouts.is_stopped(operation)
+    return Relays.NEEDED if is_strict else Relays.PREFERRED
 
 
 def _place_all(search: HostSearch, vms: Iterable[Vm]) -> Destinations:
@@ -167,14 +180,22 @@ def _place_all(search: HostSearch, vms: Iterable[Vm]) -> Destinations:
 
 
 def unfit(
-    reader: Reader, operation: Operation, vms: Collection[str]
+    reader: Reader,
+    operation: Operation,
+    vms: Collection[str],
+    *,
+    is_open: bool = False,
 ) -> tuple[str, ...]:
     """Return the VMs whose destination can no longer take them.
 
     Since the reservation, the host can have failed, been removed, or got other VMs, less
-    capacity or an operation. Another operation can have replaced the reservation.
+    capacity or an operation. Another operation can have replaced the reservation. While
+    the move `is_open` for another choice, a destination of routine work must also have no
+    silent relay.
     """
-    search = _search_for(reader, operation)
+    is_strict = is_open and wide_blackouts.is_stopped(operation)
+    relays = Relays.NEEDED if is_strict else Relays.IGNORED
+    search = _search_for(reader, operation, relays=relays)
     return tuple(
         move.vm
         for move in operation.moves

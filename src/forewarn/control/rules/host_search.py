@@ -5,11 +5,13 @@ capacity is too small, or if the VMs of the scope tell that its fault domain or 
 unsuitable. So the answer that no host can take a VM is quick, too.
 """
 
+import enum
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import cached_property
 
+from forewarn.control.rules import relay_links
 from forewarn.control.rules.host_use import HostUse, why_too_small
 from forewarn.fleet.model import Capacity, Host, Scope, Vm, taken_by
 from forewarn.fleet.placement import (
@@ -38,6 +40,14 @@ LAST_POSITION = 1_000_000_000
 """A position after all positions of a rollout."""
 
 
+class Relays(enum.Enum):
+    """The demand on the relay of a destination."""
+
+    NEEDED = "a host with a silent relay takes no VM"
+    PREFERRED = "a host with a silent relay is the last choice"
+    IGNORED = "relays do not matter"
+
+
 def cannot_move(vm: Vm) -> NoCapacity:
     """Return the blocker for a VM that cannot be moved at all."""
     return NoCapacity(vm=vm.name, why=NoPlace(on_host=vm.host, is_fixed=True))
@@ -59,6 +69,7 @@ class HostSearch:
         lost: Collection[str] = (),
         closed: str = "",
         in_time: bool = False,
+        relays: Relays = Relays.IGNORED,
     ) -> None:
         self._reader = reader
         self._request = request
@@ -67,6 +78,7 @@ class HostSearch:
         self._lost = lost
         self._closed = closed
         self._in_time = in_time
+        self._relays = relays
         self._there: dict[str, HostUse] = {}
         self._ranked: dict[tuple[str, str, int], list[Capacity]] = {}
         self._rooms: dict[str, Capacity | None] = {}
@@ -137,7 +149,8 @@ class HostSearch:
                 vm, scope, origin=origin, candidates=[*before, *added.values()]
             )
             # From a host that waits for its turn, the VM would be moved again.
-            if found is not None and seen[found].turn <= 0:
+            best = seen[found] if found is not None else None
+            if best is not None and best.turn <= 0 and not best.silent:
                 break
         if found is not None:
             self._use(found).add(vm)
@@ -337,7 +350,15 @@ class HostSearch:
             rack_excess=self._rack_excess(vm, host),
             busy=(busy and not self._in_time) or host.name == self._closed,
             turn=turn,
+            silent=self._is_silent(host.name),
+            needs_relay=self._relays is Relays.NEEDED,
         )
+
+    @cached_property
+    def _is_silent(self) -> Callable[[str], bool]:
+        if self._relays is Relays.IGNORED:
+            return lambda _host: False
+        return relay_links.silent_hosts(self._reader)
 
     def _rack_excess(self, vm: Vm, host: Host) -> int:
         """Return how many more VMs of the scope are in the rack of a host than in the

@@ -3,10 +3,11 @@
 A relay shows the VMs of its host their events. If it is away or has not confirmed the
 last changes, its VMs may not know of the work. So routine work waits for it, as it does
 for blackouts; emergencies, failures and requests of users do not. A host whose relay has no
-valid token, or has never connected, has none. This module only reads.
+valid token, or has never connected, has none. For the same reason, the search for hosts
+avoids those with a silent relay. This module only reads.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from forewarn.control.rules import wide_blackouts
 from forewarn.fleet.model import Vm, taken_by
@@ -27,9 +28,9 @@ def why_silent(
         return ()
     if not reader.select(kinds.ALL_RELAY_LINKS, limit=1):
         return ()
-    hosts = {host for vm in vms for host in taken_by(vm)}
-    # A destination that is given already has to serve the VM from its start on.
-    hosts |= {move.to_host for move in operation.moves if move.to_host}
+    # A destination with a silent relay is replaced by another one.
+    given = {move.to_host for move in operation.moves}
+    hosts = {host for vm in vms for host in taken_by(vm) - (given - {vm.host})}
     found = (
         link
         for host in sorted(hosts)
@@ -41,6 +42,24 @@ def why_silent(
         if (link.silent_since or not _is_heard_now(reader, link))
         and _has_token(reader, link.host, now=now)
     )
+
+
+def silent_hosts(reader: Reader) -> Callable[[str], bool]:
+    """Return a question: whether a host has a relay that is silent.
+
+    A token counts until it is revoked, since a search for hosts has no time.
+    """
+    if not reader.select(kinds.ALL_RELAY_LINKS, limit=1):
+        return lambda _host: False
+
+    def is_silent(host: str) -> bool:
+        return any(
+            (link.silent_since or not _is_heard_now(reader, link))
+            and _has_token(reader, host, now=0)
+            for link in reader.select(kinds.RELAY_OF_HOST, host)
+        )
+
+    return is_silent
 
 
 def _is_heard_now(reader: Reader, link: RelayLink) -> bool:
