@@ -32,7 +32,8 @@ _STREAM: dict[int | str, dict[str, Any]] = {
         "`views_gone`). "
         "A line with nothing but a position comes every few seconds. With `after`, a "
         "position of an earlier stream, the first line has only the changes since, if "
-        "the service still knows them. The stream ends when the token is revoked.",
+        "the service still knows them. With `holds`, the last `digest` of such a stream, "
+        "the first line is `same` if nothing has changed. The stream ends when the token is revoked.",
         "content": {"application/jsonl": {}},
     },
     **ANY_ERROR,
@@ -93,6 +94,14 @@ def router(hub: RelayHub) -> APIRouter:
                 "applied: `POST /v1/relay/served`."
             ),
         ] = False,
+        holds: Annotated[
+            str,
+            Query(
+                max_length=limits.NAME_CHARACTERS_MAX,
+                description="The last `digest` of an earlier stream: all that the relay "
+                "serves.",
+            ),
+        ] = "",
     ) -> Response:
         """Stream the VMs of the relay's host with their documents, and each change."""
         caller = caller_of(request)
@@ -107,7 +116,9 @@ def router(hub: RelayHub) -> APIRouter:
                 hint="Run one relay on each host.",
             )
         return _Stream(
-            hub.lines(caller.host, caller.token_id, after, confirms=confirms)
+            hub.lines(
+                caller.host, caller.token_id, after, confirms=confirms, holds=holds
+            )
         )
 
     @routes.post(

@@ -1,6 +1,7 @@
 """The VMs of one host, as its relay knows them, and the lines of its stream."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Mapping
 
@@ -19,6 +20,8 @@ class Host:
         """Changes up to this number are not known."""
         self.entries: dict[tuple[str, str], tuple[int, str]] = {}
         """The number and the text of each object, by kind and name."""
+        self._digest = ""
+        """The digest, if nothing has changed since it was asked for."""
         self.gone: dict[tuple[str, str], int] = {}
         """The number of the change that removed an object."""
         self.view_of: Mapping[str, str] = {}
@@ -45,6 +48,18 @@ class Host:
         """Return the IDs of its views."""
         return [name for kind, name in self.entries if kind == "views"]
 
+    @property
+    def digest(self) -> str:
+        """Return a digest of all its objects.
+
+        A relay that holds the same after a restart of the service needs none of them.
+        """
+        if not self._digest:
+            texts = sorted([text for _, text in self.entries.values()])
+            whole = "\n".join((self.name, *texts)).encode()
+            self._digest = hashlib.sha256(whole).hexdigest()
+        return self._digest
+
     def put(self, kind: str, objects: Mapping[str, str], number: int) -> bool:
         """Replace all objects of a kind; return whether one of them has changed."""
         has_changed = False
@@ -52,6 +67,7 @@ class Host:
             name for held, name in self.entries if held == kind and name not in objects
         ]:
             del self.entries[kind, name]
+            self._digest = ""
             self.gone[kind, name] = number
             has_changed = True
         if len(self.gone) > limits.RELAY_GONE_MAX:
@@ -68,6 +84,7 @@ class Host:
         if held is not None and held[1] == text:
             return False
         self.entries[kind, name] = number, text
+        self._digest = ""
         self.gone.pop((kind, name), None)
         return True
 
@@ -82,6 +99,7 @@ class Host:
             parts.append(f'"whole":true,"host":{json.dumps(self.name)}')
         else:
             parts.append(f'"since":{after}')
+        has_content = after is None
         for kind in ("views", "guests"):
             texts = [
                 text
@@ -93,16 +111,25 @@ class Host:
                 for (held, name), changed in self.gone.items()
                 if held == kind and changed > number and after is not None
             ]
+            has_content |= bool(texts or gone)
             if texts:
                 parts.append(f'"{kind}":[{",".join(texts)}]')
             if gone:
                 parts.append(f'"{kind}_gone":{json.dumps(gone)}')
+        if has_content:
+            # Without content, the relay keeps the digest that it has.
+            parts.append(f'"digest":"{self.digest}"')
         return "{" + ",".join(parts) + "}\n"
 
 
 def alive(since: int, position: str) -> str:
     """Return the line that says that nothing has changed since a number."""
     return json.dumps({"position": position, "since": since}) + "\n"
+
+
+def same(position: str) -> str:
+    """Return the line that says that all is as the relay holds it."""
+    return json.dumps({"position": position, "same": True}) + "\n"
 
 
 def await_confirmation(state: Host, number: int) -> None:

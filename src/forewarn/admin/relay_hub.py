@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from forewarn.admin import limits
-from forewarn.admin.relay_host import Host, alive, await_confirmation, tell
+from forewarn.admin.relay_host import Host, alive, await_confirmation, same, tell
 from forewarn.admin.relay_links import Contact, Links
 from forewarn.control import relays
 from forewarn.control.gateway import OperatorGateway
@@ -182,11 +182,18 @@ class RelayHub:
         return f"{self._term}.{self._number}.{self._start}"
 
     async def lines(
-        self, host: str, token_id: str, after: str, *, confirms: bool = False
+        self,
+        host: str,
+        token_id: str,
+        after: str,
+        *,
+        confirms: bool = False,
+        holds: str = "",
     ) -> AsyncGenerator[str, None]:
         """Yield messages until the relay leaves, the service stops, or the token ends.
 
-        `confirms`: the relay will confirm what it has applied.
+        `confirms`: the relay will confirm what it has applied. `holds` is the digest of
+        all that it serves: if that is still all, its return confirms it.
         """
         try:
             state = await self._enter(host)
@@ -199,6 +206,9 @@ class RelayHub:
         state.confirms = confirms
         try:
             number = self._number_of(state, after)
+            is_same = number is None and holds == state.digest
+            if is_same:
+                number = self._number
             if number is None:
                 await_confirmation(state, self._number)
             else:
@@ -208,7 +218,12 @@ class RelayHub:
                 if number is not None and number < state.since:
                     number = None
                 latest = self._number
-                yield state.message(number, self.position)
+                is_first, is_same = is_same, False
+                yield (
+                    same(self.position)
+                    if is_first
+                    else state.message(number, self.position)
+                )
                 number = latest
                 if not changed.is_set() and not confirms:
                     state.unconfirmed.clear()

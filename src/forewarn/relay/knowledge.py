@@ -1,8 +1,9 @@
 """The knowledge of a relay: frozen values, and one table for the lines that come.
 
 The service sends all VMs and views of the host (a *whole*), then each change, then lines
-that only say that nothing has changed. Lines can be lost, repeated, late or from another
-service. `VERDICTS` has what each of them does. No line makes a view older: its document
+that only say that nothing has changed. A relay that comes back with the digest of all that
+it knows gets one line instead of a whole, if that is still true. Lines can be lost, repeated,
+late or from another service. `VERDICTS` has what each of them does. No line makes a view older: its document
 is replaced only by a newer one (`protocol.published.rank`). Pure.
 """
 
@@ -55,12 +56,23 @@ class Known:
     instance: InstanceFacts
 
 
+class Form(enum.Enum):
+    """The forms of lines."""
+
+    WHOLE = "all VMs and views"
+    SAME = "all is as the relay has said"
+    CHANGES = "the changes, or none"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """A line of the stream."""
 
     position: Position
     is_whole: bool = False
+    is_same: bool = False
+    digest: str = ""
+    """The service's digest of all that is known after this line; empty: it sends none."""
     host: str = ""
     """The host, in a whole."""
     since: int = 0
@@ -69,6 +81,13 @@ class Line:
     views_gone: tuple[str, ...] = ()
     guests: tuple[Known, ...] = ()
     guests_gone: tuple[str, ...] = ()
+
+    @property
+    def form(self) -> Form:
+        """Return its form."""
+        if self.is_whole:
+            return Form.WHOLE
+        return Form.SAME if self.is_same else Form.CHANGES
 
     @property
     def has_content(self) -> bool:
@@ -85,6 +104,8 @@ class Knowledge:
     position: Position | None = None
     """None: nothing is known."""
     host: str = ""
+    digest: str = ""
+    """The service's digest of all of it; empty: it is not known."""
     views: Mapping[str, ViewSnapshot] = field(default_factory=dict[str, ViewSnapshot])
     guests: Mapping[str, Known] = field(default_factory=dict[str, Known])
 
@@ -105,24 +126,30 @@ class Verdict(enum.Enum):
 
     REPLACE = "replace everything"
     MERGE = "apply the changes"
+    KEEP = "go on from the position of the line"
     IGNORE = "change nothing"
     LEAVE = "leave this stream, and connect again"
 
 
-VERDICTS: Mapping[tuple[bool, Place], Verdict] = {
-    (True, Place.FIRST): Verdict.REPLACE,
-    (True, Place.NEXT): Verdict.REPLACE,
-    (True, Place.OLD): Verdict.IGNORE,
-    (True, Place.OTHER): Verdict.REPLACE,
-    (True, Place.BEHIND): Verdict.LEAVE,
-    (False, Place.FIRST): Verdict.LEAVE,
-    (False, Place.NEXT): Verdict.MERGE,
-    (False, Place.GAP): Verdict.LEAVE,
-    (False, Place.OLD): Verdict.IGNORE,
-    (False, Place.OTHER): Verdict.LEAVE,
-    (False, Place.BEHIND): Verdict.LEAVE,
+VERDICTS: Mapping[tuple[Form, Place], Verdict] = {
+    (Form.WHOLE, Place.FIRST): Verdict.REPLACE,
+    (Form.WHOLE, Place.NEXT): Verdict.REPLACE,
+    (Form.WHOLE, Place.OLD): Verdict.IGNORE,
+    (Form.WHOLE, Place.OTHER): Verdict.REPLACE,
+    (Form.WHOLE, Place.BEHIND): Verdict.LEAVE,
+    (Form.SAME, Place.FIRST): Verdict.LEAVE,
+    (Form.SAME, Place.NEXT): Verdict.KEEP,
+    (Form.SAME, Place.OLD): Verdict.IGNORE,
+    (Form.SAME, Place.OTHER): Verdict.KEEP,
+    (Form.SAME, Place.BEHIND): Verdict.LEAVE,
+    (Form.CHANGES, Place.FIRST): Verdict.LEAVE,
+    (Form.CHANGES, Place.NEXT): Verdict.MERGE,
+    (Form.CHANGES, Place.GAP): Verdict.LEAVE,
+    (Form.CHANGES, Place.OLD): Verdict.IGNORE,
+    (Form.CHANGES, Place.OTHER): Verdict.LEAVE,
+    (Form.CHANGES, Place.BEHIND): Verdict.LEAVE,
 }
-"""The effect of a line, by whether it is a whole and by its place. A whole has no gap."""
+"""The effect of a line, by its form and its place. Only changes can have a gap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +173,7 @@ def place_of(known: Position | None, line: Line) -> Place:
         return Place.OTHER
     if line.position.number < known.number:
         return Place.OLD
-    if not line.is_whole and line.since > known.number:
+    if line.form is Form.CHANGES and line.since > known.number:
         return Place.GAP
     return Place.NEXT
 
@@ -154,11 +181,13 @@ def place_of(known: Position | None, line: Line) -> Place:
 def take(knowledge: Knowledge, line: Line) -> Step:
     """Return what a line changes."""
     place = place_of(knowledge.position, line)
-    verdict = VERDICTS[line.is_whole, place]
+    verdict = VERDICTS[line.form, place]
     if verdict is Verdict.REPLACE:
         after, change = _replaced(knowledge, line)
     elif verdict is Verdict.MERGE:
         after, change = _merged(knowledge, line)
+    elif verdict is Verdict.KEEP:
+        after, change = replace(knowledge, position=line.position), Publication()
     else:
         after, change = knowledge, Publication()
     return Step(verdict=verdict, place=place, knowledge=after, change=change)
@@ -193,7 +222,11 @@ def _replaced(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
     views = {view.view_id: _newest(known, view) for view in line.views}
     guests = {known.guest.vm: known for known in line.guests}
     after = Knowledge(
-        position=line.position, host=line.host, views=views, guests=guests
+        position=line.position,
+        host=line.host,
+        digest=line.digest,
+        views=views,
+        guests=guests,
     )
     return after, Publication(
         views=_changed(old.views, views),
@@ -219,6 +252,7 @@ def _merged(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
     after = replace(
         old,
         position=line.position,
+        digest=line.digest or ("" if line.has_content else old.digest),
         views={name: view for name, view in views.items() if name not in views_gone},
         guests={name: each for name, each in guests.items() if name not in guests_gone},
     )

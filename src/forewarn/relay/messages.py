@@ -25,6 +25,9 @@ def line_of(text: bytes | str) -> Line:
     return Line(
         position=position_of(_text(members, "position")),
         is_whole=is_whole,
+        is_same=members.get("same") is True,
+        # Services of the first version send none.
+        digest=_text(members, "digest") if "digest" in members else "",
         host=_text(members, "host") if is_whole else "",
         since=since,
         views=tuple(map(relayed.view_of, _list(members, "views"))),
@@ -44,6 +47,7 @@ def text_of(knowledge: Knowledge) -> str:
     ]
     return (
         f'{{"position":{json.dumps(knowledge.position.text)},"whole":true,'
+        f'"digest":{json.dumps(knowledge.digest)},'
         f'"host":{json.dumps(knowledge.host)},'
         f'"views":[{",".join(views)}],"guests":[{",".join(guests)}]}}\n'
     )

@@ -91,6 +91,7 @@ class Relay:
             tls=tls,
             take=self._take,
             position=self._position,
+            holds=lambda: self.knowledge.digest,
             draw=self._draw,
         )
         approvals, others = (

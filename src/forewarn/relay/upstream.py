@@ -42,10 +42,12 @@ class Upstream:
         tls: ssl.SSLContext | None,
         take: Callable[[Line], Awaitable[Step]],
         position: Callable[[], str],
+        holds: Callable[[], str],
         draw: Callable[[], float],
     ) -> None:
         """Give each line to `take`, and continue after `position`.
 
+        `holds` returns the digest of all that is known, as the service sent it last.
         `token` returns the present token, which it reads from its file. `draw` returns
         random numbers from 0 to 1.
         """
@@ -54,6 +56,7 @@ class Upstream:
         self._tls = tls
         self._take = take
         self._position = position
+        self._holds = holds
         self._draw = draw
         self._at = 0
         self._failures = 0
@@ -80,13 +83,15 @@ class Upstream:
     async def _follow(self) -> None:
         """Connect, and take lines until the stream ends; raises UnreachableError."""
         connection = Connection(self.url, tls=self._tls)
-        after = self._position()
+        after, holds = self._position(), self._holds()
+        path = f"/v1/relay/stream?after={quote(after, safe='')}&confirms=true"
+        path += f"&holds={quote(holds, safe='')}" if holds else ""
         try:
             await connection.open()
             async with asyncio.timeout(SILENCE_SECONDS):
                 status = await connection.ask(
                     "GET",
-                    f"/v1/relay/stream?after={quote(after, safe='')}&confirms=true",
+                    path,
                     headers=bearer(self._token()),
                 )
             if status != _OK:

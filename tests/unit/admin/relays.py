@@ -73,9 +73,10 @@ class Stream:
         after: str = "",
         *,
         confirms: bool = False,
+        holds: str = "",
     ) -> None:
         self._lines: AsyncGenerator[str, None] = hub.lines(
-            host, token, after, confirms=confirms
+            host, token, after, confirms=confirms, holds=holds
         )
 
     async def next(self) -> Any:

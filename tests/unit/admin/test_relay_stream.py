@@ -120,6 +120,76 @@ def test_a_relay_continues_after_its_position(api: Api, hub: RelayHub) -> None:
     run(story())
 
 
+def test_relay_that_holds_all_of_it_gets_one_line_from_a_restarted_service(
+    api: Api, hub: RelayHub
+) -> None:
+    later = RelayHub(lambda: api.gateway, api.gateway.news)
+
+    async def story() -> None:
+        token = api.create("h1")["id"]
+        stream = Stream(hub, "h1", token, confirms=True)
+        whole = await stream.next()
+        await stream.close()
+        back = Stream(
+            later, "h1", token, whole["position"], confirms=True, holds=whole["digest"]
+        )
+        line = await back.next()
+        assert line == {"position": later.position, "same": True}
+        # Its return has confirmed that it serves all of it.
+        assert later.contacts()["h1"].unconfirmed is None
+        api.gateway.enable("web_0")
+        change = await back.until("views")
+        assert change["digest"] != whole["digest"]
+        assert [each["enabled"] for each in change["views"]] == [True]
+        await back.close()
+
+    run(story())
+
+
+@pytest.mark.parametrize("holds", ["the first", "another", ""])
+def test_relay_that_holds_something_else_gets_everything(
+    api: Api, hub: RelayHub, holds: str
+) -> None:
+    later = RelayHub(lambda: api.gateway, api.gateway.news)
+
+    async def story() -> None:
+        token = api.create("h1")["id"]
+        stream = Stream(hub, "h1", token)
+        first = await stream.next()
+        await stream.close()
+        # It was away while this came.
+        api.gateway.enable("web_0")
+        digest = first["digest"] if holds == "the first" else holds
+        back = Stream(
+            later, "h1", token, first["position"], confirms=True, holds=digest
+        )
+        assert (await back.next())["whole"] is True
+        assert later.contacts()["h1"].unconfirmed is not None
+        await back.close()
+
+    run(story())
+
+
+def test_digest_depends_on_all_texts_and_on_the_host_but_on_no_order() -> None:
+    views, guests = {"a": '{"a":1}', "b": '{"b":1}'}, {"web_0": '{"c":1}'}
+    one, other = Host("h1", 0), Host("h1", 0)
+    one.put("views", views, 1)
+    one.put("guests", guests, 1)
+    other.put("guests", guests, 3)
+    other.put("views", dict(reversed(views.items())), 4)
+    assert one.digest == other.digest
+    elsewhere = Host("h2", 0)
+    elsewhere.put("views", views, 1)
+    elsewhere.put("guests", guests, 1)
+    assert elsewhere.digest != one.digest
+    other.set("views", "a", '{"a":2}', 5)
+    assert other.digest != one.digest
+    other.set("views", "a", '{"a":1}', 6)
+    assert other.digest == one.digest
+    other.put("guests", {}, 7)
+    assert other.digest != one.digest
+
+
 def test_a_revoked_token_ends_its_stream_and_no_other(api: Api, hub: RelayHub) -> None:
     async def story() -> None:
         first, second = api.create("h1")["id"], api.create("h1")["id"]

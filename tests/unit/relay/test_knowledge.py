@@ -10,6 +10,7 @@ from forewarn.protocol.published import Guest, Publication, ViewSnapshot
 from forewarn.relay import knowledge, messages
 from forewarn.relay.knowledge import (
     VERDICTS,
+    Form,
     Knowledge,
     Known,
     Line,
@@ -86,12 +87,36 @@ def test_a_line_has_one_place(line: Line, place: Place) -> None:
 
 
 def test_every_line_has_a_verdict() -> None:
-    wanted = {(whole, place) for whole in (True, False) for place in Place}
-    # A whole continues nothing, so nothing is missing before it.
-    assert VERDICTS.keys() == wanted - {(True, Place.GAP)}
+    wanted = {(form, place) for form in Form for place in Place}
+    # Other lines continue nothing, so nothing is missing before them.
+    others = {(Form.WHOLE, Place.GAP), (Form.SAME, Place.GAP)}
+    assert VERDICTS.keys() == wanted - others
     for (_, place), verdict in VERDICTS.items():
         if place is Place.BEHIND:
             assert verdict is Verdict.LEAVE
+
+
+def test_digest_is_that_of_the_last_line_with_content() -> None:
+    whole = Line(position=AT, is_whole=True, host="h1", digest="one")
+    held = take(Knowledge(), whole).knowledge
+    assert held.digest == "one"
+    # Such as after five seconds without a change.
+    held = take(held, Line(position=replace(AT, number=8), since=7)).knowledge
+    assert held.digest == "one"
+    change = Line(position=replace(AT, number=9), since=8, views=(view("web"),))
+    assert take(held, replace(change, digest="two")).knowledge.digest == "two"
+    # A service of the first version sends none.
+    assert take(held, change).knowledge.digest == ""
+
+
+def test_line_that_says_the_same_changes_only_the_position() -> None:
+    at = replace(AT, number=1, start="xyz", term=4)
+    step = take(replace(HELD, digest="one"), Line(position=at, is_same=True))
+    assert step.verdict is Verdict.KEEP
+    assert step.knowledge == replace(HELD, digest="one", position=at)
+    assert step.change == Publication()
+    behind = Line(position=replace(at, term=2), is_same=True)
+    assert take(HELD, behind).verdict is Verdict.LEAVE
 
 
 def test_a_change_replaces_only_what_it_names() -> None:

@@ -166,21 +166,25 @@ def test_a_change_is_in_the_file_before_it_is_served(
     run(story())
 
 
+@pytest.mark.parametrize("digest", ["", "d1"])
 def test_a_relay_takes_the_next_service_and_continues_its_position(
-    tmp_path: Path,
+    tmp_path: Path, digest: str
 ) -> None:
+    whole = WHOLE.replace('"digest":""', f'"digest":"{digest}"')
+    holds = f"&holds={digest}" if digest else ""
+
     async def story() -> None:
         async with Service(status=503) as first, Service() as second:
             settings = settings_of(tmp_path, first.url, second.url)
             async with relaying(settings) as relay:
                 await second.stream()
-                second.tell(WHOLE)
+                second.tell(whole)
                 await until(lambda: relay.upstream.is_connected)
                 second.drop()
                 await second.stream()
                 assert (
                     second.asked[-1][1]
-                    == "/v1/relay/stream?after=3.7.abc&confirms=true"
+                    == f"/v1/relay/stream?after=3.7.abc&confirms=true{holds}"
                 )
                 assert (await ask(relay))[0] == 200
 
