@@ -74,6 +74,21 @@ OTHER = frozenset({0})
 BOTH = frozenset({0, 1})
 
 
+def test_host_with_a_silent_relay_is_the_last_choice_or_none() -> None:
+    silent = replace(candidate("a"), silent=True)
+    heard = candidate("b", load=9)
+    assert choose_host(VM, SET, origin=ORIGIN, candidates=[silent, heard]) == "b"
+    assert choose_host(VM, SET, origin=ORIGIN, candidates=[silent]) == "a"
+    refused = replace(silent, needs_relay=True)
+    assert choose_host(VM, SET, origin=ORIGIN, candidates=[refused]) is None
+    found = why_none(VM, SET, origin=ORIGIN, candidates=[HERE, refused])
+    assert found is not None
+    assert reason(NoCapacity(vm="v", why=found)) == (
+        "there is no host with capacity for v: it is on here; "
+        "with a silent relay (`forewarn relay list`): a"
+    )
+
+
 @pytest.mark.clause("2.4", "6.3")
 def test_hosts_that_were_ruled_out_before_are_named_too() -> None:
     found = why_none(
