@@ -76,6 +76,40 @@ def router(hub: RelayHub) -> APIRouter:
     """Return the routes below /v1/relay."""
     routes = v1_router(prefix="/relay", tags=["relays"])
 
+    _add_stream(routes, hub)
+
+    @routes.post(
+        "/approve",
+        responses=documented(ApprovalsShape, 400),
+    )
+    async def relay_approve(body: RelayApprovals, giver: Giving) -> Response:
+        """Approve events for VMs of the relay's host."""
+        hub.note_heard(giver.caller.host)
+        refusals = await giver.give("relay-approve", body)
+        vms = {each.vm for each in body.approvals}
+        position = await hub.catch_up(giver.caller.host, vms)
+        return answer({"refusals": refusals, "position": position})
+
+    @routes.post("/enable", responses=documented(EnabledShape, 400))
+    async def relay_enable(body: RelayEnable, giver: Giving) -> Response:
+        """Enable Scheduled Events for a VM of the relay's host."""
+        hub.note_heard(giver.caller.host)
+        enabled = await giver.give("relay-enable", body)
+        position = await hub.catch_up(giver.caller.host, {body.vm})
+        return answer({"enabled": enabled, "position": position})
+
+    @routes.post("/seen", responses=documented(SeenShape, 400))
+    async def relay_seen(body: RelaySeen, giver: Giving) -> Response:
+        """Store when VMs of the relay's host last requested their documents."""
+        hub.note_heard(giver.caller.host)
+        await giver.give("relay-seen", body)
+        return answer({})
+
+    _add_served(routes, hub)
+    return routes
+
+
+def _add_stream(routes: APIRouter, hub: RelayHub) -> None:
     @routes.get("/stream", response_class=Response, responses=_STREAM)
     async def relay_stream(
         request: Request,
@@ -120,36 +154,6 @@ def router(hub: RelayHub) -> APIRouter:
                 caller.host, caller.token_id, after, confirms=confirms, holds=holds
             )
         )
-
-    @routes.post(
-        "/approve",
-        responses=documented(ApprovalsShape, 400),
-    )
-    async def relay_approve(body: RelayApprovals, giver: Giving) -> Response:
-        """Approve events for VMs of the relay's host."""
-        hub.note_heard(giver.caller.host)
-        refusals = await giver.give("relay-approve", body)
-        vms = {each.vm for each in body.approvals}
-        position = await hub.catch_up(giver.caller.host, vms)
-        return answer({"refusals": refusals, "position": position})
-
-    @routes.post("/enable", responses=documented(EnabledShape, 400))
-    async def relay_enable(body: RelayEnable, giver: Giving) -> Response:
-        """Enable Scheduled Events for a VM of the relay's host."""
-        hub.note_heard(giver.caller.host)
-        enabled = await giver.give("relay-enable", body)
-        position = await hub.catch_up(giver.caller.host, {body.vm})
-        return answer({"enabled": enabled, "position": position})
-
-    @routes.post("/seen", responses=documented(SeenShape, 400))
-    async def relay_seen(body: RelaySeen, giver: Giving) -> Response:
-        """Store when VMs of the relay's host last requested their documents."""
-        hub.note_heard(giver.caller.host)
-        await giver.give("relay-seen", body)
-        return answer({})
-
-    _add_served(routes, hub)
-    return routes
 
 
 def _add_served(routes: APIRouter, hub: RelayHub) -> None:

@@ -9,6 +9,9 @@ from forewarn.admin import limits
 from forewarn.admin.relay_links import Unconfirmed
 from forewarn.instants import Micros
 
+_DIGESTS = 1 << 256
+"""Number of digests: those of SHA-256."""
+
 
 class Host:
     """The VMs of one host, as its relay knows them."""
@@ -20,8 +23,8 @@ class Host:
         """Changes up to this number are not known."""
         self.entries: dict[tuple[str, str], tuple[int, str]] = {}
         """The number and the text of each object, by kind and name."""
-        self._digest = ""
-        """The digest, if nothing has changed since it was asked for."""
+        self._sum: int | None = None
+        """The sum of the digests of all objects; None: it was not asked for."""
         self.gone: dict[tuple[str, str], int] = {}
         """The number of the change that removed an object."""
         self.view_of: Mapping[str, str] = {}
@@ -54,11 +57,11 @@ class Host:
 
         A relay that holds the same after a restart of the service needs none of them.
         """
-        if not self._digest:
-            texts = sorted([text for _, text in self.entries.values()])
-            whole = "\n".join((self.name, *texts)).encode()
-            self._digest = hashlib.sha256(whole).hexdigest()
-        return self._digest
+        if self._sum is None:
+            texts = (self.name, *(text for _, text in self.entries.values()))
+            self._sum = sum(map(_digest_of, texts))
+        # As a sum, a change of one object costs only its own digest.
+        return f"{self._sum % _DIGESTS:064x}"
 
     def put(self, kind: str, objects: Mapping[str, str], number: int) -> bool:
         """Replace all objects of a kind; return whether one of them has changed."""
@@ -66,8 +69,9 @@ class Host:
         for name in [
             name for held, name in self.entries if held == kind and name not in objects
         ]:
-            del self.entries[kind, name]
-            self._digest = ""
+            _, text = self.entries.pop((kind, name))
+            if self._sum is not None:
+                self._sum -= _digest_of(text)
             self.gone[kind, name] = number
             has_changed = True
         if len(self.gone) > limits.RELAY_GONE_MAX:
@@ -83,8 +87,9 @@ class Host:
         held = self.entries.get((kind, name))
         if held is not None and held[1] == text:
             return False
+        if self._sum is not None:
+            self._sum += _digest_of(text) - (_digest_of(held[1]) if held else 0)
         self.entries[kind, name] = number, text
-        self._digest = ""
         self.gone.pop((kind, name), None)
         return True
 
@@ -120,6 +125,10 @@ class Host:
             # Without content, the relay keeps the digest that it has.
             parts.append(f'"digest":"{self.digest}"')
         return "{" + ",".join(parts) + "}\n"
+
+
+def _digest_of(text: str) -> int:
+    return int.from_bytes(hashlib.sha256(text.encode()).digest(), "big")
 
 
 def alive(since: int, position: str) -> str:
