@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from forewarn.admin.tokens import read_tokens
-from forewarn.cli.client import TOKEN_FILE, token_of_file
+from forewarn.cli.places import TOKEN_FILE, token_of_file
 from forewarn.service.settings import load_settings
 
 ROOT = Path(__file__).resolve().parents[2]

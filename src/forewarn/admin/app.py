@@ -41,6 +41,7 @@ from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hubs import Hubs
+from forewarn.admin.leading import Leading, OnlyReads
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
@@ -115,6 +116,7 @@ def create_app(
     extra: Sequence[APIRouter] = (),
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
+    leading: Leading | None = None,
 ) -> FastAPI:
     """Return the application for `gateway`.
 
@@ -124,7 +126,7 @@ def create_app(
     status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, and `/v1/relay`
     serves `relays`. Routes of `extra` are below `/v1` too, and for operators only.
     `watchers` counts the open streams. `clock` has the time by which the rate of tenants
-    is limited.
+    is limited. `leading` says whether another replica decides.
     """
     app = _Described(
         title=title,
@@ -151,6 +153,8 @@ def create_app(
     monotonic = (clock or SystemClock()).monotonic
     refused = RefusalLog(monotonic)
     error_responses.install(app, refused)
+    if leading is not None:
+        app.add_middleware(OnlyReads, leading=leading)
     _guard(app, tokens, monotonic, refused, answered, relays)
     for router in _routers(receivers, checks, relays):
         app.router.routes.extend(router.routes)

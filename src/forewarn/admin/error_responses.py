@@ -54,6 +54,7 @@ def problem(
     hint: str = "",
     problems: Sequence[dict[str, Any]] | None = None,
     refused: Sequence[dict[str, Any]] | None = None,
+    leader: str = "",
 ) -> JSONResponse:
     """Return the response for an error."""
     body: dict[str, Any] = {"error": error, "hint": hint, "kind": kind.word}
@@ -61,8 +62,10 @@ def problem(
         body["problems"] = list(problems)
     if refused:
         body["refused"] = list(refused)
+    if leader:
+        body["leader"] = leader
     headers: dict[str, str] = {}
-    if kind is Kind.UNAVAILABLE:
+    if kind.status == Kind.UNAVAILABLE.status:
         headers["Retry-After"] = str(limits.RETRY_SECONDS)
     if kind is Kind.UNAUTHORIZED:
         headers["WWW-Authenticate"] = "Bearer"
@@ -144,10 +147,10 @@ def of_validation(error: RequestValidationError) -> JSONResponse:
     )
 
 
-_OF_FILES = frozenset({Kind.BAD_FLEET, Kind.BAD_CAMPAIGN})
-"""Kinds of invalid files, which have the status of another kind."""
+_OF_ONE_CASE = frozenset({Kind.BAD_FLEET, Kind.BAD_CAMPAIGN, Kind.FOLLOWS})
+"""Kinds of special cases, which have the status of another kind."""
 
-_BY_STATUS = {kind.status: kind for kind in Kind if kind not in _OF_FILES}
+_BY_STATUS = {kind.status: kind for kind in Kind if kind not in _OF_ONE_CASE}
 
 
 def of_http(request: Request, error: HTTPException) -> JSONResponse:

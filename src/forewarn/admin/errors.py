@@ -42,6 +42,7 @@ class Kind(enum.Enum):
     TOO_MANY = ("too-many", 429)
     INTERNAL = ("internal", 500)
     UNAVAILABLE = ("unavailable", 503)
+    FOLLOWS = ("follows", 503)
 
     def __init__(self, word: str, status: int) -> None:
         """Store the name and the HTTP status separately."""

@@ -43,6 +43,7 @@ def _told(health: Health, request: Request, *, good: bool) -> Response:
         {
             "alive": health.alive,
             "ready": health.ready,
+            "role": health.role,
             "problems": problems,
         },
         status=200 if good else 503,

@@ -283,6 +283,7 @@ HealthShape = shape(
     "The health of the service.",
     alive=bool,
     ready=bool,
+    role=(str, "`leads`, or `follows` for a replica that another one decides for."),
     problems=list[str],
 )
 
@@ -292,6 +293,7 @@ ProblemShape = shape(
     error=(str, "The error, as a sentence."),
     hint=(str, "The next step; can be empty."),
     kind=(str, "The kind of the error, for programs."),
+    leader=(str | None, "The URL of the replica that decides.", None),
     problems=(
         list[dict[str, Any]] | None,
         "Each invalid place of a request.",

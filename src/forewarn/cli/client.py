@@ -1,15 +1,11 @@
-"""The client of the operator API: its address, token and certificates, and the meaning
-of its errors."""
+"""The client of the operator API: requests, lists, streams, and the meaning of errors."""
 
 import contextlib
 import json
 import ssl
-import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, Self, TypeAlias
 from urllib.parse import quote
 
@@ -17,117 +13,18 @@ import httpx2
 
 from forewarn.cli.api_errors import error_of, json_of
 from forewarn.cli.command_table import Call, Command, CommandError, Exit
+from forewarn.cli.places import (
+    DEFAULT_URL,
+    Doors,
+    is_here,
+    leader_in,
+    token_of_file,
+)
 from forewarn.cli.progress import bar
 from forewarn.cli.stopping import patience
-from forewarn.fleet.validators import is_loopback
-from forewarn.settings.files import read_file, refuse_unreadable
 
 Json: TypeAlias = Mapping[str, Any]
 """An object in a response."""
-
-DEFAULT_URL = "http://127.0.0.1:8200"
-
-TOKEN_FILE = Path("/etc/forewarn/token")
-"""The operator token of the Debian package, for root and the group forewarn."""
-
-TOKEN_BYTES_MAX = 65_536
-"""Maximum bytes of a token file: a larger file is not a token file."""
-
-_UNIX = "unix:"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The address of the operator API."""
-
-    base: str
-    """The URL of the API's root."""
-    socket: str = ""
-    """The path of a Unix socket; empty for a URL."""
-    is_here: bool
-    """Whether the API is on this machine."""
-
-    @property
-    def is_private(self) -> bool:
-        """Return whether others on the network cannot read the traffic."""
-        return self.is_here or self.base.startswith("https:")
-
-    @classmethod
-    def of(cls, url: str) -> Self:
-        """Return the address in a URL; raises CommandError."""
-        path = url.removeprefix(_UNIX)
-        if path != url:
-            if not path.startswith("/"):
-                raise _bad_url(url)
-            return cls(base="http://localhost", socket=path, is_here=True)
-        try:
-            address = httpx2.URL(url)
-        except httpx2.InvalidURL as error:
-            raise _bad_url(url) from error
-        if address.scheme not in {"http", "https"} or not address.host:
-            raise _bad_url(url)
-        return cls(base=url.rstrip("/"), is_here=is_loopback(address.host))
-
-
-def trust(ca_file: str, base: str) -> ssl.SSLContext | bool:
-    """Return the context that verifies the certificate of the API at `base`.
-
-    Raises CommandError.
-    """
-    if not ca_file and base.startswith("http:"):
-        # Such an API shows no certificate. Loading the authorities of the system takes
-        # longer than the request.
-        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    if not ca_file:
-        return True
-    try:
-        # Check the file first: the library would read a device without end.
-        refuse_unreadable(ca_file)
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as error:
-        raise CommandError(
-            Exit.USAGE,
-            f"the authorities in {ca_file} cannot be used: {error.strerror or error}",
-            hint="Name a file of PEM certificates in --ca-file or FOREWARN_CA_FILE.",
-        ) from error
-
-
-def token_of_file(named: str, *, is_here: bool) -> str:
-    """Return the token of a given file, or of the package's file.
-
-    The package's token is used only for a service on this machine, and only if the
-    caller can read it. Raises CommandError for a given file.
-    """
-    if not named and not is_here:
-        return ""
-    file = Path(named) if named else TOKEN_FILE
-    try:
-        text = read_file(file, most=TOKEN_BYTES_MAX).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        if not named:
-            return ""
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise CommandError(
-            Exit.USAGE,
-            f"the token file {named} cannot be read: {reason}",
-            hint="Name another file in FOREWARN_TOKEN_FILE, or set FOREWARN_TOKEN.",
-        ) from error
-    lines = (line.strip() for line in text.splitlines())
-    entries = [line for line in lines if line and not line.startswith("#")]
-    if not entries:
-        return ""
-    # TOKEN or NAME:TOKEN, as in the service's file.
-    _, colon, token = entries[0].partition(":")
-    return token.strip() if colon else entries[0]
-
-
-def _bad_url(url: str) -> CommandError:
-    return CommandError(
-        Exit.USAGE,
-        f"{url!r} is not the URL of a service",
-        hint=f"Write it as {DEFAULT_URL}, in --url or FOREWARN_URL.",
-    )
-
 
 CONNECT_SECONDS = 5.0
 """Timeout to connect, in seconds: a running service accepts much sooner."""
@@ -168,14 +65,15 @@ class Client:
         ca_file: str = "",
         command: Command | None = None,
     ) -> None:
-        """Use the API at `url`; raises CommandError for an invalid URL.
+        """Use the API at `url`, or at the first of several that serves.
+
+        Raises CommandError for an invalid URL.
 
         `order_key` names the requests of this command; empty: a new name. `ca_file` has
         the trusted authorities; empty: those of the system. Errors name the options of
         `command`.
         """
         self._command = command
-        place = Place.of(url)
         if not token.isascii() or not token.isprintable():
             raise CommandError(
                 Exit.USAGE, "the token has characters that are not valid in a token"
@@ -191,21 +89,16 @@ class Client:
         """Text for the status line: the number of objects so far."""
         self._position = ""
         """The ID of the last message of the stream."""
-        self._url = url.rstrip("/")
-        self._http = httpx2.Client(
-            base_url=place.base + "/",
-            transport=httpx2.HTTPTransport(uds=place.socket) if place.socket else None,
-            verify=trust(ca_file, place.base),
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+        self._doors = Doors(
+            url,
+            token,
+            ca_file=ca_file,
             timeout=httpx2.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-            # A web proxy cannot reach this machine.
-            trust_env=not place.is_here,
         )
-        if token and not place.is_private:
-            sys.stderr.write(
-                f"forewarn: warning: the token is sent to {place.base} without encryption; "
-                "use https\n"
-            )
+
+    @property
+    def _url(self) -> str:
+        return self._doors.url
 
     @classmethod
     def of(cls, call: Call) -> Self:
@@ -217,7 +110,7 @@ class Client:
         token = call.text("token") or call.environ.get("FOREWARN_TOKEN", "")
         if not token:
             named = call.environ.get("FOREWARN_TOKEN_FILE", "")
-            token = token_of_file(named, is_here=Place.of(url).is_here)
+            token = token_of_file(named, is_here=is_here(url))
         ca_file = call.text("ca_file") or call.environ.get("FOREWARN_CA_FILE", "")
         order_key = call.environ.get(KEY_VARIABLE, "")
         client = cls(
@@ -231,7 +124,7 @@ class Client:
 
     def close(self) -> None:
         """Close its connections."""
-        self._http.close()
+        self._doors.close()
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """Return the JSON at a path of the API."""
@@ -280,6 +173,7 @@ class Client:
         try:
             answer = ask()
         except _AnswerLostError:
+            self._doors.turn()
             try:
                 answer = ask()
             except (CommandError, _AnswerLostError) as error:
@@ -346,7 +240,7 @@ class Client:
         timeout = httpx2.Timeout(SILENCE_SECONDS, connect=CONNECT_SECONDS)
         headers = {"Last-Event-ID": self._position} if self._position else {}
         try:
-            with self._http.stream(
+            with self._doors.http.stream(
                 "GET", "v1/watch", params=params, headers=headers, timeout=timeout
             ) as answer:
                 if answer.is_error:
@@ -354,7 +248,9 @@ class Client:
                     raise error_of(answer, self._url, self._command)
                 yield from self._messages(answer.iter_lines())
         except httpx2.TransportError as error:
-            raise self._unreachable(error) from error
+            lost = self._unreachable(error)
+            self._doors.turn()
+            raise lost from error
         raise CommandError(
             Exit.UNREACHABLE,
             f"the service at {self._url} has ended the stream",
@@ -392,36 +288,48 @@ class Client:
         doing: str = "",
         more: Callable[[], str] = str,
     ) -> httpx2.Response:
-        try:
-            with patience(doing or f"waiting for the service{self._so_far}", more):
-                answer = self._http.request(
-                    method,
-                    f"v1/{path}",
-                    params=dict(params or {}),
-                    json=body,
-                    headers={"Idempotency-Key": key} if key else {},
-                    timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
-                )
-        except httpx2.ConnectTimeout as error:
-            raise self._unreachable(error, path) from error
-        except (
-            httpx2.TimeoutException,
-            httpx2.ReadError,
-            httpx2.RemoteProtocolError,
-        ) as error:
-            if key:
-                raise _AnswerLostError from error
-            raise self._unreachable(error, path) from error
-        except httpx2.TransportError as error:
-            raise self._unreachable(error, path) from error
+        def send() -> httpx2.Response:
+            return self._doors.http.request(
+                method,
+                f"v1/{path}",
+                params=dict(params or {}),
+                json=body,
+                headers={"Idempotency-Key": key} if key else {},
+                timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
+            )
+
+        with patience(doing or f"waiting for the service{self._so_far}", more):
+            answer = self._find_leader(send, path, may_repeat=bool(key))
         if answer.is_success:
             return answer
         raise error_of(answer, self._url, self._command)
 
+    def _find_leader(
+        self, send: Callable[[], httpx2.Response], path: str, *, may_repeat: bool
+    ) -> httpx2.Response:
+        """Return the first answer of a replica that serves the request, or the last."""
+        for left in reversed(range(len(self._doors))):
+            try:
+                answer = send()
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                if not left:
+                    raise self._unreachable(error, path) from error
+                self._doors.turn()
+                continue
+            except httpx2.TransportError as error:
+                if may_repeat and _is_lost(error):
+                    raise _AnswerLostError from error
+                raise self._unreachable(error, path) from error
+            leader = leader_in(answer)
+            if leader is None or not left:
+                return answer
+            self._doors.turn(leader)
+        raise AssertionError("there is at least one URL")
+
     def _progress(self, path: str) -> str:
         """Return how far a request has come, to show it; empty: it is unknown."""
         try:
-            answer = self._http.get(f"v1/{path}", timeout=PROGRESS_SECONDS)
+            answer = self._doors.http.get(f"v1/{path}", timeout=PROGRESS_SECONDS)
             return bar(json_of(answer, self._url)) if answer.is_success else ""
         except (httpx2.TransportError, CommandError):
             # The answer to the request itself says what is wrong.
@@ -446,6 +354,14 @@ class Client:
             f"the {what} at {self._url} cannot be reached: {error or 'no response'}",
             hint=hint,
         )
+
+
+def _is_lost(error: httpx2.TransportError) -> bool:
+    """Return whether the request may have arrived although no response has."""
+    return isinstance(
+        error,
+        httpx2.TimeoutException | httpx2.ReadError | httpx2.RemoteProtocolError,
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

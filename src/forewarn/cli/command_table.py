@@ -129,8 +129,8 @@ URL = Option(
     name="--url",
     metavar="URL",
     may_be_empty=True,
-    help="URL of the operator API, such as unix:/run/forewarn/api. Default: FOREWARN_URL, "
-    "else http://127.0.0.1:8200.",
+    help="URL of the operator API, such as unix:/run/forewarn/api, or those of all "
+    "replicas with spaces between. Default: FOREWARN_URL, else http://127.0.0.1:8200.",
 )
 TOKEN = Option(
     name="--token",

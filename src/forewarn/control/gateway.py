@@ -30,6 +30,10 @@ class BusyError(ForewarnError):
     """Too many requests wait for the control plane. The caller can try again soon."""
 
 
+LEADS, FOLLOWS = "leads", "follows"
+"""The roles of a service. One without replicas leads."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """Health of the service."""
@@ -40,6 +44,8 @@ class Health:
     """Whether the service takes requests: the store works and everything is
     published."""
     problems: tuple[str, ...] = ()
+    role: str = LEADS
+    """Whether this service decides, or follows the replica that does."""
     withheld: Withheld | None = None
     """VMs that stopped together, and are not failed for that reason."""
 

@@ -30,6 +30,7 @@ from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision, caller_message
 from forewarn.admin.gateways import IsGone
+from forewarn.admin.leading import Leading
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import News, RelayHub
 from forewarn.admin.watch import Watchers as Streams
@@ -83,6 +84,7 @@ class Service:
         self._relay_news: deque[News] = deque()
         self._relay_bell = asyncio.Event()
         self._has_ended = False
+        self.leading = Leading()
 
     async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
         """Call with a fleet file after earlier files are done; raises what `ask` raises.
@@ -168,6 +170,8 @@ class Service:
                     self._resolve(number, value, None)
                 case ("error", int(number), error):
                     self._resolve(number, None, error)
+                case ("leader", leader):
+                    self.leading.elsewhere = leader
                 case ("changed", ids):
                     self._watchers.tell(ids)
                 case ("relays", News() as news):
@@ -370,6 +374,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 checks=service,
                 relays=hub,
                 watchers=streams,
+                leading=service.leading,
             ),
             grace_seconds=limits.GRACE_SECONDS,
             bounds=door_limits(is_tls=certificate is not None),

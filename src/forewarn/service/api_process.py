@@ -28,6 +28,7 @@ from forewarn.admin.decisions import (
     read_message,
 )
 from forewarn.admin.gateways import AuthorizedGateway
+from forewarn.admin.leading import Leader
 from forewarn.admin.limits import RELAY_LINKS_TOGETHER
 from forewarn.admin.meters import Reading
 from forewarn.campaigns.text import CampaignText
@@ -79,6 +80,7 @@ class ApiProcess(Api):
         """How each process ended that never served operators."""
         self._merging = asyncio.Lock()
         self._questions: set[asyncio.Task[None]] = set()
+        self._leader: Leader | None = None
         self.starts = 0
         """Number of starts of the process."""
 
@@ -118,6 +120,14 @@ class ApiProcess(Api):
         self._answers = answers
         self._ready = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._keep())
+
+    async def follow(self, leader: Leader | None, answers: Answers) -> None:
+        """Answer with other parts from now on, and say who decides."""
+        self._leader, self._answers = leader, answers
+        if self._channel is not None:
+            # A process that ends meanwhile learns it when it starts again.
+            with contextlib.suppress(ConnectionError):
+                await self._channel.send(statement(("leader", leader)))
 
     async def ready(self) -> None:
         """Wait until the process serves operators; raises StartError if it ends first."""
@@ -197,6 +207,7 @@ class ApiProcess(Api):
         ]
         try:
             await channel.send(statement(self._setup))
+            await channel.send(statement(("leader", self._leader)))
             await self._receive(channel)
         except (EOFError, ConnectionError):
             pass

@@ -234,6 +234,7 @@ def test_health_routes_report_liveness_and_readiness(
     assert client.get("/readyz").json() == {
         "alive": True,
         "ready": True,
+        "role": "leads",
         "problems": [],
     }
     gateway.state = Health(alive=True, ready=False, problems=("the store is away",))

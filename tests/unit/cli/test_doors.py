@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.cli import client as clients
-from forewarn.cli.client import Client, Place, token_of_file, trust
+from forewarn.cli import places
+from forewarn.cli.client import Client
 from forewarn.cli.command_table import CommandError
+from forewarn.cli.places import Place, token_of_file, trust
 from tests.unit.cli.conftest import Ended
 
 Run = Callable[..., Ended]
@@ -44,7 +45,7 @@ def test_package_token_is_sent_only_to_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "token"
-    monkeypatch.setattr(clients, "TOKEN_FILE", file)
+    monkeypatch.setattr(places, "TOKEN_FILE", file)
     assert token_of_file("", is_here=True) == ""
     for text, token in (
         ("# ours\n\n abc \nother\n", "abc"),

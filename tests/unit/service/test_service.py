@@ -149,7 +149,7 @@ async def test_service_is_ready_between_start_and_stop() -> None:
         assert service.health().ready
         assert await get(service.admin_address, "/readyz") == (
             200,
-            {"alive": True, "ready": True, "problems": []},
+            {"alive": True, "ready": True, "role": "leads", "problems": []},
         )
         assert (await document(service, "web_0"))["DocumentIncarnation"] == 1
     assert not service.health().ready

@@ -1,0 +1,73 @@
+"""Replicas: a service that follows another one answers reads, and sends the rest there.
+
+Everything that changes something is decided by the replica that leads. A relay connects to
+that one too, since it confirms what it has applied.
+"""
+
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from forewarn.admin.error_responses import problem
+from forewarn.admin.errors import Kind
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_OF_RELAYS = "/v1/relay/"
+"""The begin of the paths of relays. The list of relays is `/v1/relays`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """The replica that leads, as another one knows it."""
+
+    name: str = ""
+    """Empty: no replica leads now."""
+    url: str = ""
+    """Its operator API; empty: unknown."""
+
+
+class Leading:
+    """Whether this service decides; used on one event loop."""
+
+    def __init__(self) -> None:
+        """Begin as a service without replicas, which decides."""
+        self.elsewhere: Leader | None = None
+        """The replica that decides; None: this service does."""
+
+
+class OnlyReads:
+    """Middleware that refuses what only the leading replica can do."""
+
+    def __init__(self, app: ASGIApp, *, leading: Leading) -> None:
+        """Wrap `app`, as `leading` says at each request."""
+        self._app = app
+        self._leading = leading
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        leader = self._leading.elsewhere
+        if (
+            leader is None
+            or scope["type"] != "http"
+            or (scope["method"] in _READS and not scope["path"].startswith(_OF_RELAYS))
+        ):
+            await self._app(scope, receive, send)
+            return
+        await _refusal(leader)(scope, receive, send)
+
+
+def _refusal(leader: Leader) -> ASGIApp:
+    if not leader.name:
+        return problem(
+            Kind.FOLLOWS,
+            "this replica follows, and no replica leads now",
+            hint="Another replica takes over within seconds. Try again then.",
+        )
+    to = f"Send it to {leader.url}." if leader.url else "Send it to that replica."
+    return problem(
+        Kind.FOLLOWS,
+        f"this replica follows {leader.name}, which decides",
+        hint=f"{to} FOREWARN_URL can list the URLs of all replicas.",
+        leader=leader.url,
+    )
