@@ -1,4 +1,7 @@
-"""Identification of VMs: by source address, own listener, or a proxy's signature.
+"""Identification of VMs: by source address, own listener, or a signature.
+
+A metadata proxy signs the ID of a VM, and a replica that follows signs the name of the VM
+whose request it passes on.
 
 The endpoint looks up the identity for every request, unless nothing has changed since
 the last one. An old connection therefore never serves a deleted VM, or an address that
@@ -7,6 +10,7 @@ now belongs to another VM.
 
 import hmac
 from typing import NamedTuple
+from urllib.parse import quote, unquote
 
 from forewarn.fleet import fields
 from forewarn.metadata.cached_response import Edition
@@ -16,6 +20,25 @@ from forewarn.protocol.published import Guest
 
 INSTANCE_HEADER = "x-instance-id"
 SIGNATURE_HEADER = "x-instance-id-signature"
+
+REPLICA_HEADER = "x-forewarn-vm"
+REPLICA_SIGNATURE_HEADER = "x-forewarn-vm-signature"
+
+
+def replica_key(secret: str, term: int) -> bytes:
+    """Return the key with which replicas sign requests to the leader of a term.
+
+    `secret` is that of the store, which all replicas read. A signature of an earlier term
+    is worth nothing.
+    """
+    return hmac.digest(secret.encode(), f"replica {term}".encode(), "sha256")
+
+
+def replica_headers(key: bytes, vm: str) -> dict[str, str]:
+    """Return the headers with which a replica says that a request is that of a VM."""
+    name = quote(vm, safe="")
+    signature = hmac.digest(key, name.encode(), "sha256").hex()
+    return {REPLICA_HEADER: name, REPLICA_SIGNATURE_HEADER: signature}
 
 
 class Source(NamedTuple):
@@ -59,11 +82,22 @@ class Directory:
         self.by_address: dict[str, Caller] = {}
         self.by_vm_id: dict[str, Caller] = {}
         self._secret = secret
+        self._replica_key: bytes | None = None
+        """Empty: this replica does not lead. None: there are no replicas."""
         self._proxies: set[str] = set()
         """Source addresses of requests with a valid signature."""
 
+    def trust_replicas(self, key: bytes) -> None:
+        """Believe requests that other replicas sign with a key; empty: believe none.
+
+        Afterwards, a request that claims to come from a replica is never identified by
+        its address.
+        """
+        self._edition.end()
+        self._replica_key = key
+
     def is_proxy(self, source: Source) -> bool:
-        """Tell whether a metadata proxy has sent a valid signature from `source`."""
+        """Tell whether a proxy or a replica has sent a valid signature from `source`."""
         return not source.vm and source.address in self._proxies
 
     def forget_proxy(self, source: Source) -> None:
@@ -123,15 +157,22 @@ class Directory:
         proxy or is spoofed, so its address must not count. A VM's own listener
         identifies the VM in any case. Without a secret, the headers have no meaning.
         """
-        if not self._secret or source.vm:
+        if source.vm:
             return False
-        return INSTANCE_HEADER in request.headers or SIGNATURE_HEADER in request.headers
+        headers = request.headers
+        if self._replica_key is not None and REPLICA_HEADER in headers:
+            return True
+        if not self._secret:
+            return False
+        return INSTANCE_HEADER in headers or SIGNATURE_HEADER in headers
 
     def by_signature(self, request: Request, source: Source) -> Caller | None:
         """Return the VM that the metadata proxy's signature names; None: no such VM.
 
         A valid signature, even without a VM, shows that the proxy is at `source`.
         """
+        if self._replica_key is not None and REPLICA_HEADER in request.headers:
+            return self._by_replica(request, source)
         names = request.values(INSTANCE_HEADER)
         signatures = request.values(SIGNATURE_HEADER)
         if len(names) != 1 or len(signatures) != 1:
@@ -149,6 +190,18 @@ class Directory:
         if caller is not None:
             caller.signed_as, caller.signature = names[0], expected
         return caller
+
+    def _by_replica(self, request: Request, source: Source) -> Caller | None:
+        names = request.values(REPLICA_HEADER)
+        signatures = request.values(REPLICA_SIGNATURE_HEADER)
+        if not self._replica_key or len(names) != 1 or len(signatures) != 1:
+            return None
+        name = names[0].encode("latin-1")
+        expected = hmac.digest(self._replica_key, name, "sha256").hex().encode("ascii")
+        if not hmac.compare_digest(expected, signatures[0].encode("latin-1")):
+            return None
+        self._proxies.add(source.address)
+        return self.by_vm.get(unquote(names[0]))
 
     def _release(self, caller: Caller) -> None:
         guest = caller.guest

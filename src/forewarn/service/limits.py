@@ -224,3 +224,18 @@ API_END_SECONDS = 1.0
 INVENTORY_PAUSE_SECONDS = 0.5
 """Minimum time from a run to the next one of the inventory, even if a run takes longer than
 `inventory.every`."""
+
+PASSED_ON_TOGETHER_MAX = 32
+"""Maximum requests of VMs that a replica passes on at once, each over a connection of its
+own. The leader answers each in a few milliseconds, so thousands a second."""
+
+PASSED_ON_SECONDS = 8.0
+"""Timeout of an approval that is passed on, less than the time that a VM waits (10 s)."""
+
+ENABLE_PASSED_ON_SECONDS = 2.0
+"""Maximum wait for the leader's answer to a first request. It enables the scope at once, but
+can hold its answer for `metadata.first_answer_delay`."""
+
+SERVED_HERE_SECONDS = 2.0
+"""Maximum wait until a replica serves the result of a request that it has passed on,
+usually milliseconds. A durable approval is answered then in any case."""

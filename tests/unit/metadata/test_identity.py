@@ -283,3 +283,82 @@ def test_proxy_is_identified_by_a_valid_signature(vm_id: str) -> None:
     assert not directory.is_proxy(PROXY._replace(vm="w0"))
     directory.forget_proxy(PROXY)
     assert not directory.is_proxy(PROXY)
+
+
+# -- requests that another replica passes on
+
+KEY = identity.replica_key("secret of the store", 7)
+REPLICA = Source(address="198.51.100.2")
+
+
+def passed_on(vm: str, *, key: bytes = KEY, **headers: str) -> Request:
+    proof = {
+        name.replace("-", "_"): value
+        for name, value in identity.replica_headers(key, vm).items()
+    }
+    return get(**{**proof, **headers})
+
+
+def test_vm_is_identified_by_the_signature_of_a_replica() -> None:
+    endpoint = make_endpoint()
+    endpoint.directory.trust_replicas(KEY)
+    assert endpoint.identify(passed_on("w0"), REPLICA) == "w0"
+    assert endpoint.directory.is_proxy(REPLICA)
+    assert endpoint.identify(get(), REPLICA) is None
+    # The signature counts, not the address of a VM that pretends to be a replica.
+    assert endpoint.identify(passed_on("w1"), WEST_0) == "w1"
+
+
+def test_name_with_any_character_can_be_signed() -> None:
+    endpoint = make_endpoint()
+    endpoint.directory.trust_replicas(KEY)
+    name = "\u00fc 1%\u20ac"
+    endpoint.publish(Publication(guests=(replace(GUESTS[0], vm=name, addresses=()),)))
+    assert endpoint.identify(passed_on(name), REPLICA) == name
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        passed_on("w0", key=identity.replica_key("secret of the store", 6)),
+        passed_on("w0", key=identity.replica_key("another secret", 7)),
+        passed_on("w0", x_forewarn_vm="w1"),
+        passed_on("w0", x_forewarn_vm_signature=""),
+        passed_on("gone"),
+        get(x_forewarn_vm="w0"),
+    ],
+    ids=[
+        "an earlier term",
+        "another secret",
+        "another name",
+        "no signature",
+        "no VM",
+        "no header",
+    ],
+)
+def test_request_with_a_wrong_signature_of_a_replica_has_no_caller(
+    request_: Request,
+) -> None:
+    endpoint = make_endpoint()
+    endpoint.directory.trust_replicas(KEY)
+    assert endpoint.identify(request_, WEST_0) is None
+
+
+def test_without_a_key_the_headers_of_replicas_mean_nothing() -> None:
+    endpoint = make_endpoint()
+    assert endpoint.identify(passed_on("w1"), WEST_0) == "w0"
+    assert endpoint.identify(passed_on("w1"), REPLICA) is None
+
+
+def test_replica_that_does_not_lead_believes_neither_signature_nor_address() -> None:
+    endpoint = make_endpoint()
+    endpoint.directory.trust_replicas(b"")
+    for key in (KEY, b""):
+        assert endpoint.identify(passed_on("w1", key=key), WEST_0) is None
+    assert endpoint.identify(get(), WEST_0) == "w0"
+
+
+def test_response_is_not_kept_for_another_vm_of_the_same_replica() -> None:
+    endpoint = make_endpoint()
+    endpoint.directory.trust_replicas(KEY)
+    assert endpoint.repeatable(passed_on("w0"), REPLICA) is None

@@ -1,0 +1,145 @@
+"""A replica that follows passes the requests of VMs on to the leader."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import cast
+
+import pytest
+
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import VirtualClock
+from forewarn.forwarding.wire import UnreachableError
+from forewarn.metadata.connection import Connection
+from forewarn.metadata.identity import replica_key
+from forewarn.service import limits
+from forewarn.service.cluster.passing import FollowerGuests, LeaderDoor
+from forewarn.service.readings import Readings
+from tests.support.loops import in_loop
+from tests.unit.metadata.support import EVENT_ID, NOW, Gate, World, running
+
+pytestmark = pytest.mark.system
+
+KEY = replica_key("secret", 3)
+
+
+class Follower:
+    """The gateway of a follower; the test says who leads."""
+
+    def __init__(self, world: World) -> None:
+        self.door: LeaderDoor | None = LeaderDoor(
+            url=parse_url(f"http://127.0.0.1:{world.port}"), key=KEY
+        )
+        self.caught_up = 0
+        self.guests = FollowerGuests(
+            door=lambda: self.door,
+            caught_up=self._catch_up,
+            readings=cast("Readings", None),
+            clock=VirtualClock(NOW),
+        )
+
+    async def _catch_up(self) -> None:
+        self.caught_up += 1
+
+
+@asynccontextmanager
+async def leading() -> AsyncGenerator[tuple[World, Follower]]:
+    async with running() as world:
+        world.endpoint.directory.trust_replicas(KEY)
+        follower = Follower(world)
+        try:
+            yield world, follower
+        finally:
+            follower.guests.close()
+
+
+@in_loop
+async def test_approval_is_passed_on_and_answered_when_it_is_served_here() -> None:
+    async with leading() as (world, follower):
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        assert world.gateway.approved == [("w0", (EVENT_ID,))]
+        assert follower.caught_up == 1
+
+
+@in_loop
+async def test_refusal_of_the_leader_is_that_of_the_follower() -> None:
+    async with leading() as (world, follower):
+        world.gateway.refusal = "no such event"
+        assert await follower.guests.approve("w1", (EVENT_ID,)) == "no such event"
+
+
+@in_loop
+async def test_many_approvals_share_a_bounded_number_of_connections() -> None:
+    async with leading() as (world, follower):
+        gate = Gate()
+        world.gateway.before = gate.wait
+        asked = [
+            asyncio.create_task(follower.guests.approve("w0", (EVENT_ID,)))
+            for _ in range(3 * limits.PASSED_ON_TOGETHER_MAX)
+        ]
+        await gate.is_reached()
+        gate.set()
+        assert await asyncio.gather(*asked) == [None] * len(asked)
+        assert len(world.gateway.approved) == len(asked)
+        assert world.server.open_connections <= limits.PASSED_ON_TOGETHER_MAX
+
+
+@in_loop
+async def test_first_request_of_a_vm_enables_its_scope_at_the_leader() -> None:
+    async with leading() as (world, follower):
+        await follower.guests.enable("alone")
+        assert world.gateway.enabled == ["alone"]
+        assert follower.caught_up == 1
+
+
+@in_loop
+async def test_without_a_leader_nothing_is_answered() -> None:
+    async with leading() as (world, follower):
+        follower.door = None
+        with pytest.raises(UnreachableError, match="no replica leads now"):
+            await follower.guests.approve("w0", (EVENT_ID,))
+        assert world.gateway.approved == []
+
+
+@in_loop
+async def test_replica_that_does_not_lead_any_more_approves_nothing() -> None:
+    """Its key is gone, so it knows no caller: the VM gets 503 and asks again."""
+    async with leading() as (world, follower):
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        world.endpoint.directory.trust_replicas(b"")
+        with pytest.raises(UnreachableError, match="status 4"):
+            await follower.guests.approve("w1", (EVENT_ID,))
+        assert len(world.gateway.approved) == 1
+
+
+@in_loop
+async def test_leader_that_changes_gets_the_next_request() -> None:
+    async with leading() as (first, follower), running() as second:
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        key = replica_key("secret", 4)
+        second.endpoint.directory.trust_replicas(key)
+        url = parse_url(f"http://127.0.0.1:{second.port}")
+        follower.door = LeaderDoor(url=url, key=key)
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        assert (len(first.gateway.approved), len(second.gateway.approved)) == (1, 1)
+
+
+@in_loop
+async def test_leader_that_hangs_is_left_in_time() -> None:
+    async with leading() as (world, follower):
+        world.gateway.before = Gate().wait
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(limits, "PASSED_ON_SECONDS", 0.05)
+            with pytest.raises(UnreachableError, match="did not answer in time"):
+                await follower.guests.approve("w0", (EVENT_ID,))
+
+
+@in_loop
+async def test_connection_that_the_leader_closed_is_replaced() -> None:
+    async with leading() as (world, follower):
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        for connection in list(world.server._hub.connections):
+            assert isinstance(connection, Connection)
+            connection._transport.close()
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        assert len(world.gateway.approved) == 2
