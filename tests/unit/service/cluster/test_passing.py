@@ -140,6 +140,7 @@ async def test_connection_that_the_leader_closed_is_replaced() -> None:
         assert await follower.guests.approve("w0", (EVENT_ID,)) is None
         for connection in list(world.server._hub.connections):
             assert isinstance(connection, Connection)
+            assert connection._transport is not None
             connection._transport.close()
         assert await follower.guests.approve("w0", (EVENT_ID,)) is None
         assert len(world.gateway.approved) == 2
