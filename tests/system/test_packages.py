@@ -79,7 +79,7 @@ def test_wheel_has_the_metadata_for_an_index(dist: Path) -> None:
     assert str(about.requires_python) == ">=3.11"
     assert about.license_expression == "Apache-2.0"
     assert about.license_files == ["LICENSE"]
-    assert set(about.provides_extra or []) == {"server", "test"}
+    assert set(about.provides_extra or []) == {"postgres", "server", "test"}
     # Without an extra there are no dependencies.
     assert all("extra ==" in str(each) for each in about.requires_dist or [])
     assert about.summary

@@ -140,7 +140,8 @@ class DriverLink:
             self._stop(operation_id, generation, is_late=False, now=now)
         for call in effects.calls:
             self._held.add(call)
-        self.begin_ready(now)
+        if effects.calls:
+            self.begin_ready(now)
         for question in effects.questions:
             self._inquirer.ask(question, now=now)
             self._checkpoint("asked")

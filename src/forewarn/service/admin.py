@@ -8,13 +8,16 @@ import asyncio
 import contextlib
 import socket
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from forewarn import __version__
 from forewarn.admin.app import create_app
+from forewarn.admin.leading import Leader, Leading
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams
@@ -98,6 +101,28 @@ class AdminServer:
             self.listener.close()
 
 
+class _Current:
+    """The parts that answer now: others when the role of a replica changes."""
+
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    async def collect(self) -> Iterable[Reading]:
+        return await self.answers.collect()
+
+    async def webhooks(self) -> Sequence[dict[str, Any]]:
+        return await self.answers.webhooks.webhooks()
+
+    async def test_webhook(self, name: str) -> dict[str, Any]:
+        return await self.answers.webhooks.test_webhook(name)
+
+    async def checks(self) -> Sequence[dict[str, Any]]:
+        return await self.answers.checks.checks()
+
+    async def run_check(self, name: str) -> dict[str, Any]:
+        return await self.answers.checks.run_check(name)
+
+
 class ApiHere(Api):
     """The operator API on the service's event loop."""
 
@@ -110,21 +135,26 @@ class ApiHere(Api):
         self._streams = Streams()
         self.server: AdminServer | None = None
         self._hub: RelayHub | None = None
+        self._leading = Leading()
+        self._current: _Current
+        self._app: FastAPI
 
     async def begin(self, answers: Answers) -> None:
         """Start to serve operators."""
-        self._hub = RelayHub(lambda: answers.gateway, answers.relays)
-        app = create_app(
+        current = self._current = _Current(answers)
+        self._hub = RelayHub(lambda: current.answers.gateway, answers.relays)
+        app = self._app = create_app(
             answers.gateway,
             tokens=self._setup.tokens,
             version=__version__,
-            collect=answers.collect,
+            collect=current.collect,
             answered=self._answered,
-            receivers=answers.webhooks,
-            checks=answers.checks,
+            receivers=current,
+            checks=current,
             relays=self._hub,
             watchers=self._streams,
             clock=self._clock,
+            leading=self._leading,
         )
         self.server = AdminServer(
             app,
@@ -133,6 +163,11 @@ class ApiHere(Api):
         )
         self.server.serve(self.listener.socket)
         self._hub.begin()
+
+    async def follow(self, leader: Leader | None, answers: Answers) -> None:
+        """Answer with other parts from now on."""
+        self._leading.elsewhere, self._current.answers = leader, answers
+        self._app.state.gateway = answers.gateway
 
     async def ready(self) -> None:
         """Return at once, since `begin` already serves."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
+from forewarn.admin.leading import Leader
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayFeed
 from forewarn.clock import Clock
@@ -64,6 +65,10 @@ class Api(abc.ABC):
     @abc.abstractmethod
     async def begin(self, answers: Answers) -> None:
         """Start to serve operators."""
+
+    @abc.abstractmethod
+    async def follow(self, leader: Leader | None, answers: Answers) -> None:
+        """Answer with other parts from now on; `leader` decides, or None: this service."""
 
     @abc.abstractmethod
     async def ready(self) -> None:

@@ -335,7 +335,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
     assert path is not None, "the store is in no file"
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
     watchers, streams = Watchers(), Streams()
-    service = Service(channel, watchers)
+    service, certificate = Service(channel, watchers), certificate_of(setup.settings)
     with contextlib.closing(snapshots_of(path)) as store:
         readings = Readings(store=store, threads=threads)
         fleets = Fleets(
@@ -353,7 +353,6 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
             theirs = cast("list[Reading]", await service.ask("metrics"))
             return [*theirs, *readings_of(server.door, answered, streams, hub)]
 
-        certificate = certificate_of(setup.settings)
         gateway = ApiGateway(
             service=service,
             readings=readings,
@@ -377,7 +376,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 leading=service.leading,
             ),
             grace_seconds=limits.GRACE_SECONDS,
-            bounds=door_limits(is_tls=certificate is not None),
+            bounds=door_limits(is_tls=bool(certificate)),
             tls=certificate,
         )
         server.serve(listener)

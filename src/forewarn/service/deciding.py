@@ -18,6 +18,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from forewarn.clock import Clock
+from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
 from forewarn.control.tokens import revoke_unauthenticated
@@ -70,6 +71,8 @@ class Around:
     publish: Callable[[Publication], None]
     """Serves changes; called on the event loop."""
     health: Callable[[], Health]
+    gate: CallGate = OPEN
+    """Lets driver calls begin when all replicas serve their documents."""
     on_failure: Callable[[BaseException], None]
     """Gets the error that ended the control thread, on the event loop."""
 
@@ -159,6 +162,7 @@ class Deciding:
             listener=outbound,
             inquirer=inquirer,
             checks=self.checks.board,
+            gate=around.gate,
         )
         take, clock = around.endpoint.take_last_seen, around.clock
         runner = self.runner = self._runner = Runner(

@@ -239,3 +239,14 @@ can hold its answer for `metadata.first_answer_delay`."""
 SERVED_HERE_SECONDS = 2.0
 """Maximum wait until a replica serves the result of a request that it has passed on,
 usually milliseconds. A durable approval is answered then in any case."""
+
+REPLICA_LOOK_SECONDS = 0.25
+"""Time between two looks of a replica at the others, and at the time until which it may
+answer VMs. That time is always seconds ahead."""
+
+SEEN_SHARE = 8
+"""A replica that follows tells the leader which views are in use, once in this part of
+`metadata.disable_after`."""
+
+SEEN_TOLD_TOGETHER_MAX = 4
+"""Maximum requests at once with which it does so: they are in no hurry."""

@@ -13,6 +13,7 @@ from forewarn.control.rules.policy import BrakeLimits, Timing
 from forewarn.fleet.reserve import RESERVED_HOSTS_MAX
 from forewarn.instants import DAY, MINUTE, SECOND
 from forewarn.service import settings_model
+from forewarn.service.cluster_options import CLUSTER_OPTIONS
 from forewarn.service.driver_options import DRIVER_OPTIONS
 from forewarn.service.inventory_options import INVENTORY_OPTIONS
 from forewarn.service.libvirt_options import LIBVIRT_OPTIONS
@@ -46,6 +47,7 @@ SECTIONS: Mapping[str, type] = {
     "metadata": settings_model.MetadataSettings,
     "admin": settings_model.AdminSettings,
     "store": settings_model.StoreSettings,
+    "cluster": settings_model.ClusterSettings,
     "timing": Timing,
     "policy": settings_model.PolicySettings,
     "campaigns": settings_model.CampaignsSettings,
@@ -281,6 +283,7 @@ _TABLE: Mapping[str, Option] = {
         text="Time without further losses after which a brake that came on by itself is "
         "taken off. `0s`: only an operator takes it off.",
     ),
+    **CLUSTER_OPTIONS,
     **INVENTORY_OPTIONS,
     **DRIVER_OPTIONS,
     **QEMU_OPTIONS,

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
+from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.gateway import Health
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
@@ -91,6 +92,7 @@ class Service:
         self._deciding: Deciding | None = None
         self.metrics = Metrics(self.clock)
         self._relay_news = RelayNews()
+        self._hooks: Mapping[str, WebhookSecrets] = {}
         self.endpoint: Endpoint
         self.server: Server
 
@@ -115,7 +117,6 @@ class Service:
         tokens = secret_files.read_tokens_of(self.settings)
         secret = secret_files.read_proxy_secret(self.settings)
         hooks = secret_files.read_webhook_secrets(self.settings)
-        loop = asyncio.get_running_loop()
         self.endpoint = Endpoint(
             rate_limit=self.settings.metadata.rate_limit,
             secret=secret,
@@ -137,11 +138,17 @@ class Service:
         self._api = api
         with refused("admin.listen", self.settings.admin.listen):
             await api.listen()
+        self._hooks = hooks
+        await self._begin(api, fleet)
+
+    async def _begin(self, api: Api, fleet: StartFleet) -> None:
+        """Open the store, publish everything, and begin to decide."""
+        loop = asyncio.get_running_loop()
         stored = await loop.run_in_executor(self._threads, self._open_store)
         await self._guests.open(
-            await loop.run_in_executor(self._threads, stored.read, _guest_listeners)
+            await loop.run_in_executor(self._threads, stored.read, guest_listeners)
         )
-        deciding = self._deciding = Deciding(self._around(hooks), stored)
+        deciding = self._deciding = Deciding(self._around(), stored)
         await deciding.publish()
         self.server.attach(deciding.guests)
         has_fleet = await self.gateway.read(fleet_changes.has_fleet)
@@ -161,7 +168,7 @@ class Service:
             await self._update_at_start(deciding, fleet)
         deciding.repeat_inventory()
 
-    def _around(self, hooks: Mapping[str, WebhookSecrets]) -> Around:
+    def _around(self, gate: CallGate = OPEN) -> Around:
         return Around(
             settings=self.settings,
             clock=self.clock,
@@ -171,11 +178,12 @@ class Service:
             metrics=self.metrics,
             watchers=self.watchers,
             relay_news=self._relay_news,
-            hooks=hooks,
+            hooks=self._hooks,
             has_process=self._store is None,
             publish=self._publish,
             health=self.health,
             on_failure=self._fail,
+            gate=gate,
         )
 
     def _open_store(self) -> Store:
@@ -363,6 +371,6 @@ class Service:
         await asyncio.gather(*stops)
 
 
-def _guest_listeners(reader: Reader) -> dict[str, str]:
+def guest_listeners(reader: Reader) -> dict[str, str]:
     """Return the listen addresses of stored VMs with their own listener."""
     return {vm.name: vm.listen for vm in every(reader, kinds.VMS_WITH_LISTENER)}

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from forewarn.agent.wire.urls import parse_url
 from forewarn.fleet.validators import is_loopback, split_listener
 from forewarn.problems import Problem
 from forewarn.service import array_tables, named_tables, options
@@ -24,6 +25,7 @@ from forewarn.service.settings_model import (
 from forewarn.settings.files import read_file
 from forewarn.settings.forms import flag_of, shown
 from forewarn.settings.tables import FileError, Format, Reader, SettingRow, slips
+from forewarn.store.postgres.url import is_url as is_database
 
 __all__ = [
     "SettingRow",
@@ -153,6 +155,7 @@ def _settings(reader: Reader, warnings: tuple[str, ...]) -> Settings:
 
 def _check_together(settings: Settings) -> None:
     _check_targets(settings)
+    _check_cluster(settings)
     if settings.inventory.program and settings.inventory.libvirt:
         raise problem(
             settings,
@@ -180,6 +183,30 @@ def _check_together(settings: Settings) -> None:
             f"{settings.admin.listen} is reachable from other machines, so "
             "admin.token_file must name a file with tokens",
         )
+
+
+def _check_cluster(settings: Settings) -> None:
+    """Refuse the URLs of a replica that other replicas cannot use."""
+    cluster = settings.cluster
+    for key in ("url", "metadata_url"):
+        text = getattr(cluster, key)
+        try:
+            url = parse_url(text) if text else None
+        except ValueError as error:
+            raise problem(settings, f"cluster.{key}", str(error)) from error
+        if url is not None and url.target.strip("/"):
+            raise problem(
+                settings, f"cluster.{key}", "must end after the host and port"
+            )
+    if is_database(settings.store.url):
+        return
+    for key in ("name", "url", "metadata_url"):
+        if getattr(cluster, key):
+            raise problem(
+                settings,
+                f"cluster.{key}",
+                "needs a store.url of PostgreSQL, which all replicas share",
+            )
 
 
 def _check_targets(settings: Settings) -> None:

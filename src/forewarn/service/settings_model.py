@@ -76,6 +76,16 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterSettings:
+    """[cluster]: this replica of the service."""
+
+    name: str = ""
+    lease: Micros = 3 * SECOND
+    url: str = ""
+    metadata_url: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicySettings:
     """[policy]: the pace and the reserve of rollouts, and the verification of steps."""
 
@@ -281,6 +291,7 @@ class Settings:
     metadata: MetadataSettings = field(default_factory=MetadataSettings)
     admin: AdminSettings = field(default_factory=AdminSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
     timing: Timing = field(default_factory=Timing)
     policy: PolicySettings = field(default_factory=PolicySettings)
     campaigns: CampaignsSettings = field(default_factory=CampaignsSettings)

@@ -95,6 +95,22 @@ class FollowerGuests:
             lambda reader: event_details.own_events(reader, vm, now=self._clock.now())
         )
 
+    async def tell_seen(self, vms: Sequence[str]) -> None:
+        """Ask the leader for the documents of VMs, which have asked for them here.
+
+        The leader then knows that their views are in use. A request that fails is made up
+        for by the next time.
+        """
+        turns = asyncio.Semaphore(limits.SEEN_TOLD_TOGETHER_MAX)
+
+        async def tell(vm: str) -> None:
+            async with turns:
+                with contextlib.suppress(UnreachableError, TimeoutError):
+                    async with asyncio.timeout(limits.ENABLE_PASSED_ON_SECONDS):
+                        await self._send("GET", vm, None)
+
+        await asyncio.gather(*map(tell, vms))
+
     def close(self) -> None:
         """Close the connections that are not in use."""
         for _, connection in self._idle:

@@ -1,0 +1,226 @@
+"""The place of a service in its cluster: two threads, and what they tell the event loop.
+
+The keeper watches or keeps the lease, the follower the committed documents. Each has a
+connection of its own to the database, and a third one answers where the leader is now.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import Protocol, TypeVar
+
+from forewarn.admin.leading import Leader
+from forewarn.agent.wire.urls import parse_url
+from forewarn.clock import Clock
+from forewarn.cluster.port import LeaseRow, ReplicaRow
+from forewarn.cluster.times import READ_LEASE, Times
+from forewarn.ids import RandomIds
+from forewarn.metadata.identity import replica_key
+from forewarn.protocol.operations import Operation
+from forewarn.protocol.published import Publication
+from forewarn.service.cluster.addresses import ReplicaAddress
+from forewarn.service.cluster.follower import Changes, Follower
+from forewarn.service.cluster.keeper import Keeper
+from forewarn.service.cluster.passing import LeaderDoor
+from forewarn.store.feed import FollowedCluster, LeaderStore
+from forewarn.store.port import Reader, StoreError
+from forewarn.store.records import LEADER_KEY
+from forewarn.store.records import Leader as StoreSecret
+
+T = TypeVar("T")
+
+
+class Backend(Protocol):
+    """The database that the replicas share."""
+
+    def connect(self) -> FollowedCluster:
+        """Return a new connection for one thread; raises StoreError."""
+        ...
+
+    def lead(self, row: LeaseRow) -> LeaderStore:
+        """Return the store of a term; raises NotLeaderError if it has ended."""
+        ...
+
+
+class Replica:
+    """One replica; its methods are called on the event loop unless they say otherwise."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        address: ReplicaAddress,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        times: Times,
+        threads: Executor,
+        ids: RandomIds,
+        publish: Callable[[Publication], None],
+        changed: Callable[[Sequence[str]], None],
+        role_changed: Callable[[], None],
+        may_call: Callable[[], None],
+    ) -> None:
+        """Connect; raises StoreError. This blocks, so a thread calls it.
+
+        `publish` and `changed` get what the leader has committed, `role_changed` is
+        called when `term` has changed, and `may_call` in any thread when driver calls
+        that waited may begin.
+        """
+        self.address = address
+        self.key = f"{address.name} {ids.short('r')}"
+        self.term: LeaseRow | None = None
+        """The term in which this replica leads; None: it follows."""
+        self._loop = loop
+        self._clock, self._threads = clock, threads
+        self._publish, self._changed = publish, changed
+        self._role_changed = role_changed
+        self._lease: LeaseRow | None = None
+        self._secret = ""
+        self._turned = asyncio.Event()
+        self._asking: asyncio.Task[LeaseRow] | None = None
+        self._asker = backend.connect()
+        self._asker_turn = asyncio.Lock()
+        self.rows: tuple[ReplicaRow, ...] = ()
+        """All replicas, as the database had them at the last `look`."""
+        self.follower = Follower(
+            backend.connect(),
+            clock,
+            ReplicaRow(key=self.key, name=address.name, url=address.url, position=0),
+            publish=self._give,
+            followed=self._note_round,
+        )
+        self.keeper = Keeper(
+            backend.connect(),
+            clock,
+            self,
+            key=self.key,
+            url=address.metadata_url,
+            times=times,
+            known=lambda: self.follower.position,
+            opened=may_call,
+        )
+
+    def start(self) -> None:
+        """Start the threads."""
+        self.follower.start()
+        self.keeper.start()
+
+    async def leave(self) -> None:
+        """Release the lease, so that another replica takes over at once."""
+        await asyncio.to_thread(self.keeper.stop)
+
+    async def stop(self) -> None:
+        """End the threads, and close the connections."""
+        await asyncio.to_thread(self.keeper.stop)
+        await asyncio.to_thread(self.follower.stop)
+        if self._asking is not None:
+            await asyncio.wait([self._asking])
+        self._asker.close()
+
+    @property
+    def answers_until(self) -> float:
+        """Return the I/O time until which VMs may get the documents of this replica."""
+        seat = self.keeper.seat
+        until = seat.renewed + READ_LEASE if seat.leads else 0.0
+        return max(until, self.follower.reading.until)
+
+    # The leader
+
+    def leader(self) -> Leader:
+        """Return the replica that leads, as this one knows it."""
+        row = self._lease
+        if row is None or not row.holder:
+            return Leader()
+        url = next((each.url for each in self.rows if each.key == row.holder), "")
+        return Leader(name=row.holder.rpartition(" ")[0], url=url)
+
+    def know(self, secret: str) -> None:
+        """Sign requests to the leader with a key of this secret of the store."""
+        self._secret = secret
+
+    @property
+    def knows_secret(self) -> bool:
+        """Return whether requests to the leader can be signed."""
+        return bool(self._secret)
+
+    async def look(self) -> None:
+        """Read the rows of all replicas; raises StoreError."""
+        self.rows = await self._on_asker(self._asker.replicas)
+
+    def door(self) -> LeaderDoor | None:
+        """Return where the leader answers VMs; None: none is known."""
+        row = self._lease
+        if row is None or not row.holder or not row.url or not self._secret:
+            return None
+        if row.holder == self.key:
+            return None
+        key = replica_key(self._secret, row.term)
+        return LeaderDoor(url=parse_url(row.url), key=key)
+
+    async def caught_up(self) -> None:
+        """Return when everything is served that is committed now."""
+        if self._asking is not None:
+            # That answer can be from before the commit.
+            await asyncio.wait([self._asking])
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        row = await asyncio.shield(self._asking)
+        while self.follower.position < row.number:
+            await self._turned.wait()
+
+    async def _ask(self) -> LeaseRow:
+        return await self._on_asker(self._asker.lease)
+
+    async def _on_asker(self, ask: Callable[[], T]) -> T:
+        async with self._asker_turn:
+            return await self._loop.run_in_executor(self._threads, ask)
+
+    # Called by the threads
+
+    def lead(self, row: LeaseRow) -> None:
+        """Begin a term (keeper.Listener)."""
+        self._tell(self._take_term, row)
+
+    def follow(self) -> None:
+        """End the term (keeper.Listener)."""
+        self._tell(self._take_term, None)
+
+    def _take_term(self, row: LeaseRow | None) -> None:
+        self.term = row
+        self._role_changed()
+
+    def _give(self, publication: Publication) -> None:
+        """Publish, and return when it is done: the follower confirms it then."""
+        done: Future[None] = Future()
+
+        def publish() -> None:
+            self._publish(publication)
+            done.set_result(None)
+
+        self._tell(publish)
+        try:
+            done.result(READ_LEASE)
+        except TimeoutError as error:
+            raise StoreError("the event loop does not take documents") from error
+
+    def _note_round(self, row: LeaseRow, changes: Changes | None) -> None:
+        self._tell(self._take_round, row, changes)
+
+    def _take_round(self, row: LeaseRow, changes: Changes | None) -> None:
+        self._lease = row
+        self._turned.set()
+        self._turned = asyncio.Event()
+        if changes is None:
+            self._changed(())
+        elif found := [key for kind, key in changes if kind == Operation.__name__]:
+            self._changed(found)
+
+    def _tell(self, act: Callable[..., None], *arguments: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(act, *arguments)
+
+
+def secret_in(reader: Reader) -> str:
+    """Return the secret of the store; empty: no leader has written yet."""
+    found = reader.get(StoreSecret, LEADER_KEY)
+    return "" if found is None else found.secret

@@ -1,0 +1,324 @@
+"""A service that is one of several replicas.
+
+It follows the replica that leads, and takes over when that one has gone. Its endpoint and
+its operator API are open in both roles; `Deciding` exists only while it leads.
+
+Start: the listeners; the connections to the database; everything that is committed is
+published, and VMs get documents. Then the operator API, and the two threads of `Replica`.
+
+Lead: the follower leaves the documents to the plane; then the steps of the start of a
+service. A crash at any of them leaves what a killed service leaves, and the lease runs
+out. Follow: requests are passed on, the control thread and the driver end, and the
+follower reads everything again.
+
+Stop: the control thread ends after the waiting requests, and the lease is released, so that
+another replica leads at once. Meanwhile VMs get documents here, and their requests are
+passed on.
+"""
+
+import asyncio
+import contextlib
+import logging
+
+from forewarn.admin.leading import Leader
+from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.times import Times
+from forewarn.control.gateway import FOLLOWS, Health
+from forewarn.control.requests import fleet_changes
+from forewarn.control.transactions.work import Who
+from forewarn.instants import SECOND
+from forewarn.metadata.identity import replica_key
+from forewarn.protocol.actors import service_part
+from forewarn.service import limits, secret_files
+from forewarn.service.api import Answers, Api
+from forewarn.service.cluster.addresses import ReplicaAddress, address_of
+from forewarn.service.cluster.following import FollowingGateway, NothingSent
+from forewarn.service.cluster.passing import FollowerGuests
+from forewarn.service.cluster.replica import Backend, Replica, secret_in
+from forewarn.service.deciding import Deciding
+from forewarn.service.options import socket_path
+from forewarn.service.readings import Readings
+from forewarn.service.service import Service, StartFleet, guest_listeners
+from forewarn.service.settings import Settings
+from forewarn.store.port import NotLeaderError, Store, StoreError
+
+logger = logging.getLogger("forewarn.service")
+
+
+class ReplicatedService(Service):
+    """A service with replicas; created, used and stopped on one event loop."""
+
+    _replica: Replica | None = None
+    _following: FollowerGuests
+    _store_of_term: Store | None = None
+
+    def __init__(
+        self,
+        settings: Settings,
+        backend: Backend,
+        reader: Store,
+        *,
+        api_apart: bool = False,
+    ) -> None:
+        """Prepare the components. `reader` reads the committed state; it writes nothing.
+
+        The caller closes `reader`.
+        """
+        super().__init__(settings, api_apart=api_apart)
+        self._backend, self._reader = backend, reader
+        self._role_changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lost: LeaseRow | None = None
+        """The last term that the database has refused."""
+        self._told: Leader | None = None
+
+    # Starting
+
+    async def _begin(self, api: Api, fleet: StartFleet) -> None:
+        loop = asyncio.get_running_loop()
+        self._fleet = fleet
+        readings = Readings(store=self._reader, threads=self._threads)
+        replica = await loop.run_in_executor(self._threads, self._connect, loop)
+        self._replica = replica
+        self._following = FollowerGuests(
+            door=replica.door,
+            caught_up=replica.caught_up,
+            readings=readings,
+            clock=self.clock,
+        )
+        self._follow_gateway = FollowingGateway(
+            readings=readings,
+            watchers=self.watchers,
+            clock=self.clock,
+            reserve=self.settings.policy.reserve,
+            ask_health=self.health,
+        )
+        self.endpoint.directory.trust_replicas(b"")
+        self.server.attach(self._following)
+        await self._guests.open(await readings.read(guest_listeners))
+        await loop.run_in_executor(self._threads, replica.follower.turn)
+        replica.know(await readings.read(secret_in))
+        self._update_door()
+        await self._guests.begin()
+        await api.begin(self._answers_following())
+        await api.follow(replica.leader(), self._answers_following())
+        replica.start()
+        self._is_ready = True
+        self._tasks = [
+            asyncio.create_task(self._keep_role()),
+            asyncio.create_task(self._keep_door()),
+            asyncio.create_task(self._keep_seen()),
+        ]
+        await api.ready()
+
+    def _connect(self, loop: asyncio.AbstractEventLoop) -> Replica:
+        return Replica(
+            self._backend,
+            self._address(),
+            loop=loop,
+            clock=self.clock,
+            times=Times(lease=self.settings.cluster.lease / SECOND),
+            threads=self._threads,
+            ids=self._ids,
+            publish=self._publish,
+            changed=self.watchers.tell,
+            role_changed=self._role_changed.set,
+            may_call=self.wake,
+        )
+
+    def _address(self) -> ReplicaAddress:
+        is_socket = bool(socket_path(self.settings.admin.listen))
+        return address_of(
+            self.settings,
+            metadata=self.addresses().get(""),
+            admin=None if is_socket else self.admin_address,
+        )
+
+    def _answers_following(self) -> Answers:
+        nothing = NothingSent()
+        return Answers(
+            gateway=self._follow_gateway,
+            webhooks=nothing,
+            checks=nothing,
+            relays=self._relay_news,
+            collect=lambda: self.metrics.collect(self._parts()),
+            watchers=self.watchers,
+            ask_abilities=None,
+        )
+
+    # The role
+
+    async def _keep_role(self) -> None:
+        """Lead and follow, as the keeper says, one after the other."""
+        assert self._replica is not None, "it has been connected"
+        while True:
+            await self._role_changed.wait()
+            self._role_changed.clear()
+            term = self._replica.term
+            if self._deciding is not None and (term is None or term is self._lost):
+                await self._step_down()
+            if term is None or term is self._lost or self._deciding is not None:
+                continue
+            await self._take_over(term)
+
+    async def _take_over(self, row: LeaseRow) -> None:
+        try:
+            await self._lead(row)
+        except NotLeaderError:
+            self._note_lost()
+            await self._step_down()
+        except BaseException as error:
+            if not isinstance(error, asyncio.CancelledError):
+                logger.exception("this replica cannot lead")
+                super()._fail(error)
+            raise
+
+    async def _lead(self, row: LeaseRow) -> None:
+        replica, api, loop = self._replica, self._api, asyncio.get_running_loop()
+        assert replica is not None, "it has been connected"
+        assert api is not None, "it has been opened"
+        await loop.run_in_executor(self._threads, replica.follower.lead)
+        store = await loop.run_in_executor(self._threads, self._backend.lead, row)
+        self._store_of_term = store
+        replica.keeper.gate.use(lambda: store.number)
+        deciding = self._deciding = Deciding(self._around(replica.keeper.gate), store)
+        await deciding.publish()
+        # The first transaction of the term: it also creates the secret of a new store.
+        who = Who(actor=service_part("service"))
+        await deciding.gateway.order(who, lambda _work: None)
+        replica.know(secret := await deciding.gateway.read(secret_in))
+        has_fleet = await deciding.gateway.read(fleet_changes.has_fleet)
+        if not has_fleet:
+            await self._apply_at_start(self._fleet)
+        self.server.attach(deciding.guests)
+        self.endpoint.directory.trust_replicas(replica_key(secret, row.term))
+        if secret_files.authenticates(self.settings):
+            await deciding.end_unauthenticated()
+        await api.follow(None, self._answers(deciding))
+        await deciding.resume()
+        if has_fleet:
+            await self._update_at_start(deciding, self._fleet)
+        deciding.repeat_inventory()
+
+    async def _step_down(self) -> None:
+        """Pass requests on, and end what decides."""
+        replica, api, deciding = self._replica, self._api, self._deciding
+        assert replica is not None, "it has been connected"
+        assert api is not None, "it has been opened"
+        self.endpoint.directory.trust_replicas(b"")
+        self.server.attach(self._following)
+        self._told = replica.leader()
+        await api.follow(self._told, self._answers_following())
+        if deciding is not None and not await deciding.end():
+            logger.error("the control thread does not end, so the service does")
+            super()._fail(StoreError("the control thread does not end"))
+            return
+        self._deciding = None
+        await self._close_term()
+        await asyncio.to_thread(replica.follower.follow)
+
+    async def _close_term(self) -> None:
+        store, self._store_of_term = self._store_of_term, None
+        if store is not None:
+            await asyncio.to_thread(store.close)
+
+    def _fail(self, error: BaseException) -> None:
+        """End the term if another replica leads; otherwise end the service."""
+        if not isinstance(error, NotLeaderError):
+            super()._fail(error)
+            return
+        self._note_lost()
+        self._role_changed.set()
+
+    def _note_lost(self) -> None:
+        assert self._replica is not None, "it has been connected"
+        self._lost = self._replica.term
+        if self._lost is not None:
+            self._replica.keeper.lost(self._lost.term)
+
+    # Running
+
+    def health(self) -> Health:
+        """Return the health of this replica."""
+        replica = self._replica
+        if self._deciding is not None or replica is None:
+            return super().health()
+        problems: list[str] = []
+        if not self._is_ready:
+            problems.append("the service is starting or stopping")
+        elif not self.endpoint.is_open(self.clock.monotonic()):
+            problems.append("this replica does not follow: its documents may be old")
+        problems += [
+            f"no listener for VM {vm}: {error.strerror}"
+            for vm, error in self._guests.failed.items()
+        ]
+        is_open = self.endpoint.is_open(self.clock.monotonic())
+        return Health(
+            alive=self.failure is None,
+            ready=self._is_ready and is_open and self.failure is None,
+            problems=tuple(problems),
+            role=FOLLOWS,
+        )
+
+    async def _keep_door(self) -> None:
+        """Let VMs have documents as long as they are complete, and look at the others."""
+        assert self._replica is not None, "it has been connected"
+        while True:
+            self._update_door()
+            with contextlib.suppress(StoreError):
+                await self._replica.look()
+            if not self._replica.knows_secret:
+                with contextlib.suppress(StoreError):
+                    self._replica.know(await self._follow_gateway.read(secret_in))
+            await self._tell_leader()
+            await asyncio.sleep(limits.REPLICA_LOOK_SECONDS)
+
+    def _update_door(self) -> None:
+        assert self._replica is not None, "it has been connected"
+        self.endpoint.open(until=self._replica.answers_until)
+
+    async def _tell_leader(self) -> None:
+        """Tell the operator API which replica leads, when that has changed."""
+        replica, api = self._replica, self._api
+        if replica is None or api is None or self._deciding is not None:
+            return
+        leader = replica.leader()
+        if leader != self._told:
+            self._told = leader
+            await api.follow(leader, self._answers_following())
+
+    async def _keep_seen(self) -> None:
+        """Tell the leader which views are in use here, so that they stay enabled."""
+        pause = self.settings.metadata.disable_after / SECOND / limits.SEEN_SHARE
+        while True:
+            await asyncio.sleep(pause)
+            if self._deciding is None:
+                await self._following.tell_seen(self._seen_vms())
+
+    def _seen_vms(self) -> list[str]:
+        """Return a VM of each view that was asked for here since the last time."""
+        seen = self.endpoint.take_last_seen(now=self.clock.now())
+        vms = {
+            caller.guest.view_id: name
+            for name, caller in self.endpoint.directory.by_vm.items()
+            if caller.guest.view_id in seen
+        }
+        return list(vms.values())
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """Hand over if it leads, then stop; can be called at any time and repeatedly."""
+        self._is_ready = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._replica is not None:
+            if self._deciding is not None:
+                await self._step_down()
+            await self._replica.leave()
+        await super().stop()
+        await self._close_term()
+        if self._replica is not None:
+            self._following.close()
+            await self._replica.stop()

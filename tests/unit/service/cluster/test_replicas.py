@@ -1,0 +1,247 @@
+"""Two replicas of a service over one memory: they lead, follow and take over."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from forewarn.cluster.port import LeaseRow
+from forewarn.fleet.file import FleetText
+from forewarn.metadata.server import Address
+from forewarn.service.replicated import ReplicatedService
+from forewarn.service.settings import load_settings
+from forewarn.store.feed import FollowedCluster, LeaderStore
+from forewarn.store.memory import MemoryStore
+from forewarn.store.memory_cluster import (
+    MemoryCluster,
+    MemoryLeaderStore,
+    SharedMemory,
+)
+from forewarn.store.port import StoreError
+from tests.support.loops import in_loop, until
+
+pytestmark = pytest.mark.system
+
+LEASE = 0.5
+
+FLEET = """\
+[[tenant]]
+name = "shop"
+
+[[host]]
+name = "h1"
+
+[[vm]]
+name = "web"
+tenant = "shop"
+host = "h1"
+address = "127.0.0.2"
+"""
+
+PATH = "/metadata/scheduledevents?api-version=2020-07-01"
+WEB = "127.0.0.2"
+
+
+class Backend:
+    """The shared memory, as one replica reaches it; the test can cut it off."""
+
+    def __init__(self, shared: SharedMemory) -> None:
+        self.shared = shared
+        self.is_cut = False
+
+    def connect(self) -> FollowedCluster:
+        return MemoryCluster(self.shared, fault=self._fault)
+
+    def lead(self, row: LeaseRow) -> LeaderStore:
+        return MemoryLeaderStore(self.shared, row.term)
+
+    def _fault(self, stage: str) -> None:
+        if self.is_cut:
+            raise StoreError(f"cut off: {stage}")
+
+
+class Replica:
+    """A replica of the test."""
+
+    def __init__(self, shared: SharedMemory, name: str, **more: str) -> None:
+        flags = {
+            "metadata.listen": "127.0.0.1:0",
+            "admin.listen": "127.0.0.1:0",
+            "store.url": "memory://",
+            "cluster.lease": f"{LEASE * 1000:g}ms",
+            **{key.replace("__", "."): value for key, value in more.items()},
+        }
+        settings = load_settings(file=None, environ={}, flags=flags)
+        self.name = name
+        self.backend = Backend(shared)
+        self.service = ReplicatedService(
+            settings, self.backend, MemoryStore(state=shared.state)
+        )
+
+    @property
+    def leads(self) -> bool:
+        return self.service.health().role == "leads"
+
+    async def get(self, path: str = PATH, *, vm: str = WEB) -> tuple[int, Any]:
+        return await exchange(self.service.addresses()[""], vm, "GET", path)
+
+    async def approve(self, *event_ids: str, vm: str = WEB) -> tuple[int, Any]:
+        body = {"StartRequests": [{"EventId": each} for each in event_ids]}
+        address = self.service.addresses()[""]
+        return await exchange(address, vm, "POST", PATH, json.dumps(body))
+
+    async def ask(self, path: str, body: object = None) -> tuple[int, Any]:
+        method = "GET" if body is None else "POST"
+        text = "" if body is None else json.dumps(body)
+        return await exchange(
+            self.service.admin_address, "127.0.0.1", method, path, text
+        )
+
+    async def events(self) -> list[dict[str, Any]]:
+        """Return the events; none while VMs are asked to try again."""
+        status, document = await self.get()
+        assert status in {200, 503}, document
+        return document["Events"] if status == 200 else []
+
+    async def is_served(self) -> bool:
+        return (await self.get())[0] == 200
+
+    async def is_approved(self, event_id: str) -> bool:
+        """Approve, as a VM does that repeats what got 503; return whether it is done."""
+        status, answer = await self.approve(event_id)
+        assert status in {200, 503}, answer
+        return status == 200
+
+
+async def exchange(
+    address: Address, source: str, method: str, path: str, body: str = ""
+) -> tuple[int, Any]:
+    """Send a request from an address of this machine; return status and JSON."""
+    reader, writer = await asyncio.open_connection(*address, local_addr=(source, 0))
+    head = [
+        f"{method} {path} HTTP/1.1",
+        f"Host: 127.0.0.1:{address[1]}",
+        "Metadata: true",
+        "Connection: close",
+    ]
+    if body:
+        head += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    writer.write("\r\n".join([*head, "", body]).encode())
+    answer = await asyncio.wait_for(reader.read(), 60)
+    writer.close()
+    first, _, rest = answer.partition(b"\r\n\r\n")
+    return int(first.split()[1]), json.loads(rest) if rest else None
+
+
+@contextlib.asynccontextmanager
+async def pair(**more: str) -> AsyncGenerator[tuple[Replica, Replica]]:
+    """Run two replicas; the first one leads."""
+    shared = SharedMemory()
+    first, second = Replica(shared, "r1", **more), Replica(shared, "r2", **more)
+    fleet = FleetText(name="fleet.toml", text=FLEET)
+    try:
+        await first.service.start(fleet=fleet)
+        await until(lambda: first.leads)
+        await until(lambda: "web" in first.service.endpoint.directory.by_vm)
+        await second.service.start(fleet=fleet)
+        yield first, second
+    finally:
+        await second.service.stop()
+        await first.service.stop()
+
+
+async def eventually(find: Callable[[], Awaitable[Any]]) -> Any:
+    """Return the first result that is true, of an asynchronous question."""
+    async with asyncio.timeout(60):
+        for found in iter(find, None):
+            if result := await found:
+                return result
+    raise AssertionError("the loop has no end")
+
+
+@in_loop
+async def test_follower_serves_what_the_leader_commits_and_passes_approvals_on() -> (
+    None
+):
+    async with pair() as (first, second):
+        assert first.leads
+        assert not second.leads
+        # The first request of the VM reaches the replica that follows.
+        await eventually(second.is_served)
+        assert await second.events() == []
+        assert await first.get() == await second.get()
+        order = {"hosts": ["h1"], "impact": "freeze"}
+        assert (await first.ask("/v1/maintain", order))[0] == 201
+        [event] = await eventually(second.events)
+        assert event["EventStatus"] == "Scheduled"
+        assert await second.approve(event["EventId"]) == (200, None)
+        # It reads what it wrote.
+        found = await second.events()
+        assert found == [] or found[0]["EventStatus"] == "Started"
+        assert await second.approve("1" * 36) == await first.approve("1" * 36)
+
+
+@in_loop
+async def test_replica_takes_over_when_the_leader_loses_the_database() -> None:
+    async with pair() as (first, second):
+        await eventually(second.is_served)
+        order = {"hosts": ["h1"], "impact": "freeze"}
+        assert (await first.ask("/v1/maintain", order))[0] == 201
+        [event] = await eventually(second.events)
+        first.backend.is_cut = True
+        await until(lambda: second.leads)
+        await eventually(lambda: second.is_approved(event["EventId"]))
+        first.backend.is_cut = False
+        await until(lambda: not first.leads)
+        assert (await first.get())[0] in {200, 503}
+        await eventually(lambda: first_document(first, second))
+
+
+async def first_document(first: Replica, second: Replica) -> bool:
+    return await first.get() == await second.get()
+
+
+@in_loop
+async def test_leader_that_stops_hands_over_and_no_request_is_lost() -> None:
+    async with pair() as (first, second):
+        await eventually(second.is_served)
+        order = {"hosts": ["h1"], "impact": "freeze"}
+        assert (await first.ask("/v1/maintain", order))[0] == 201
+        [event] = await eventually(second.events)
+        await first.service.stop()
+        await until(lambda: second.leads)
+        await eventually(lambda: second.is_approved(event["EventId"]))
+
+
+@in_loop
+async def test_operators_are_sent_to_the_leader() -> None:
+    async with pair() as (first, second):
+        order = {"hosts": ["h1"], "impact": "freeze"}
+
+        async def names_the_leader() -> bool:
+            status, answer = await second.ask("/v1/maintain", order)
+            assert (status, answer["kind"]) == (503, "follows")
+            return answer.get("leader") == first.service.admin_url
+
+        await eventually(names_the_leader)
+        assert (await second.ask("/v1/operations"))[1]["operations"] == []
+        status, health = await second.ask("/readyz")
+        assert (status, health["role"]) == (200, "follows")
+        assert (await first.ask("/readyz"))[1]["role"] == "leads"
+
+
+@in_loop
+async def test_follower_that_is_cut_off_answers_503_instead_of_old_documents() -> None:
+    async with pair() as (_, second):
+        assert (await second.get())[0] == 200
+        second.backend.is_cut = True
+        replica = second.service._replica
+        assert replica is not None
+        end = replica.answers_until
+        clock = second.service.clock
+        await until(lambda: clock.monotonic() >= end)
+        assert (await second.get())[0] == 503
+        assert (await second.ask("/readyz"))[0] == 503
