@@ -118,3 +118,12 @@ def _empty(url: str) -> None:
             " ('fence', 'feed_floor', 'lease', 'schema_steps')"
         ).fetchall()
         it.execute(";".join(f"DELETE FROM {name}" for (name,) in found).encode())
+
+
+def lose_connections(url: str) -> None:
+    """End all sessions of a database but this one, and wait for that."""
+    with psycopg.connect(url, autocommit=True) as it:
+        it.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid != pg_backend_pid()"
+        )

@@ -9,6 +9,7 @@ from forewarn.store import backup as backups
 from forewarn.store import check as checks
 from forewarn.store.open import path_of
 from forewarn.store.port import StoreError
+from forewarn.store.postgres.url import is_url
 
 
 def check(call: Call) -> int:
@@ -53,9 +54,14 @@ def _file_of_settings(call: Call) -> Path:
     path = path_of(settings.store.url)
     if path is None:
         origin = settings.origins.get("store.url", "default")
+        hint = "Use --config with a file whose [store] url is sqlite:///PATH."
+        if is_url(settings.store.url):
+            hint = (
+                "Back up the database with pg_dump, or with the backup of its server."
+            )
         raise CommandError(
             Exit.USAGE,
             f"the store in these settings is not a file ({origin})",
-            hint="Use --config with a file whose [store] url is sqlite:///PATH.",
+            hint=hint,
         )
     return path

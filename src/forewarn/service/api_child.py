@@ -56,7 +56,7 @@ from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.gateways import ReadingGateway
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
-from forewarn.store.open import path_of
+from forewarn.store.open import source_of
 from forewarn.store.port import Reader
 from forewarn.store.snapshot import snapshots_of
 
@@ -331,12 +331,12 @@ class ApiGateway(ReadingGateway):
 
 
 async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> None:
-    path = path_of(setup.settings.store.url)
-    assert path is not None, "the store is in no file"
+    source = source_of(setup.settings.store.url)
+    assert source is not None, "another process cannot read this store"
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
     watchers, streams = Watchers(), Streams()
     service, certificate = Service(channel, watchers), certificate_of(setup.settings)
-    with contextlib.closing(snapshots_of(path)) as store:
+    with contextlib.closing(snapshots_of(source)) as store:
         readings = Readings(store=store, threads=threads)
         fleets = Fleets(
             runner=None,

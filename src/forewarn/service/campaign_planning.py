@@ -4,8 +4,6 @@ It gets a request, and answers with the text of a report, with what the start of
 campaign stores, or with an error. It changes nothing.
 """
 
-from pathlib import Path
-
 from forewarn.campaigns.plan_progress import Say
 from forewarn.campaigns.prepared import Prepared
 from forewarn.reporting.campaign_plans import (
@@ -15,10 +13,12 @@ from forewarn.reporting.campaign_plans import (
     prepared,
 )
 from forewarn.service import planning_process
-from forewarn.store.snapshot import reading
+from forewarn.store.snapshot import Source, reading
 
 
-def _made(store: Path, request: PlanRequest | StartRequest, say: Say) -> str | Prepared:
+def _made(
+    store: Source, request: PlanRequest | StartRequest, say: Say
+) -> str | Prepared:
     with reading(store) as reader:
         if isinstance(request, PlanRequest):
             return planned(reader, request, say=say)

@@ -13,7 +13,6 @@ import pickle
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from forewarn.campaigns.plan_progress import Part, Progress, Say
@@ -26,6 +25,7 @@ from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits, planning_process
 from forewarn.service.readings import Readings
 from forewarn.store.port import Reader
+from forewarn.store.snapshot import Source
 
 if TYPE_CHECKING:
     from forewarn.campaigns.prepared import Prepared
@@ -77,7 +77,7 @@ class _Planning:
     """The process that works on one campaign file; its methods block."""
 
     def __init__(
-        self, task: _Task, store: Path, *, name: str, request: bytes, say: Say
+        self, task: _Task, store: Source, *, name: str, request: bytes, say: Say
     ) -> None:
         """Prepare the process for a pickled request, about the file `name`."""
         self._task, self._say = task, say
@@ -156,12 +156,12 @@ class CampaignPlans:
 
     def __init__(
         self,
-        store: Path | None,
+        store: Source | None,
         readings: Readings,
         policy: Policy,
         abilities: "Callable[[], Abilities]",
     ) -> None:
-        """Plan with the store in the file `store`; None: with `readings`.
+        """Plan with a snapshot of `store`; None: with `readings`.
 
         `abilities` returns what the driver of the service can do.
         """

@@ -17,7 +17,7 @@ from forewarn.service.settings import Settings, SettingsError, problem
 from forewarn.service.settings_model import CheckSettings
 from forewarn.service.tls import certificate_of
 from forewarn.store import kinds
-from forewarn.store.open import check_url, path_of
+from forewarn.store.open import check_url, place_of
 from forewarn.store.port import Reader, Store, StoreError
 
 
@@ -109,17 +109,17 @@ def refuse_empty_store(settings: Settings, store: Store) -> None:
     Call this before the driver is opened, so that a refused start changes nothing. A
     store in memory is always empty at the start and is accepted.
     """
-    path, kind = path_of(settings.store.url), driver_kinds.kind_of(settings)
-    if path is None or not store.read(_is_empty):
+    place, kind = place_of(settings.store.url), driver_kinds.kind_of(settings)
+    if not place or not store.read(_is_empty):
         return
     memory = kind.memory_of(settings)
     if memory is None or not kind.has_calls(memory):
         return
     old, new = shlex.quote(str(memory)), shlex.quote(f"{memory}.old")
     raise StoreError(
-        f"the store {path} is empty, but the {settings.driver.kind} driver's memory"
+        f"the store {place} is empty, but the {settings.driver.kind} driver's memory"
         f" {memory} has calls of an earlier store",
-        hint=f"Restore a backup of the store to {path}. If you want to start with an"
+        hint=f"Restore a backup of the store to {place}. If you want to start with an"
         f" empty store, check that no call is still running, then run: mv {old} {new}",
     )
 

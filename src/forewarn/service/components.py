@@ -16,7 +16,7 @@ from forewarn.service.fleets import Planner
 from forewarn.service.readings import Readings
 from forewarn.service.settings import Settings, problem
 from forewarn.service.settings_model import policy
-from forewarn.store.open import open_store, path_of
+from forewarn.store.open import open_store, source_of
 from forewarn.store.port import Store
 
 if TYPE_CHECKING:
@@ -57,15 +57,15 @@ def open_store_of(settings: Settings) -> Store:
 
 def planner_of(settings: Settings) -> Planner | None:
     """Return the planner for large fleet files; None if the store is in memory."""
-    path = path_of(settings.store.url)
-    return Planner(path) if path is not None else None
+    source = source_of(settings.store.url)
+    return Planner(source) if source is not None else None
 
 
 def campaign_plans_of(
     settings: Settings, readings: Readings, *, in_memory: bool = False
 ) -> CampaignPlans:
     """Return the planner of campaigns: a process, unless the store is in memory."""
-    path = None if in_memory else path_of(settings.store.url)
+    source = None if in_memory else source_of(settings.store.url)
 
     def abilities() -> "Abilities":
         # A service that plans nothing does not load the drivers in this process.
@@ -73,7 +73,7 @@ def campaign_plans_of(
 
         return abilities_of(settings)
 
-    return CampaignPlans(path, readings, policy(settings), abilities)
+    return CampaignPlans(source, readings, policy(settings), abilities)
 
 
 def waits_of(settings: Settings) -> Waits:

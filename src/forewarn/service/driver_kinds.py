@@ -34,7 +34,7 @@ from forewarn.service.settings_model import (
     step_rules,
     step_time,
 )
-from forewarn.store.open import path_of
+from forewarn.store.open import beside
 
 ALL_ACTIONS = frozenset(Action) - {Action.NONE}
 """The actions of a driver that supports every one."""
@@ -103,8 +103,7 @@ def _open_simulated(settings: Settings) -> Driver:
 
 def _marks_of(settings: Settings) -> Journal | None:
     """Return where the simulated VMs keep their marks; None: they keep none."""
-    store = path_of(settings.store.url)
-    file = None if store is None else store.with_name(f"{store.name}.domains")
+    file = beside(settings.store.url, "domains")
     if settings.simulated.marks:
         return MemoryJournal() if file is None else FileJournal(file)
     if file is not None:
@@ -115,8 +114,7 @@ def _marks_of(settings: Settings) -> Journal | None:
 
 def _journal_of(settings: Settings) -> Path | None:
     """Return the file of the simulated driver's memory, next to the store."""
-    store = path_of(settings.store.url)
-    return None if store is None else store.with_name(f"{store.name}.simulated")
+    return beside(settings.store.url, "simulated")
 
 
 # The driver that runs programs
@@ -236,8 +234,7 @@ def _records_of(settings: Settings) -> Path:
 
 def _memory_beside_store(settings: Settings, kind: str) -> Path:
     """Return the directory of the memory of a kind of driver, next to the store."""
-    store = path_of(settings.store.url) or Path("forewarn")
-    return store.with_name(f"{store.name}.{kind}")
+    return beside(settings.store.url, kind) or Path(f"forewarn.{kind}")
 
 
 # The driver for QEMU

@@ -27,7 +27,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from forewarn.control.plane import Plane
@@ -45,6 +44,7 @@ from forewarn.service.observed import Change, Listener
 from forewarn.service.planning import Message, Question
 from forewarn.service.readings import Readings
 from forewarn.service.runner import Runner
+from forewarn.store.snapshot import Source
 
 
 class PlanningError(ForewarnError):
@@ -54,7 +54,7 @@ class PlanningError(ForewarnError):
 class Planning:
     """The process for one file; its methods block."""
 
-    def __init__(self, store: Path, text: FleetText) -> None:
+    def __init__(self, store: Source, text: FleetText) -> None:
         """Prepare the process for `text`."""
         self._store = store
         self._text = text
@@ -147,8 +147,8 @@ class Planning:
 class Planner:
     """Starts a process for one file at a time; used on one event loop."""
 
-    def __init__(self, store: Path) -> None:
-        """Compare files with the store in the file `store`."""
+    def __init__(self, store: Source) -> None:
+        """Compare files with snapshots of `store`."""
         self._store = store
         self._turn = asyncio.Lock()
         self._planning: Planning | None = None

@@ -4,12 +4,12 @@ Reading the inventory of 6,000 VMs takes a second of an interpreter, which the p
 serves VMs cannot spare. This one returns the fleet file, or the problems.
 """
 
-from pathlib import Path
 from typing import NamedTuple
 
 from forewarn.campaigns.plan_progress import Say
 from forewarn.fleet.inventory import fleet_file, read_inventory
 from forewarn.service import planning_process
+from forewarn.store.snapshot import Source
 
 
 class Printed(NamedTuple):
@@ -20,7 +20,7 @@ class Printed(NamedTuple):
     output: str
 
 
-def read(_store: Path, printed: Printed, _say: Say) -> str:
+def read(_store: Source, printed: Printed, _say: Say) -> str:
     """Return the fleet file of an inventory; raises InventoryError."""
     return fleet_file(read_inventory(printed.output, name=printed.name))
 

@@ -146,7 +146,9 @@ _TABLE: Mapping[str, Option] = {
     "store.url": Option(
         form=Forms.URL,
         text="`memory://`: nothing survives a restart. `sqlite:///PATH`: a file. With an "
-        "absolute path: `sqlite:////var/lib/forewarn/forewarn.db`.",
+        "absolute path: `sqlite:////var/lib/forewarn/forewarn.db`. "
+        "`postgresql://USER@HOST/DATABASE?passfile=FILE`: a database, with a file that "
+        "has the password; the URL may have no password.",
     ),
     "store.retention": Option(
         form=Forms.DURATION,

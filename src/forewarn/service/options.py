@@ -22,6 +22,7 @@ from forewarn.protocol.events import EventType
 from forewarn.protocol.operations import Action
 from forewarn.settings import forms
 from forewarn.settings.forms import Form, Option
+from forewarn.store.postgres import url as postgres_url
 
 SOCKET_PATH_BYTES_MAX = 107
 """Maximum length of the path of a Unix socket: the kernel's limit."""
@@ -33,7 +34,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]+")
 _PLAIN = re.compile(r"[!-~]+")
-_STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]|postgres(?:ql)?://.*")
+_STORE_URL = re.compile(r"sqlite:///(?!:)[^\0]*[^\0/]")
 _EXAMPLE_LISTENER = "write HOST:PORT such as 127.0.0.1:8200 or [::1]:8200"
 
 
@@ -232,12 +233,15 @@ def _door(option: Option, text: str) -> str:
 
 def _url(_option: Option, text: str) -> str:
     # Opening the store later checks whether it exists and can be used.
+    if postgres_url.is_url(text):
+        postgres_url.check(text)
+        return text
     if text == "memory://" or _STORE_URL.fullmatch(text):
         return text
     raise ValueError(
         f"{without_password(text)!r} is not the URL of a store: write memory://, "
-        "sqlite:///forewarn.db (in the current directory) or "
-        "sqlite:////var/lib/forewarn/forewarn.db"
+        "sqlite:///forewarn.db (in the current directory), "
+        "sqlite:////var/lib/forewarn/forewarn.db or postgresql://USER@HOST/DATABASE"
     )
 
 

@@ -2,7 +2,7 @@
 
 Reading and comparing a file of 100,000 VMs takes seconds of an interpreter and hundreds
 of MiB, which the process that serves VMs cannot spare. This process reads a snapshot of
-the store's file, changes nothing, and returns only the differences.
+the store, changes nothing, and returns only the differences.
 
 Both ends are forewarn, so messages are pickled. The first message is the text of the
 file. Then the process answers questions until its input ends. It parses the text once
@@ -12,7 +12,6 @@ and reads the store again for each plan.
 import enum
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, TypeAlias
 
 from forewarn.control.requests import fleet_changes
@@ -20,7 +19,7 @@ from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.merge import Change
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import planning_process
-from forewarn.store.snapshot import reading
+from forewarn.store.snapshot import Source, reading
 
 CHANGES_TOGETHER = 200
 """Maximum changes in one message: unpickling them blocks the service for 1 to 2 ms."""
@@ -37,7 +36,7 @@ Message: TypeAlias = tuple[Change, ...] | dict[str, int] | ForewarnError | None
 """An answer: changes in several parts, or a count, and then None; or an error."""
 
 
-def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
+def serve(store: Source, asked: IO[bytes], told: IO[bytes]) -> None:
     """Answer questions about one file until the input ends."""
 
     def tell(message: Message) -> None:
@@ -62,7 +61,7 @@ def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
         told.flush()
 
 
-def _plan(store: Path, wanted: WantedFleet, tell: Callable[[Message], None]) -> None:
+def _plan(store: Source, wanted: WantedFleet, tell: Callable[[Message], None]) -> None:
     with reading(store) as reader:
         changes = fleet_changes.plan(reader, wanted).changes
     for start in range(0, len(changes), CHANGES_TOGETHER):

@@ -19,9 +19,11 @@ from forewarn.campaigns.plan_progress import Part, Progress, Say, unheard
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, Micros
 from forewarn.protocol.errors import ForewarnError
+from forewarn.store.postgres.url import is_url
+from forewarn.store.snapshot import Source
 
-Serve: TypeAlias = Callable[[Path, IO[bytes], IO[bytes]], None]
-"""Answers questions about the store in a file: from one stream, to another."""
+Serve: TypeAlias = Callable[[Source, IO[bytes], IO[bytes]], None]
+"""Answers questions about a store: from one stream, to another."""
 
 NICENESS = 5
 """Niceness: if the process competes with the service for one processor, it still gets a
@@ -32,14 +34,16 @@ SAY_AFTER: Micros = 250 * MILLISECOND
 part. Short work says nothing."""
 
 
-def command(module: str, store: Path) -> list[str]:
+def command(module: str, store: Source) -> list[str]:
     """Return the command that runs the function `main` of a module, with a store."""
     # With `-m`, its classes would not match the pickled ones.
     code = f"from {module} import main; main()"
-    return [sys.executable, "-P", "-c", code, str(store.absolute())]
+    # A URL has no password: `check_url` refuses it.
+    argument = str(store.absolute()) if isinstance(store, Path) else store
+    return [sys.executable, "-P", "-c", code, argument]
 
 
-def begin(module: str, store: Path) -> "subprocess.Popen[bytes]":
+def begin(module: str, store: Source) -> "subprocess.Popen[bytes]":
     """Start the function `main` of a module as a process, with pipes to it and from it.
 
     Raises OSError.
@@ -56,7 +60,7 @@ def begin(module: str, store: Path) -> "subprocess.Popen[bytes]":
 class Asked:
     """A process for one request; `answer` blocks, and `end` may be called meanwhile."""
 
-    def __init__(self, module: str, store: Path, *, seconds_max: float) -> None:
+    def __init__(self, module: str, store: Source, *, seconds_max: float) -> None:
         """Prepare the function `main` of a module, which gets `seconds_max`."""
         self._module = module
         self._store = store
@@ -135,14 +139,14 @@ class _Sayer:
         self._told.flush()
 
 
-def answering(make: Callable[[Path, Any, Say], Any]) -> Serve:
-    """Return a server of one pickled request, which `make` answers from the store's file.
+def answering(make: Callable[[Source, Any, Say], Any]) -> Serve:
+    """Return a server of one pickled request, which `make` answers from the store.
 
     `make` also gets a function to say how far it has come. A ForewarnError of `make` is an
     answer, too.
     """
 
-    def serve(store: Path, asked: IO[bytes], told: IO[bytes]) -> None:
+    def serve(store: Source, asked: IO[bytes], told: IO[bytes]) -> None:
         answer: Any
         try:
             request = pickle.load(asked)  # noqa: S301 - from the service
@@ -155,14 +159,18 @@ def answering(make: Callable[[Path, Any, Say], Any]) -> Serve:
     return serve
 
 
+def _source(argument: str) -> Source:
+    return argument if is_url(argument) else Path(argument)
+
+
 def run(serve: Serve) -> None:
-    """Serve on standard input and output; the argument is the store's file."""
+    """Serve on standard input and output; the argument is the store."""
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
     # The process lives for seconds and creates hardly any garbage.
     gc.disable()
     try:
-        serve(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
+        serve(_source(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer)
     except BrokenPipeError:
         # The service closed the pipe; exit without flushing.
         os._exit(1)

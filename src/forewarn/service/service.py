@@ -51,7 +51,7 @@ from forewarn.service.settings import Settings
 from forewarn.service.tls import certificate_of
 from forewarn.service.webhooks.signing import WebhookSecrets
 from forewarn.store import kinds
-from forewarn.store.open import path_of
+from forewarn.store.open import source_of
 from forewarn.store.port import Reader, Store, every
 
 logger = logging.getLogger("forewarn.service")
@@ -207,7 +207,7 @@ class Service:
         # Report an invalid certificate before anything is started.
         certificate_of(self.settings)
         setup = Setup(settings=self.settings, tokens=tokens)
-        if self._api_apart and path_of(self.settings.store.url) is not None:
+        if self._api_apart and source_of(self.settings.store.url) is not None:
             return ApiProcess(setup, clock=self.clock)
         from forewarn.service.admin import ApiHere  # noqa: PLC0415 - loads slowly
 

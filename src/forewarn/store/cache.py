@@ -15,7 +15,7 @@ from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from forewarn.fleet.model import Span, Vm
+from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
@@ -23,7 +23,7 @@ from forewarn.store import kinds
 from forewarn.store.codec import Row, revised
 from forewarn.store.database import Database
 from forewarn.store.pending import Pending
-from forewarn.store.port import PAGE_ROWS, require_unchanged
+from forewarn.store.port import PAGE_ROWS, DuplicateError, require_unchanged
 from forewarn.store.questions import Query, Ranking, Record
 from forewarn.store.records import AuditEntry
 from forewarn.store.relay_links import RelayLink
@@ -86,8 +86,10 @@ RANKED_OVER: Mapping[str, Query[Any]] = {
 }
 """Rankings of the records of a query whose result is cached."""
 
-ADDED_LATER: frozenset[type] = frozenset({AuditEntry, Operation, Event, Span})
-"""Kinds of which one request creates hundreds, with new IDs. They are sent in bulk, and
+ADDED_LATER: frozenset[type] = frozenset(
+    {AuditEntry, Operation, Event, Span, Tenant, Scope, Host, Capacity, Vm, View}
+)
+"""Kinds of which one request or one fleet file creates hundreds. They are sent in bulk, and
 a duplicate ID is found then."""
 
 Name: TypeAlias = tuple[type, str]
@@ -229,17 +231,27 @@ class RememberingTransaction(RowTransaction):
         return super().ranked(ranking, value, limit=limit, lowest=lowest, above=above)
 
     def add(self, record: R) -> R:
-        """Store a new record; raises DuplicateError, for ADDED_LATER at sending."""
+        """Store a new record; raises DuplicateError.
+
+        A record of ADDED_LATER that is not cached is found to exist when it is sent.
+        """
         if isinstance(record, AuditEntry):  # often written, rarely read
             self._pending.add(record)
             return record
+        name: Name = (type(record), record.key)
         if type(record) in ADDED_LATER:
+            if self._known(name) is not None:
+                raise DuplicateError(f"{name[0].__name__} {name[1]} exists already")
             self._pending.add(record)
         else:
             super().add(record)
-        self.seen[type(record), record.key] = record
+        self.seen[name] = record
         self._follow(None, record)
         return record
+
+    def _known(self, name: Name) -> Record | None:
+        """Return the record if it is cached and was not removed."""
+        return self.seen[name] if name in self.seen else self._committed.find(name)
 
     def replace(self, old: R, new: R) -> R:
         """Replace `old` by `new`; return it with its new revision."""

@@ -51,6 +51,10 @@ class DuplicateError(StoreError):
     """A record with this key exists: a bug of the caller, without a retry."""
 
 
+class LostError(StoreError):
+    """The connection is lost: the outcome of a commit under way is unknown."""
+
+
 class StoreBusyError(StoreError):
     """Another process has opened the store; stop it, or use another file."""
 

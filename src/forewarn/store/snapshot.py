@@ -9,12 +9,12 @@ import json
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from forewarn.store import queries, statements
 from forewarn.store.connection import Connection
 from forewarn.store.database import Database
-from forewarn.store.port import Columns, Reader, StoreError
+from forewarn.store.port import Columns, LostError, Reader, StoreError
 from forewarn.store.questions import Query, Record
 from forewarn.store.rows import RowReader, Schema
 
@@ -55,17 +55,31 @@ class SnapshotReader(RowReader):
             yield codec.transposed(names, page)
 
 
+Source: TypeAlias = Path | str
+"""The file of a store, or the URL of its database."""
+
+
+def connect(source: Source) -> "SnapshotDatabase":
+    """Return a new connection that only reads; raises StoreError."""
+    if isinstance(source, Path):
+        return Connection(source, read_only=True)
+    # A service with a file does not load the client of PostgreSQL.
+    from forewarn.store.postgres.connection import PostgresConnection  # noqa: PLC0415
+
+    return PostgresConnection(source, read_only=True)
+
+
 @contextlib.contextmanager
-def reading(path: Path) -> Generator[Reader]:
+def reading(source: Source) -> Generator[Reader]:
     """Return a reader of the committed state; raises StoreError."""
-    with contextlib.closing(Connection(path, read_only=True)) as connection:
+    with contextlib.closing(connect(source)) as connection:
         connection.begin_snapshot()
         yield SnapshotReader(connection, Schema(connection))
 
 
-def snapshots_of(path: Path, schema: Schema | None = None) -> "SnapshotStore":
-    """Return the reader of a store's file; raises StoreError."""
-    return SnapshotStore(lambda: Connection(path, read_only=True), schema)
+def snapshots_of(source: Source, schema: Schema | None = None) -> "SnapshotStore":
+    """Return the reader of a store; raises StoreError."""
+    return SnapshotStore(lambda: connect(source), schema)
 
 
 class SnapshotDatabase(Database, Protocol):
@@ -105,17 +119,37 @@ class SnapshotStore:
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on the committed state; may be called from any thread."""
-        with self._guard:
-            if self._is_closed:
-                raise StoreError("the store is closed")
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            connection = self._connect()
+        connection = self._begun()
         try:
-            connection.begin_snapshot()
             return work(SnapshotReader(connection, self._schema))
         finally:
             self._give_back(connection)
+
+    def _begun(self) -> SnapshotDatabase:
+        """Return a connection with a new snapshot; raises StoreError.
+
+        An idle one may have been lost, as when the server was restarted.
+        """
+        while (idle := self._taken()) is not None:
+            try:
+                idle.begin_snapshot()
+            except LostError:
+                idle.close()
+            else:
+                return idle
+        connection = self._connect()
+        try:
+            connection.begin_snapshot()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _taken(self) -> SnapshotDatabase | None:
+        with self._guard:
+            if self._is_closed:
+                raise StoreError("the store is closed")
+            return self._idle.pop() if self._idle else None
 
     def _give_back(self, connection: SnapshotDatabase) -> None:
         if not connection.end():

@@ -323,9 +323,13 @@ def test_faults_can_be_set_as_comma_separated_text(file: Path) -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    settings = load(store__url="postgresql://forewarn:s3cret@db/forewarn")
-    shown = {row.key: row.value for row in describe(settings)}["store.url"]
-    assert shown == "postgresql://forewarn:***@db/forewarn"
+    for url in (
+        "postgresql://forewarn:s3cret@db/forewarn",
+        "postgresql://forewarn@db/forewarn?password=s3cret",
+    ):
+        with pytest.raises(SettingsError, match="a password in the URL") as told:
+            load(store__url=url)
+        assert "s3cret" not in str(told.value)
 
 
 def test_shown_values_can_be_read_again() -> None:

@@ -246,6 +246,7 @@ def test_operations_are_sent_in_bulk_and_never_written_twice(
 ) -> None:
     first = replace(OPERATION, operation_id="op-1")
     store.transact(lambda tx: tx.add(first))
+    store._committed.forget()
 
     def work(tx: Transaction) -> None:
         added = tx.add(replace(OPERATION, operation_id="op-2"))
@@ -255,6 +256,15 @@ def test_operations_are_sent_in_bulk_and_never_written_twice(
     with pytest.raises(DuplicateError, match="one of 2 Operation exists already"):
         store.transact(work)
     assert store.read(lambda reader: reader.get(Operation, "op-2")) is None
+
+
+def test_a_cached_record_is_not_added_again(store: SqliteStore) -> None:
+    store.transact(lambda tx: tx.add(VM))
+    with pytest.raises(DuplicateError, match="Vm web_0 exists already"):
+        store.transact(lambda tx: tx.add(VM))
+    removed = store.transact(lambda tx: tx.remove(VM))
+    assert removed is None
+    assert store.transact(lambda tx: tx.add(VM)) == VM
 
 
 def test_pending_record_cannot_be_added_again(store: SqliteStore) -> None:

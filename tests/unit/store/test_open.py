@@ -6,8 +6,11 @@ import pytest
 
 from forewarn.fleet.model import Tenant
 from forewarn.store.memory import MemoryStore
-from forewarn.store.open import open_store
+from forewarn.store.open import beside, check_url, open_store, place_of
+from forewarn.store.postgres.store import PostgresStore
+from forewarn.store.snapshot import reading
 from forewarn.store.sqlite import SqliteStore
+from tests.support import postgres
 
 
 def test_memory_url_opens_a_memory_store() -> None:
@@ -34,10 +37,63 @@ def test_relative_path_opens_a_file(
     store.close()
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-def test_unsupported_store_url_is_rejected(scheme: str) -> None:
-    with pytest.raises(ValueError, match=r"PostgreSQL: write .* sqlite:///"):
-        open_store(f"{scheme}://db.example/forewarn")
+@postgres.needing_postgres
+def test_url_of_postgresql_opens_a_database() -> None:
+    with postgres.one_database() as url:
+        store = open_store(url)
+        assert isinstance(store, PostgresStore)
+        store.transact(lambda tx: tx.add(Tenant(name="shop")))
+        store.close()
+        with reading(url) as reader:
+            assert reader.get(Tenant, "shop")
+
+
+def test_password_file_must_be_private(tmp_path: Path) -> None:
+    file = tmp_path / "pgpass"
+    url = f"postgresql://forewarn@db.example/forewarn?passfile={file}"
+    with pytest.raises(ValueError, match="passfile: No such file"):
+        check_url(url)
+    file.write_text("db.example:5432:forewarn:forewarn:geheim\n")
+    file.chmod(0o644)
+    with pytest.raises(ValueError, match=f"others can read .* chmod 600 {file}"):
+        check_url(url)
+    file.chmod(0o600)
+    check_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("postgresql://forewarn:geheim@db/forewarn", "a password in the URL"),
+        ("postgresql://db/forewarn?sslpassword=geheim", "a password in the URL"),
+        ("postgresql://forewarn@db.example", "names no database"),
+        ("postgresql://[geheim/forewarn", "cannot be read"),
+    ],
+)
+def test_url_of_postgresql_is_refused_without_showing_it(url: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why) as told:
+        check_url(url)
+    assert "geheim" not in str(told.value)
+    assert "passfile=" in str(told.value)
+
+
+def test_missing_client_of_postgresql_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'forewarn\[postgres\]'"):
+        check_url("postgresql://forewarn@db.example/forewarn")
+
+
+def test_other_memory_is_beside_the_file_or_in_the_current_directory() -> None:
+    assert beside("sqlite:////var/lib/fw.db", "qemu") == Path("/var/lib/fw.db.qemu")
+    assert beside("postgresql://db/forewarn", "qemu") == Path("forewarn.qemu")
+    assert beside("memory://", "qemu") is None
+
+
+def test_place_in_messages_has_no_user_and_no_option() -> None:
+    url = "postgresql://forewarn@db.example/forewarn?passfile=/etc/pgpass"
+    assert place_of(url) == "postgresql://db.example/forewarn"
+    assert place_of("sqlite:///forewarn.db") == "forewarn.db"
+    assert place_of("memory://") == ""
 
 
 def test_store_in_a_missing_directory_is_refused(tmp_path: Path) -> None:

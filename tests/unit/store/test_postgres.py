@@ -16,12 +16,13 @@ from forewarn.fleet.model import Host
 from forewarn.instants import SECOND
 from forewarn.store import kinds
 from forewarn.store.port import (
+    LostError,
     StoreBusyError,
     StoreError,
     StoreTooNewError,
     Transaction,
 )
-from forewarn.store.postgres.connection import LostError, PostgresConnection
+from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.postgres.store import PATIENCE_SECONDS, PostgresStore
 from tests.support import postgres, postgres_server
 from tests.support.processes import eventually
@@ -60,15 +61,6 @@ def sql(url: str, statement: str) -> list[tuple[object, ...]]:
         return found.fetchall() if found.description else []
 
 
-def lose_connections(url: str) -> None:
-    """End all sessions of a database but this one, and wait for that."""
-    sql(
-        url,
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid != pg_backend_pid()",
-    )
-
-
 def names(store: PostgresStore) -> list[str]:
     return [host.name for host in store.read(lambda r: r.select(kinds.ALL_HOSTS))]
 
@@ -80,9 +72,18 @@ def add(name: str) -> Callable[[Transaction], Host]:
 def test_a_lost_connection_only_delays_the_next_transaction(url: str) -> None:
     store = opened(url)
     store.transact(add("h1"))
-    lose_connections(url)
+    postgres.lose_connections(url)
     store.transact(add("h2"))
     assert names(store) == ["h1", "h2"]
+    store.close()
+
+
+def test_readers_notice_a_lost_connection(url: str) -> None:
+    store = opened(url)
+    store.transact(add("h1"))
+    assert names(store) == ["h1"]
+    postgres.lose_connections(url)
+    assert names(store) == ["h1"]
     store.close()
 
 
@@ -93,7 +94,7 @@ def test_work_runs_again_if_its_commit_was_lost(url: str) -> None:
         tx.add(Host(name="h1"))
         runs.append("run")
         if len(runs) == 1:
-            lose_connections(url)
+            postgres.lose_connections(url)
 
     store.transact(work)
     assert names(store) == ["h1"]
@@ -129,7 +130,7 @@ def test_work_does_not_run_again_if_only_the_answer_was_lost(
 def test_a_store_that_was_taken_over_writes_nothing(url: str) -> None:
     store = opened(url)
     store.transact(add("h1"))
-    lose_connections(url)
+    postgres.lose_connections(url)
     another = opened(url)
     another.transact(add("h2"))
     another.close()
@@ -144,7 +145,7 @@ def test_a_store_that_was_taken_over_writes_nothing(url: str) -> None:
 def test_a_store_whose_lock_is_gone_ends_after_some_time(url: str) -> None:
     waits = Waits()
     store = opened(url, waits)
-    lose_connections(url)
+    postgres.lose_connections(url)
     another = opened(url)
     with pytest.raises(StoreError, match="another service uses the store"):
         store.transact(add("h1"))

@@ -5,16 +5,15 @@ nothing.
 """
 
 import gc
-from pathlib import Path
 
 from forewarn.campaigns.plan_progress import Say
 from forewarn.service import planning_process
 from forewarn.service.simulation.fleet_copy import copy_fleet
 from forewarn.service.simulation.play import SimulationRequest, simulated
-from forewarn.store.snapshot import reading
+from forewarn.store.snapshot import Source, reading
 
 
-def _made(store: Path, request: SimulationRequest, say: Say) -> str:
+def _made(store: Source, request: SimulationRequest, say: Say) -> str:
     with reading(store) as reader:
         copied = copy_fleet(reader, request.text)
     # It lives for minutes, unlike a planner. The fleet itself is never garbage.

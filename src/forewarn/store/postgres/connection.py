@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from forewarn.store.codec import Row
 from forewarn.store.database import Parameters
-from forewarn.store.port import ConflictError, StoreError
+from forewarn.store.port import ConflictError, LostError, StoreError
 from forewarn.store.postgres import dialect
 from forewarn.store.postgres.url import place_of
 from forewarn.store.statements import Write
@@ -61,10 +61,6 @@ _CONNECT = (
     " user and the password: the file of `passfile` in the URL, with mode 0600."
 )
 _LOST = "Check that the database runs and that this machine reaches it."
-
-
-class LostError(StoreError):
-    """The connection is lost: the outcome of a commit under way is unknown."""
 
 
 def translate(error: psycopg.Error, place: str) -> StoreError:

@@ -17,13 +17,14 @@ from forewarn.store.cache import Committed
 from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
     ConflictError,
+    LostError,
     Reader,
     StoreBusyError,
     StoreError,
     Transaction,
 )
 from forewarn.store.postgres import feed
-from forewarn.store.postgres.connection import LostError, PostgresConnection
+from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.postgres.feed import FeedingTransaction
 from forewarn.store.postgres.fence import Fence
 from forewarn.store.postgres.migrate import bring_up_to_date
