@@ -62,11 +62,33 @@ def test_what_was_answered_survives_a_crash(start: Start) -> None:
     assert "Traceback" not in service.log()
 
 
-def test_a_second_service_on_the_same_database_is_refused(start: Start) -> None:
-    start().wait_ready()
-    another = start()
-    assert another.process.wait(60) != 0
-    assert "another service uses the store postgresql://" in another.log()
+def test_second_service_follows_and_takes_over_when_the_first_is_killed(
+    start: Start,
+) -> None:
+    quick = {"cluster_lease": "1s", "metadata_listen": "127.0.0.1:0"}
+    first = start(**quick).wait_ready()
+    second = start(**quick).wait_ready()
+    assert first.admin("/readyz")["role"] == "leads"
+    assert second.admin("/readyz")["role"] == "follows"
+    eventually(lambda: second.document("web_0"), bool)
+    first.admin("/v1/maintain", {"hosts": ["h0"], "impact": "reboot"})
+    [event] = eventually(lambda: second.document("web_0")["Events"], bool)
+    first.kill()
+    assert second.document("web_0")["Events"] == [event]
+    eventually(
+        lambda: second.approve("web_0", event["EventId"]), lambda code: code == 200
+    )
+    assert second.admin("/readyz")["role"] == "leads"
+    assert second.terminate() == 0
+    assert "Traceback" not in second.log()
+
+
+def test_leader_that_is_stopped_hands_over(start: Start) -> None:
+    first = start().wait_ready()
+    second = start().wait_ready()
+    assert first.terminate() == 0
+    eventually(lambda: second.admin("/readyz")["role"], lambda role: role == "leads")
+    assert "Traceback" not in first.log() + second.log()
 
 
 def test_lost_connections_are_opened_again(start: Start, url: str) -> None:

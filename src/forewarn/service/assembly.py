@@ -27,6 +27,7 @@ from forewarn.service.options import without_password
 from forewarn.service.service import Service
 from forewarn.service.settings import Settings
 from forewarn.settings.files import read_file
+from forewarn.store.postgres.url import is_url as is_database
 from forewarn.supervisor import Supervisor
 
 __all__ = ["Service", "StartError", "read_fleet_text", "run"]
@@ -88,13 +89,26 @@ def run(
                 *secret_files.open_doors(settings),
             ):
                 logger.warning("%s", warning)
-            service = Service(settings, api_apart=True)
+            service = service_of(settings)
             service.metrics.lines_dropped = lambda: log.dropped
             return runner.run(_serve(service, text, supervisor))
     finally:
         os.umask(mask)
         gc.set_threshold(*thresholds)
         gc.enable()
+
+
+def service_of(settings: Settings) -> Service:
+    """Return the service for a process of its own: a replica, if others can share its
+    store."""
+    if not is_database(settings.store.url):
+        return Service(settings, api_apart=True)
+    # A service with another store does not load the client of PostgreSQL.
+    from forewarn.service.cluster.postgres import PostgresBackend  # noqa: PLC0415
+    from forewarn.service.replicated import ReplicatedService  # noqa: PLC0415
+
+    backend = PostgresBackend(settings.store.url)
+    return ReplicatedService(settings, backend, api_apart=True)
 
 
 def _fleet_of(file: Path) -> FleetText | FleetFileError:

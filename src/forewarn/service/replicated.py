@@ -31,6 +31,7 @@ from forewarn.metadata.identity import replica_key
 from forewarn.protocol.actors import service_part
 from forewarn.service import limits, secret_files
 from forewarn.service.api import Answers, Api
+from forewarn.service.checking import refuse_empty_store
 from forewarn.service.cluster.addresses import ReplicaAddress, address_of
 from forewarn.service.cluster.following import FollowingGateway, NothingSent
 from forewarn.service.cluster.passing import FollowerGuests
@@ -56,28 +57,28 @@ class ReplicatedService(Service):
         self,
         settings: Settings,
         backend: Backend,
-        reader: Store,
         *,
         api_apart: bool = False,
     ) -> None:
-        """Prepare the components. `reader` reads the committed state; it writes nothing.
-
-        The caller closes `reader`.
-        """
+        """Prepare the components, over the database of `backend`."""
         super().__init__(settings, api_apart=api_apart)
-        self._backend, self._reader = backend, reader
+        self._backend = backend
         self._role_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._lost: LeaseRow | None = None
         """The last term that the database has refused."""
         self._told: Leader | None = None
+        self._has_settled = asyncio.Event()
+        """Set when this replica has led, or knows another one that leads."""
 
     # Starting
 
     async def _begin(self, api: Api, fleet: StartFleet) -> None:
         loop = asyncio.get_running_loop()
         self._fleet = fleet
-        readings = Readings(store=self._reader, threads=self._threads)
+        reader = await loop.run_in_executor(self._threads, self._backend.prepare)
+        self._owned.enter_context(contextlib.closing(reader))
+        readings = Readings(store=reader, threads=self._threads)
         replica = await loop.run_in_executor(self._threads, self._connect, loop)
         self._replica = replica
         self._following = FollowerGuests(
@@ -103,12 +104,17 @@ class ReplicatedService(Service):
         await api.begin(self._answers_following())
         await api.follow(replica.leader(), self._answers_following())
         replica.start()
-        self._is_ready = True
         self._tasks = [
             asyncio.create_task(self._keep_role()),
             asyncio.create_task(self._keep_door()),
             asyncio.create_task(self._keep_seen()),
         ]
+        settled = asyncio.create_task(self._has_settled.wait())
+        await asyncio.wait({settled, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+        settled.cancel()
+        if self.failure is not None:
+            raise self.failure
+        self._is_ready = True
         await api.ready()
 
     def _connect(self, loop: asyncio.AbstractEventLoop) -> Replica:
@@ -180,6 +186,7 @@ class ReplicatedService(Service):
         await loop.run_in_executor(self._threads, replica.follower.lead)
         store = await loop.run_in_executor(self._threads, self._backend.lead, row)
         self._store_of_term = store
+        refuse_empty_store(self.settings, store)
         replica.keeper.gate.use(lambda: store.number)
         deciding = self._deciding = Deciding(self._around(replica.keeper.gate), store)
         await deciding.publish()
@@ -199,6 +206,7 @@ class ReplicatedService(Service):
         if has_fleet:
             await self._update_at_start(deciding, self._fleet)
         deciding.repeat_inventory()
+        self._has_settled.set()
 
     async def _step_down(self) -> None:
         """Pass requests on, and end what decides."""
@@ -283,6 +291,8 @@ class ReplicatedService(Service):
         if replica is None or api is None or self._deciding is not None:
             return
         leader = replica.leader()
+        if replica.follows_leader and leader.name:
+            self._has_settled.set()
         if leader != self._told:
             self._told = leader
             await api.follow(leader, self._answers_following())

@@ -23,15 +23,20 @@ from forewarn.service.cluster.follower import Changes, Follower
 from forewarn.service.cluster.keeper import Keeper
 from forewarn.service.cluster.passing import LeaderDoor
 from forewarn.store.feed import FollowedCluster, LeaderStore
-from forewarn.store.port import Reader, StoreError
+from forewarn.store.port import Reader, Store, StoreError
 from forewarn.store.records import LEADER_KEY
 from forewarn.store.records import Leader as StoreSecret
+from forewarn.store.snapshot import SnapshotStore
 
 T = TypeVar("T")
 
 
 class Backend(Protocol):
     """The database that the replicas share."""
+
+    def prepare(self) -> Store | SnapshotStore:
+        """Bring its tables up to date, and return a reader; raises StoreError."""
+        ...
 
     def connect(self) -> FollowedCluster:
         """Return a new connection for one thread; raises StoreError."""
@@ -75,6 +80,8 @@ class Replica:
         self._publish, self._changed = publish, changed
         self._role_changed = role_changed
         self._lease: LeaseRow | None = None
+        self.follows_leader = False
+        """Whether the lease was renewed or taken since this replica looks at it."""
         self._secret = ""
         self._turned = asyncio.Event()
         self._asking: asyncio.Task[LeaseRow] | None = None
@@ -207,6 +214,8 @@ class Replica:
         self._tell(self._take_round, row, changes)
 
     def _take_round(self, row: LeaseRow, changes: Changes | None) -> None:
+        if self._lease is not None and row.beat != self._lease.beat:
+            self.follows_leader = True
         self._lease = row
         self._turned.set()
         self._turned = asyncio.Event()
