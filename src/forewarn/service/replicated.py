@@ -19,6 +19,7 @@ passed on.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable
 
 from forewarn.admin.leading import Leader
 from forewarn.cluster.port import LeaseRow
@@ -29,6 +30,7 @@ from forewarn.control.transactions.work import Who
 from forewarn.instants import SECOND
 from forewarn.metadata.identity import replica_key
 from forewarn.protocol.actors import service_part
+from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits, secret_files
 from forewarn.service.api import Answers, Api
 from forewarn.service.checking import refuse_empty_store
@@ -65,6 +67,8 @@ class ReplicatedService(Service):
         self._backend = backend
         self._role_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._led: LeaseRow | None = None
+        """The term in which `_deciding` decides."""
         self._lost: LeaseRow | None = None
         """The last term that the database has refused."""
         self._told: Leader | None = None
@@ -105,9 +109,8 @@ class ReplicatedService(Service):
         await api.follow(replica.leader(), self._answers_following())
         replica.start()
         self._tasks = [
-            asyncio.create_task(self._keep_role()),
-            asyncio.create_task(self._keep_door()),
-            asyncio.create_task(self._keep_seen()),
+            asyncio.create_task(self._guarded(work))
+            for work in (self._keep_role, self._keep_door, self._keep_seen)
         ]
         settled = asyncio.create_task(self._has_settled.wait())
         await asyncio.wait({settled, self._failed}, return_when=asyncio.FIRST_COMPLETED)
@@ -152,6 +155,15 @@ class ReplicatedService(Service):
             ask_abilities=None,
         )
 
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` until the service stops; end the service if it fails."""
+        try:
+            await work()
+        except Exception as error:
+            if not isinstance(error, ForewarnError):
+                logger.exception("this replica ends because of a bug in forewarn")
+            super()._fail(error)
+
     # The role
 
     async def _keep_role(self) -> None:
@@ -161,11 +173,11 @@ class ReplicatedService(Service):
             await self._role_changed.wait()
             self._role_changed.clear()
             term = self._replica.term
-            if self._deciding is not None and (term is None or term is self._lost):
+            wanted = None if term is self._lost else term
+            if self._deciding is not None and wanted is not self._led:
                 await self._step_down()
-            if term is None or term is self._lost or self._deciding is not None:
-                continue
-            await self._take_over(term)
+            if wanted is not None and self._deciding is None:
+                await self._take_over(wanted)
 
     async def _take_over(self, row: LeaseRow) -> None:
         try:
@@ -173,11 +185,6 @@ class ReplicatedService(Service):
         except NotLeaderError:
             self._note_lost()
             await self._step_down()
-        except BaseException as error:
-            if not isinstance(error, asyncio.CancelledError):
-                logger.exception("this replica cannot lead")
-                super()._fail(error)
-            raise
 
     async def _lead(self, row: LeaseRow) -> None:
         replica, api, loop = self._replica, self._api, asyncio.get_running_loop()
@@ -185,7 +192,7 @@ class ReplicatedService(Service):
         assert api is not None, "it has been opened"
         await loop.run_in_executor(self._threads, replica.follower.lead)
         store = await loop.run_in_executor(self._threads, self._backend.lead, row)
-        self._store_of_term = store
+        self._store_of_term, self._led = store, row
         refuse_empty_store(self.settings, store)
         replica.keeper.gate.use(lambda: store.number)
         deciding = self._deciding = Deciding(self._around(replica.keeper.gate), store)
@@ -197,14 +204,15 @@ class ReplicatedService(Service):
         has_fleet = await deciding.gateway.read(fleet_changes.has_fleet)
         if not has_fleet:
             await self._apply_at_start(self._fleet)
+        elif self._fleet is not None and not self._has_settled.is_set():
+            # A takeover must not bring back the fleet of an old file.
+            logger.info("the fleet file is not read, because the store has a fleet")
         self.server.attach(deciding.guests)
         self.endpoint.directory.trust_replicas(replica_key(secret, row.term))
         if secret_files.authenticates(self.settings):
             await deciding.end_unauthenticated()
         await api.follow(None, self._answers(deciding))
         await deciding.resume()
-        if has_fleet:
-            await self._update_at_start(deciding, self._fleet)
         deciding.repeat_inventory()
         self._has_settled.set()
 

@@ -253,3 +253,61 @@ async def test_follower_that_is_cut_off_answers_503_instead_of_old_documents() -
         await until(lambda: clock.monotonic() >= end)
         assert (await second.get())[0] == 503
         assert (await second.ask("/readyz"))[0] == 503
+
+
+@in_loop
+async def test_replica_that_leads_again_at_once_decides_in_its_new_term() -> None:
+    """Both news of the keeper come before the event loop looks at them."""
+    async with pair() as (first, _):
+        replica = first.service._replica
+        assert replica is not None
+        cluster = MemoryCluster(first.backend.shared)
+        row = cluster.take(cluster.lease(), holder=replica.key, url="")
+        assert row is not None
+        old = first.service._deciding
+        replica.follow()
+        replica.lead(row)
+        await until(lambda: first.service._deciding not in {None, old})
+        order = {"hosts": ["h1"], "impact": "freeze"}
+
+        async def is_ordered() -> bool:
+            return (await first.ask("/v1/maintain", order))[0] == 201
+
+        await eventually(is_ordered)
+        assert first.backend.shared.feed[-1].term == row.term
+
+
+@in_loop
+async def test_takeover_does_not_bring_back_the_fleet_of_an_old_file() -> None:
+    async with pair() as (first, second):
+        more = FLEET + '[[host]]\nname = "h2"\n'
+        await first.service.apply(FleetText(name="fleet.toml", text=more))
+        await first.service.stop()
+        await until(lambda: second.leads)
+
+        async def hosts() -> list[str]:
+            status, answer = await second.ask("/v1/fleet")
+            assert status == 200
+            return [each["name"] for each in answer["hosts"]]
+
+        assert await hosts() == ["h1", "h2"]
+        # The first request that it decides shows that it has begun.
+        order = {"hosts": ["h2"], "impact": "freeze"}
+
+        async def is_ordered() -> bool:
+            return (await second.ask("/v1/maintain", order))[0] == 201
+
+        await eventually(is_ordered)
+        assert await hosts() == ["h1", "h2"]
+
+
+@in_loop
+async def test_replica_whose_tasks_fail_ends_instead_of_serving_half() -> None:
+    async with pair() as (_, second):
+
+        async def broken() -> None:
+            raise ZeroDivisionError
+
+        second.service._tell_leader = broken  # type: ignore[method-assign]
+        assert isinstance(await second.service.wait_failed(), ZeroDivisionError)
+        assert second.service.health().alive is False
