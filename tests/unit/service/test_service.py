@@ -272,7 +272,7 @@ async def test_locked_store_is_reported_until_it_is_free() -> None:
         await until(lambda: not service.health().ready)
         assert await get(service.admin_address, "/readyz") == (
             503,
-            {"alive": True, "ready": False, "problems": [HELD]},
+            {"alive": True, "ready": False, "role": "leads", "problems": [HELD]},
         )
         assert (await get(service.admin_address, "/healthz"))[0] == 200
         clock.seconds = limits.STUCK_SECONDS + 1
