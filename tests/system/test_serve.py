@@ -124,7 +124,7 @@ def test_port_in_use_prevents_the_start(start: Start) -> None:
     [
         (
             "postgresql://u:s3cret@db/x",
-            "flag --store-url: this version of forewarn does not support PostgreSQL",
+            "flag --store-url: a password in the URL would be shown in messages",
         ),
         (
             "sqlite:////nowhere/forewarn.db",

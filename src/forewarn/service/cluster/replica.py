@@ -81,7 +81,7 @@ class Replica:
         self._role_changed = role_changed
         self._lease: LeaseRow | None = None
         self.follows_leader = False
-        """Whether the lease was renewed or taken since this replica looks at it."""
+        """Whether another replica has renewed or taken the lease since this one looks."""
         self._secret = ""
         self._turned = asyncio.Event()
         self._asking: asyncio.Task[LeaseRow] | None = None
@@ -215,7 +215,7 @@ class Replica:
 
     def _take_round(self, row: LeaseRow, changes: Changes | None) -> None:
         if self._lease is not None and row.beat != self._lease.beat:
-            self.follows_leader = True
+            self.follows_leader = row.holder != self.key
         self._lease = row
         self._turned.set()
         self._turned = asyncio.Event()
