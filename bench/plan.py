@@ -163,13 +163,13 @@ def write_fleet(store: Path, hosts: int) -> None:
             rows = iter(records)
             while page := list(islice(rows, ROWS_AT_ONCE)):
                 codec = codecs[type(page[0])]
-                connection.run_each(codec.add, [codec.encode(each) for each in page])
+                connection.write(codec.add, [codec.encode(each) for each in page])
         capacities = codecs[type(capacity_of(Host(name="h")))]
         rooms = (
             capacity_of(host, use=(VMS_PER_HOST, 4 * VMS_PER_HOST, 16 * VMS_PER_HOST))
             for host in _hosts(hosts)
         )
-        connection.run_each(capacities.add, [capacities.encode(room) for room in rooms])
+        connection.write(capacities.add, [capacities.encode(room) for room in rooms])
         connection.commit()
 
 

@@ -41,7 +41,8 @@ from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hubs import Hubs
-from forewarn.admin.leading import Leading, OnlyReads
+from forewarn.admin.leader import Leading
+from forewarn.admin.leading import OnlyReads
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens

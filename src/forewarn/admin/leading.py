@@ -4,36 +4,16 @@ Everything that changes something is decided by the replica that leads. A relay 
 that one too, since it confirms what it has applied.
 """
 
-from dataclasses import dataclass
-
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from forewarn.admin.error_responses import problem
 from forewarn.admin.errors import Kind
+from forewarn.admin.leader import Leader, Leading
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _OF_RELAYS = "/v1/relay/"
 """The begin of the paths of relays. The list of relays is `/v1/relays`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leader:
-    """The replica that leads, as another one knows it."""
-
-    name: str = ""
-    """Empty: no replica leads now."""
-    url: str = ""
-    """Its operator API; empty: unknown."""
-
-
-class Leading:
-    """Whether this service decides; used on one event loop."""
-
-    def __init__(self) -> None:
-        """Begin as a service without replicas, which decides."""
-        self.elsewhere: Leader | None = None
-        """The replica that decides; None: this service does."""
 
 
 class OnlyReads:

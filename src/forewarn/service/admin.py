@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 
 from forewarn import __version__
 from forewarn.admin.app import create_app
-from forewarn.admin.leading import Leader, Leading
+from forewarn.admin.leader import Leader, Leading
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from forewarn.admin.gateways import CheckGateway, WebhookGateway
-from forewarn.admin.leading import Leader
+from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayFeed
 from forewarn.clock import Clock

@@ -30,7 +30,7 @@ from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision, caller_message
 from forewarn.admin.gateways import IsGone
-from forewarn.admin.leading import Leading
+from forewarn.admin.leader import Leading
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import News, RelayHub
 from forewarn.admin.watch import Watchers as Streams

@@ -28,7 +28,7 @@ from forewarn.admin.decisions import (
     read_message,
 )
 from forewarn.admin.gateways import AuthorizedGateway
-from forewarn.admin.leading import Leader
+from forewarn.admin.leader import Leader
 from forewarn.admin.limits import RELAY_LINKS_TOGETHER
 from forewarn.admin.meters import Reading
 from forewarn.campaigns.text import CampaignText

@@ -21,7 +21,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
-from forewarn.admin.leading import Leader
+from forewarn.admin.leader import Leader
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
 from forewarn.control.gateway import FOLLOWS, Health

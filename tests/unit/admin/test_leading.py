@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin.app import create_app
-from forewarn.admin.leading import Leader, Leading
+from forewarn.admin.leader import Leader, Leading
 from forewarn.admin.tokens import read_tokens
 from tests.unit.admin.gateway import LocalGateway
 

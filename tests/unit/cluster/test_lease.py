@@ -50,7 +50,7 @@ def test_candidate_waits_for_a_whole_lease_without_a_beat() -> None:
     seat = lease.saw(seat, row(number=21), now=102.0)
     assert not lease.may_take(seat, TIMES, 102.9)
     assert lease.may_take(seat, TIMES, 103.0)
-    seat = lease.saw(seat, row(beat=8), now=102.9)
+    seat = lease.saw(seat, row(beat=8, number=21), now=102.9)
     assert not lease.may_take(seat, TIMES, 105.8)
     assert lease.may_take(seat, TIMES, 105.91)
 

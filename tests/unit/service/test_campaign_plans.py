@@ -26,6 +26,7 @@ from forewarn.service.campaign_plans import CampaignPlanningError
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import AuditEntry
+from forewarn.store.snapshot import Source
 from forewarn.store.sqlite import SqliteStore
 from tests.support.loops import in_loop
 from tests.unit.service.test_fleets import FLEET, running
@@ -288,7 +289,7 @@ def test_process_says_how_far_it_has_come_before_its_answer(
         Progress(part=Part.PLANNING),
     ]
 
-    def make(_store: Path, request: str, say: Say) -> str:
+    def make(_store: Source, request: str, say: Say) -> str:
         for each in said:
             say(each)
         return request

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Protocol, TypeVar
 
-from forewarn.admin.leading import Leader
+from forewarn.admin.leader import Leader
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.cluster.port import LeaseRow, ReplicaRow
