@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from deploy.service_states import Machine, section
+from deploy.state_pages import Machine, section
 from forewarn.agent.core import presence, table
 from forewarn.agent.core.model import Presence, Stage
 from forewarn.agent.core.permits import LockState

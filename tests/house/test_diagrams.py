@@ -3,7 +3,8 @@
 import pytest
 
 from deploy import service_states as diagrams
-from deploy.service_states import MACHINES, Machine
+from deploy.service_states import MACHINES
+from deploy.state_pages import Machine, mermaid
 from tests.support.pages import EXPLANATION, check_block
 
 PAGE = EXPLANATION / "event-lifecycle.md"
@@ -21,7 +22,7 @@ def test_every_state_has_a_paragraph(machine: Machine) -> None:
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.title)
 def test_every_arrow_is_drawn_once(machine: Machine) -> None:
-    text = diagrams.mermaid(machine)
+    text = mermaid(machine)
     for state, steps in machine.table.items():
         for given, target in steps.items():
             (line,) = (
@@ -33,10 +34,10 @@ def test_every_arrow_is_drawn_once(machine: Machine) -> None:
 
 
 def test_final_states_are_drawn_as_ends() -> None:
-    text = diagrams.mermaid(diagrams.OPERATION)
+    text = mermaid(diagrams.OPERATION)
     assert text.splitlines()[:2] == ["stateDiagram-v2", "    [*] --> Planned"]
     for state in ("Done", "Cancelled", "Failed"):
         assert f"    {state} --> [*]" in text
     assert text.count("--> [*]") == 3
-    assert "    Removed --> [*]" in diagrams.mermaid(diagrams.EVENT)
-    assert "[*]" not in diagrams.mermaid(diagrams.VIEW).split("Disabled", 1)[1]
+    assert "    Removed --> [*]" in mermaid(diagrams.EVENT)
+    assert "[*]" not in mermaid(diagrams.VIEW).split("Disabled", 1)[1]
