@@ -169,6 +169,11 @@ def test_replicas_keep_their_invariants() -> None:
     assert terms > amounts().cluster_lives
 
 
+def test_replica_whose_row_was_removed_and_came_again_is_waited_for() -> None:
+    """Life 67: the beats of the new row reached the one that the leader had seen."""
+    Life(67).run()
+
+
 def no_wait(*_: object, **__: object) -> None:
     """Bug: calls wait for no replica."""
 

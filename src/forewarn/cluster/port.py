@@ -8,6 +8,10 @@ transaction, and all of them together have one order.
 from dataclasses import dataclass
 from typing import Protocol
 
+BEAT_BITS = 32
+"""A new row of a replica begins at its number among all that were ever made, shifted by
+these bits: room for 68 years of writes at two a second."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow:
@@ -37,7 +41,8 @@ class ReplicaRow:
     position: int
     """The number of the last transaction that its documents include."""
     beat: int = 0
-    """It goes up with each write of the row."""
+    """It goes up with each write of the row. A row that was removed and is written again
+    begins higher than it ever was, so that it is never taken for the removed one."""
     is_leader: bool = False
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.cluster.port import FeedRow, LeaseRow, Moment, ReplicaRow
+from forewarn.cluster.port import BEAT_BITS, FeedRow, LeaseRow, Moment, ReplicaRow
 from forewarn.store.feed import changes_of
 from forewarn.store.memory import Address, MemoryStore, State
 from forewarn.store.port import NotLeaderError, Reader, StoreError
@@ -31,6 +31,8 @@ class SharedMemory:
         self.state = State()
         self.lease = FIRST
         self.replicas: dict[str, ReplicaRow] = {}
+        self.rows_made = 0
+        """The number of rows of replicas that were ever made."""
         self.feed: list[FeedRow] = []
         self.floor = 0
         """The number up to which the feed was removed."""
@@ -127,7 +129,9 @@ class MemoryCluster:
         def write(shared: SharedMemory) -> None:
             old = shared.replicas.get(row.key)
             if old is None:
-                shared.replicas[row.key] = replace(row, beat=1)
+                shared.rows_made += 1
+                beat = shared.rows_made << BEAT_BITS
+                shared.replicas[row.key] = replace(row, beat=beat)
                 shared.ring()
                 return
             position = max(old.position, row.position)

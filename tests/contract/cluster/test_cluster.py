@@ -267,6 +267,20 @@ def test_row_is_removed_only_with_the_beat_that_was_seen(database: Database) -> 
     assert [row.position for row in cluster.replicas()] == [5]
 
 
+def test_row_that_comes_again_has_a_beat_that_it_never_had(database: Database) -> None:
+    """A leader that saw the first row, and missed its end, must not think it unchanged."""
+    cluster = database.cluster()
+    for _ in range(3):
+        cluster.write_replica(replica("b"))
+    (seen,) = cluster.replicas()
+    assert cluster.remove_replica(seen)
+    for _ in range(3):
+        cluster.write_replica(replica("b"))
+        (again,) = cluster.replicas()
+        assert again.beat > seen.beat
+        assert not cluster.remove_replica(seen)
+
+
 # The bell
 
 

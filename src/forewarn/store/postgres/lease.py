@@ -38,6 +38,7 @@ CREATE TABLE replicas (
   key text COLLATE "C" NOT NULL PRIMARY KEY, name text NOT NULL, url text NOT NULL,
   position bigint NOT NULL, beat bigint NOT NULL, is_leader boolean NOT NULL
 );
+CREATE SEQUENCE replica_rows;
 """
 
 SCHEMA = tuple(each.strip() for each in _TABLES.split(";") if each.strip())

@@ -1,6 +1,6 @@
 """The rows of the replicas in PostgreSQL."""
 
-from forewarn.cluster.port import ReplicaRow
+from forewarn.cluster.port import BEAT_BITS, ReplicaRow
 from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.postgres.lease import CHANNEL
 
@@ -27,12 +27,16 @@ def write(connection: PostgresConnection, row: ReplicaRow) -> None:
     """Write the row of a replica and raise its beat; ring the bell."""
     connection.raw(
         "WITH written AS (INSERT INTO replicas"
-        " (key, name, url, position, beat, is_leader) VALUES (%s, %s, %s, %s, 1, %s)"
+        " (key, name, url, position, beat, is_leader)"
+        " VALUES (%s, %s, %s, %s, nextval('replica_rows') << %s, %s)"
         " ON CONFLICT (key) DO UPDATE SET name = EXCLUDED.name, url = EXCLUDED.url,"
         " position = greatest(replicas.position, EXCLUDED.position),"
         " beat = replicas.beat + 1, is_leader = EXCLUDED.is_leader)"
         " SELECT pg_notify(%s, '')::text",
-        (row.key, row.name, row.url, row.position, row.is_leader, CHANNEL),
+        (
+            *(row.key, row.name, row.url, row.position, BEAT_BITS),
+            *(row.is_leader, CHANNEL),
+        ),
     )
 
 
