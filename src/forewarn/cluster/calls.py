@@ -55,8 +55,9 @@ def why_wait(
     until = commit.at + times.documents_end
     if now >= until:
         return None
-    # A row that was missing or older before the commit says nothing about it.
-    if positions is None or positions.asked < commit.at:
+    # A row that was missing or older before the commit says nothing about it. At the same
+    # reading of the clock, either can have been first.
+    if positions is None or positions.asked <= commit.at:
         return Wait(replicas=(), until=until)
     behind = tuple(
         row.name

@@ -21,13 +21,13 @@ def why(positions: Positions | None, now: float = 100.1) -> Wait | None:
 
 def test_call_begins_when_all_other_replicas_have_applied_the_commit() -> None:
     rows = (replica("a", 7), replica("b", 8), replica("c", 9))
-    assert why(Positions(asked=100.0, rows=rows)) is None
-    assert why(Positions(asked=100.0, rows=rows[:1])) is None
+    assert why(Positions(asked=100.05, rows=rows)) is None
+    assert why(Positions(asked=100.05, rows=rows[:1])) is None
 
 
 def test_wait_names_the_replicas_that_are_behind() -> None:
     rows = (replica("a", 8), replica("b", 7), replica("c", 8))
-    wait = why(Positions(asked=100.0, rows=rows))
+    wait = why(Positions(asked=100.05, rows=rows))
     assert wait == Wait(replicas=("name of b",), until=105.5)
 
 
@@ -35,6 +35,8 @@ def test_rows_from_before_the_commit_do_not_count() -> None:
     unknown = Wait(replicas=(), until=105.5)
     assert why(Positions(asked=99.9, rows=(replica("b", 8),))) == unknown
     assert why(None) == unknown
+    # The clock has not moved between the question and the commit.
+    assert why(Positions(asked=100.0, rows=())) == unknown
 
 
 def test_call_begins_when_all_read_leases_have_run_out() -> None:
