@@ -37,7 +37,8 @@ class Process:
         self.say("follows")
 
     def say(self, text: str) -> None:
-        print(text, flush=True)  # noqa: T201
+        # One write: two threads say something at the same time.
+        print(f"{text}\n", end="", flush=True)  # noqa: T201
 
     def run(self) -> None:
         """Lead once, and write until the term ends."""
