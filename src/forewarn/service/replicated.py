@@ -67,6 +67,8 @@ class ReplicatedService(Service):
         self._backend = backend
         self._role_changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._decides = False
+        """Whether it has begun to decide in its term: until then, it follows."""
         self._led: LeaseRow | None = None
         """The term in which `_deciding` decides."""
         self._lost: LeaseRow | None = None
@@ -207,6 +209,7 @@ class ReplicatedService(Service):
         elif self._fleet is not None and not self._has_settled.is_set():
             # A takeover must not bring back the fleet of an old file.
             logger.info("the fleet file is not read, because the store has a fleet")
+        self._decides = True
         self.server.attach(deciding.guests)
         self.endpoint.directory.trust_replicas(replica_key(secret, row.term))
         if secret_files.authenticates(self.settings):
@@ -221,6 +224,7 @@ class ReplicatedService(Service):
         replica, api, deciding = self._replica, self._api, self._deciding
         assert replica is not None, "it has been connected"
         assert api is not None, "it has been opened"
+        self._decides = False
         self.endpoint.directory.trust_replicas(b"")
         self.server.attach(self._following)
         self._told = replica.leader()
@@ -257,7 +261,7 @@ class ReplicatedService(Service):
     def health(self) -> Health:
         """Return the health of this replica."""
         replica = self._replica
-        if self._deciding is not None or replica is None:
+        if self._decides or replica is None:
             return super().health()
         problems: list[str] = []
         if not self._is_ready:

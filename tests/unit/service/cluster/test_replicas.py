@@ -208,6 +208,18 @@ async def test_replica_takes_over_when_the_leader_loses_the_database() -> None:
         await eventually(lambda: first_document(first, second))
 
 
+@in_loop
+async def test_replica_that_takes_over_stays_alive_and_ready() -> None:
+    """A probe during the takeover must not restart it, or send VMs away."""
+    async with pair() as (first, second):
+        first.backend.is_cut = True
+        while not second.leads:
+            health = second.service.health()
+            assert (health.alive, health.ready) == (True, True)
+            await asyncio.sleep(0)
+        assert second.service.health().ready
+
+
 async def first_document(first: Replica, second: Replica) -> bool:
     return await first.get() == await second.get()
 
