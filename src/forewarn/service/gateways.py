@@ -31,7 +31,28 @@ from forewarn.store.port import Reader
 T = TypeVar("T")
 
 
-class ThreadedControlGateway:
+class ReadingGuests:
+    """The part of the gateway of VMs that reads the store, in both roles of a replica."""
+
+    def __init__(self, *, readings: Readings, clock: Clock) -> None:
+        """Read with `readings`."""
+        self._readings = readings
+        self._clock = clock
+
+    async def instance(self, vm: str) -> InstanceFacts | None:
+        """Return the instance metadata of `vm`; None if it is deleted."""
+        return await self._readings.read(
+            lambda reader: reports.instance_facts(reader, vm)
+        )
+
+    async def own_events(self, vm: str) -> OwnEvents | None:
+        """Return the event details that `vm` can see; None if it is deleted."""
+        return await self._readings.read(
+            lambda reader: event_details.own_events(reader, vm, now=self._clock.now())
+        )
+
+
+class ThreadedControlGateway(ReadingGuests):
     """The gateway of the metadata endpoint (metadata.gateway.ControlGateway)."""
 
     def __init__(
@@ -43,9 +64,8 @@ class ThreadedControlGateway:
         clock: Clock,
     ) -> None:
         """Use `runner` and `readings`, and count the results in `approvals`."""
-        self._clock = clock
+        super().__init__(readings=readings, clock=clock)
         self._runner = runner
-        self._readings = readings
         self._approvals = approvals
 
     async def enable(self, vm: str) -> None:
@@ -68,18 +88,6 @@ class ThreadedControlGateway:
             self._approvals["unavailable"] += 1
         else:
             self._approvals["accepted" if verdict.result() is None else "refused"] += 1
-
-    async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return the instance metadata of `vm`; None if it is deleted."""
-        return await self._readings.read(
-            lambda reader: reports.instance_facts(reader, vm)
-        )
-
-    async def own_events(self, vm: str) -> OwnEvents | None:
-        """Return the event details that `vm` can see; None if it is deleted."""
-        return await self._readings.read(
-            lambda reader: event_details.own_events(reader, vm, now=self._clock.now())
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -264,15 +264,12 @@ class ReplicatedService(Service):
         if self._decides or replica is None:
             return super().health()
         problems: list[str] = []
+        is_open = self.endpoint.is_open(self.clock.monotonic())
         if not self._is_ready:
             problems.append("the service is starting or stopping")
-        elif not self.endpoint.is_open(self.clock.monotonic()):
+        elif not is_open:
             problems.append("this replica does not follow: its documents may be old")
-        problems += [
-            f"no listener for VM {vm}: {error.strerror}"
-            for vm, error in self._guests.failed.items()
-        ]
-        is_open = self.endpoint.is_open(self.clock.monotonic())
+        problems += self._listener_problems()
         return Health(
             alive=self.failure is None,
             ready=self._is_ready and is_open and self.failure is None,

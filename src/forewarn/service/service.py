@@ -312,10 +312,7 @@ class Service:
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         if runner is not None:
-            problems += [
-                f"no listener for VM {vm}: {error.strerror}"
-                for vm, error in self._guests.failed.items()
-            ]
+            problems += self._listener_problems()
         if self._deciding is not None:
             problems += self._deciding.troubles()
         alive = runner is not None and runner.failure is None and runner.is_alive()
@@ -325,6 +322,12 @@ class Service:
             problems=tuple(filter(None, problems)),
             withheld=None if runner is None else runner.withheld(),
         )
+
+    def _listener_problems(self) -> list[str]:
+        return [
+            f"no listener for VM {vm}: {error.strerror}"
+            for vm, error in self._guests.failed.items()
+        ]
 
     def status(self) -> str:
         """Return a status line for the supervisor."""

@@ -15,13 +15,11 @@ from typing import Any
 
 from forewarn.agent.wire.urls import Url
 from forewarn.clock import Clock
-from forewarn.fleet.instance import InstanceFacts
 from forewarn.forwarding.wire import Connection, UnreachableError
 from forewarn.metadata.identity import replica_headers
 from forewarn.protocol import versions
-from forewarn.protocol.own_events import OwnEvents
-from forewarn.reporting import event_details, reports
 from forewarn.service import limits
+from forewarn.service.gateways import ReadingGuests
 from forewarn.service.readings import Readings
 
 _TARGET = f"/metadata/scheduledevents?api-version={versions.NEWEST_NAMES[0]}"
@@ -37,7 +35,7 @@ class LeaderDoor:
     key: bytes
 
 
-class FollowerGuests:
+class FollowerGuests(ReadingGuests):
     """The gateway of VMs of a replica that follows (metadata.gateway.ControlGateway)."""
 
     def __init__(
@@ -53,10 +51,9 @@ class FollowerGuests:
         `caught_up` returns when this replica serves everything that was committed before
         the call.
         """
+        super().__init__(readings=readings, clock=clock)
         self._door = door
         self._caught_up = caught_up
-        self._readings = readings
-        self._clock = clock
         self._idle: list[tuple[LeaderDoor, Connection]] = []
         self._turns = asyncio.Semaphore(limits.PASSED_ON_TOGETHER_MAX)
 
@@ -82,18 +79,6 @@ class FollowerGuests:
             raise UnreachableError(f"the leader answered with status {status}")
         await self._wait_until_served()
         return None if status == _OK else _reason(text)
-
-    async def instance(self, vm: str) -> InstanceFacts | None:
-        """Return the instance metadata of `vm`; None if it is deleted."""
-        return await self._readings.read(
-            lambda reader: reports.instance_facts(reader, vm)
-        )
-
-    async def own_events(self, vm: str) -> OwnEvents | None:
-        """Return the event details that `vm` can see; None if it is deleted."""
-        return await self._readings.read(
-            lambda reader: event_details.own_events(reader, vm, now=self._clock.now())
-        )
 
     async def tell_seen(self, vms: Sequence[str]) -> None:
         """Ask the leader for the documents of VMs, which have asked for them here.
