@@ -52,6 +52,8 @@ class FakeQemu:
         self.blocked: list[str] = []
         """Why it cannot be migrated."""
         self.when_shut_down = "poweroff"
+        self.refused: dict[str, str] = {}
+        """The commands that fail, with the text of their error."""
         self.said: list[str] = []
         self.is_over = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -135,6 +137,8 @@ class FakeQemu:
         if not self.clients[writer]:
             text = "Expecting capabilities negotiation"
             raise RefusedError("CommandNotFound", text)
+        if command in self.refused:
+            raise RefusedError("GenericError", self.refused[command])
         found = getattr(self, f"do_{command.replace('-', '_')}", None)
         if found is None:
             raise RefusedError(

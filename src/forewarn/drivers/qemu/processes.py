@@ -52,7 +52,12 @@ async def process_of(places: Places, vm: str, host: str) -> AsyncGenerator[Monit
 
 async def state_of(monitor: Monitor) -> Seen:
     """Return the state of a process; raises MonitorError."""
-    return seen_in(str((await monitor.execute("query-status"))["status"]))
+    return seen_in(await status_of(monitor))
+
+
+async def status_of(monitor: Monitor) -> str:
+    """Return the run state that QEMU names; raises MonitorError."""
+    return str((await monitor.execute("query-status"))["status"])
 
 
 async def find(places: Places, vm: str) -> Whereabouts:

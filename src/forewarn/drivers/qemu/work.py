@@ -10,7 +10,8 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,9 @@ from forewarn.drivers.qemu.processes import (
     end_process,
     find,
     process_of,
+    read_mark,
     state_of,
+    status_of,
     until_started,
     wait_until_here,
     write_mark,
@@ -100,6 +103,9 @@ async def _freeze(places: Places, order: Order) -> list[str]:
         # The VM was announced at most this duration.
         seconds = min(seconds, float(order.seconds))
     async with process_of(places, order.vm, order.host) as monitor:
+        if await _is_paused_by_others(monitor):
+            await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
+            return [f"{order.vm} was paused already, and stays paused"]
         await write_mark(monitor, order.mark)
         monitor.take_events()
         await monitor.execute("stop")
@@ -114,9 +120,20 @@ async def _freeze(places: Places, order: Order) -> list[str]:
     return _pause_between(began, ended)
 
 
+async def _is_paused_by_others(monitor: Monitor) -> bool:
+    """Return whether a guest stands still, but not because a freeze was interrupted."""
+    if await status_of(monitor) != "paused":
+        return False
+    mark = await read_mark(monitor)
+    return mark is None or (mark.work, mark.state) != (
+        Action.FREEZE.value,
+        MarkState.BEGUN,
+    )
+
+
 def _pause_between(began: Event | None, ended: Event | None) -> list[str]:
     if began is None or ended is None:
-        # It was paused already, so it is unknown for how long.
+        # An earlier freeze was interrupted, so it is unknown how long it stood still.
         return []
     return [f"paused: {max(0, round((ended.at - began.at) * 1000))}ms"]
 
@@ -145,19 +162,39 @@ async def _reboot(places: Places, order: Order) -> list[str]:
         await write_mark(monitor, order.mark)
         has_shut_down = False
         if places.shutdown > 0:
-            await monitor.execute("set-action", {"shutdown": "pause"})
-            has_shut_down = await ask_to_shut_down(monitor, seconds=places.shutdown)
-        monitor.take_events()
-        await monitor.execute("system_reset")
-        # Until the reset, a guest that was shut down cannot go on.
-        await monitor.wait_for({"RESET"}, seconds=EVENT_SECONDS)
-        await monitor.execute("cont")
-        if places.shutdown > 0:
-            await monitor.execute("set-action", {"shutdown": "poweroff"})
+            async with _staying_after_shutdown(monitor):
+                has_shut_down = await ask_to_shut_down(monitor, seconds=places.shutdown)
+                await _reset(monitor)
+        else:
+            await _reset(monitor)
         await write_mark(monitor, replace(order.mark, state=MarkState.DONE))
     if places.shutdown > 0 and not has_shut_down:
         return [f"{order.vm} did not shut down in time, and was reset"]
     return []
+
+
+@asynccontextmanager
+async def _staying_after_shutdown(monitor: Monitor) -> AsyncGenerator[None]:
+    """Let QEMU keep the process of a guest that shuts down, and later end it again.
+
+    A crash inside leaves a QEMU that does not end with its guest, until
+    the next reboot of the VM.
+    """
+    await monitor.execute("set-action", {"shutdown": "pause"})
+    try:
+        yield
+    finally:
+        # If QEMU does not answer any more, the first error says more.
+        with contextlib.suppress(MonitorError):
+            await monitor.execute("set-action", {"shutdown": "poweroff"})
+
+
+async def _reset(monitor: Monitor) -> None:
+    monitor.take_events()
+    await monitor.execute("system_reset")
+    # Until the reset, a guest that was shut down cannot go on.
+    await monitor.wait_for({"RESET"}, seconds=EVENT_SECONDS)
+    await monitor.execute("cont")
 
 
 async def _delete(places: Places, order: Order) -> list[str]:
@@ -261,8 +298,11 @@ async def _live_migrate(places: Places, order: Order) -> list[str]:
             except BaseException:
                 await _call_off(source, destination)
                 raise
-            await write_mark(destination, replace(order.mark, state=MarkState.DONE))
-        await end_process(source)
+            try:
+                await write_mark(destination, replace(order.mark, state=MarkState.DONE))
+            finally:
+                # The guest has left it, whatever the destination answers.
+                await end_process(source)
     return [f"paused: {downtime}ms", f"vm-host: {order.to_host}"]
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 
 from forewarn.drivers import lines
-from forewarn.drivers.marks import MarkState
+from forewarn.drivers.marks import Mark, MarkState
 from forewarn.drivers.port import HostVms
 from forewarn.drivers.qemu import answers, processes, work
 from forewarn.drivers.qemu.processes import MARK, process_of, write_mark
+from forewarn.drivers.qemu.qmp import Monitor, MonitorError
 from forewarn.drivers.qemu.work import UNKNOWN_STATUS, carry_out
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.protocol.abilities import Able, told_about
@@ -55,6 +56,33 @@ def test_freeze_stops_the_guest_for_its_time_and_measures_it(
     assert 50 <= int(said.removeprefix("paused: ").removesuffix("ms\n")) < 10_000
 
 
+def test_guest_that_was_paused_by_hand_stays_paused_after_a_freeze(
+    living: Living, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        fake = await living.start()
+        fake.status = "paused"
+        assert await carry_out(living.places, order_of(Action.FREEZE)) == DONE_STATUS
+        assert (fake.status, mark_in(fake)) == ("paused", "op-1.1.freeze done")
+
+    living.run(story())
+    assert capsys.readouterr().out == "web_0 was paused already, and stays paused\n"
+
+
+def test_guest_that_an_interrupted_freeze_left_paused_runs_after_the_next(
+    living: Living, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story() -> None:
+        fake = await living.start()
+        fake.status = "paused"
+        await begun(Action.FREEZE, living)
+        assert await carry_out(living.places, order_of(Action.FREEZE)) == DONE_STATUS
+        assert fake.status == "running"
+
+    living.run(story())
+    assert "paused: " not in capsys.readouterr().out
+
+
 def test_freeze_is_not_longer_than_its_event_allows(tmp_path: Path) -> None:
     living = Living(tmp_path, freeze=600.0)
 
@@ -90,6 +118,43 @@ def test_guest_that_ignores_the_power_button_is_reset(
 
     living.run(story())
     assert "did not shut down in time, and was reset" in capsys.readouterr().out
+
+
+def test_qemu_ends_with_its_guest_again_after_a_reboot_that_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    living = Living(tmp_path, shutdown=30.0)
+
+    async def story() -> None:
+        fake = await living.start()
+        fake.refused["system_reset"] = "no machine to reset"
+        assert await carry_out(living.places, order_of(Action.REBOOT)) == DOWN_STATUS
+        assert (fake.status, fake.when_shut_down) == ("shutdown", "poweroff")
+
+    living.run(story())
+    assert "no machine to reset" in capsys.readouterr().out
+
+
+def test_migration_whose_destination_takes_no_mark_leaves_no_second_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    living = Living(tmp_path)
+
+    async def refuse(monitor: Monitor, mark: Mark) -> None:
+        if mark.state is MarkState.DONE:
+            raise MonitorError("no answer")
+        await write_mark(monitor, mark)
+
+    monkeypatch.setattr(work, "write_mark", refuse)
+
+    async def story() -> None:
+        await living.start()
+        assert await carry_out(living.places, MIGRATE) == RUNS_STATUS
+        assert living.places.hosts_of("web_0") == ["h2"]
+
+    living.run(story())
+    for file in tmp_path.glob("*.pid"):
+        os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def test_two_guests_move_to_one_host_at_once(tmp_path: Path) -> None:
