@@ -62,6 +62,8 @@ def decide(campaign: CampaignRecord, standing: Standing) -> Gate:
     if not campaign.is_released:
         needed = StageWaits(campaign=campaign.name, stage=1, needs_approval=True)
         return Gate(blocker=needed)
+    if is_only_failed(campaign):
+        return Gate(blocker=stage_still_runs(campaign))
     now = standing.now
     if campaign.unknown:
         check, said = campaign.unknown[0]
@@ -100,6 +102,15 @@ def why_stopped(campaign: CampaignRecord) -> CampaignStopped | None:
 def is_stage_over(campaign: CampaignRecord) -> bool:
     """Return whether all hosts of the current stage are done or skipped."""
     return campaign.stage_left <= 0
+
+
+def is_only_failed(campaign: CampaignRecord) -> bool:
+    """Return whether all hosts of the current stage that are left have failed.
+
+    A failed host belongs to the current stage, which does not end before it is retried or
+    skipped.
+    """
+    return 0 < campaign.stage_left <= len(campaign.failed)
 
 
 def may_advance(campaign: CampaignRecord, *, now: Micros) -> bool:
@@ -172,5 +183,8 @@ def _by_hours(hours: Hours, now: Micros, notice: Micros) -> Gate:
 
 
 def stage_still_runs(campaign: CampaignRecord) -> StageWaits:
-    """Return why a host of a later stage waits."""
-    return replace(_stage_waits(campaign), left=campaign.stage_left)
+    """Return that the current stage has hosts left, which later ones wait for."""
+    found = replace(
+        _stage_waits(campaign), left=campaign.stage_left, failed=len(campaign.failed)
+    )
+    return replace(found, stage=0) if campaign.is_last_stage else found

@@ -21,7 +21,7 @@ class TroubleKind(enum.Enum):
 
     HALTED = "halted"
     FAILED_HOSTS = "failed hosts"
-    """Only failed hosts are left, or they use all slots but one."""
+    """Only failed hosts are left in the stage, or they use all slots but one."""
     WAITS = "waits"
     """The next stage waits for an approval only."""
     STALLED = "stalled"
@@ -63,15 +63,10 @@ def of(
     return tuple(found)
 
 
-def is_only_failed(campaign: CampaignRecord) -> bool:
-    """Return whether all hosts that are neither done nor skipped have failed."""
-    return bool(campaign.failed) and not campaign.left
-
-
 def _is_held_by_failures(campaign: CampaignRecord, at_once: int) -> bool:
     failed = len(campaign.failed)
     # With a budget of one host, a tolerated failure always uses it.
-    return is_only_failed(campaign) or (failed > 0 and failed >= at_once)
+    return gate.is_only_failed(campaign) or (failed > 0 and failed >= at_once)
 
 
 def _needs_approval(campaign: CampaignRecord, now: Micros) -> bool:

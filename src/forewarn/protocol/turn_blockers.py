@@ -79,9 +79,11 @@ class StageWaits(Blocker, kind="stage"):
 
     campaign: str
     stage: int
-    """Number of the next stage, from 1."""
+    """Number of the next stage, from 1; 0: there is none."""
     left: int = 0
     """Hosts of the current stage that have not ended; 0: all have."""
+    failed: int = 0
+    """How many of them have failed, and wait for an operator."""
     remaining: Micros = 0
     """Rest of the soak; 0: it is over, or has not begun."""
     needs_approval: bool = False

@@ -2,9 +2,9 @@
 
 from typing import Any, TypeAlias
 
+from forewarn.campaigns.gate import is_only_failed, stage_still_runs
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
 from forewarn.campaigns.record import CampaignRecord, StageTerms
-from forewarn.campaigns.troubles import is_only_failed
 from forewarn.control.rules import brake, campaign_gate, shared_limit, waits
 from forewarn.control.rules.remedies import actionable_first
 from forewarn.fleet.blackout_fields import line_of_blackout
@@ -154,7 +154,7 @@ def why_waiting(
     if request.unplanned or campaign.has_ended:
         return "", 0
     if is_only_failed(campaign):
-        return rollouts.only_failed(campaign.name, len(campaign.failed)), 0
+        return rollouts.turn(stage_still_runs(campaign)), 0
     found = shared_limit.ask(reader, request, campaign, now=now)
     blocker = found.blocker
     if not isinstance(blocker, CampaignStopped):

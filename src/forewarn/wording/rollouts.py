@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from forewarn.campaigns.gate import is_only_failed, stage_still_runs
 from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause
-from forewarn.campaigns.troubles import TroubleKind, is_only_failed
+from forewarn.campaigns.troubles import TroubleKind
 from forewarn.fleet.resources import format_size
 from forewarn.instants import (
     Micros,
@@ -140,9 +141,14 @@ def _blackout(blocker: InBlackout) -> str:
 
 def _stage(blocker: StageWaits) -> str:
     stage = f"stage {blocker.stage} of campaign {blocker.campaign}"
+    if 0 < blocker.left <= blocker.failed:
+        before = max(0, blocker.stage - 1)
+        return only_failed(blocker.campaign, blocker.failed, stage=before)
     if blocker.left:
-        hosts = "1 host" if blocker.left == 1 else f"{blocker.left:,} hosts"
-        return f"{stage} begins when {hosts} of the stage before it are done"
+        one = blocker.left == 1
+        hosts = "1 host" if one else f"{blocker.left:,} hosts"
+        ends = f"{hosts} of the stage before it {'is' if one else 'are'} done"
+        return f"{stage} begins when {ends}{_failed_of(blocker)}"
     if blocker.remaining:
         left = describe_duration(blocker.remaining)
         approval = ", and needs an approval" if blocker.needs_approval else ""
@@ -151,6 +157,15 @@ def _stage(blocker: StageWaits) -> str:
         command = f"`forewarn campaign approve {blocker.campaign} {blocker.stage}`"
         return f"{stage} needs an approval: {command}"
     return f"{stage} begins now"
+
+
+def _failed_of(blocker: StageWaits) -> str:
+    """Return how many hosts of a stage have failed, with the commands for them."""
+    if not blocker.failed:
+        return ""
+    have = "1 has" if blocker.failed == 1 else f"{blocker.failed:,} have"
+    command = f"forewarn campaign retry {blocker.campaign} --failed"
+    return f"; {have} failed: `{command}` tries again, and `skip` leaves out"
 
 
 def _budget(blocker: BudgetUsed) -> str:
@@ -209,11 +224,12 @@ def first_host(host: str, reason: str) -> str:
     return f"no host of the stage can be announced now: host {host} waits: {reason}"
 
 
-def only_failed(name: str, failed: int) -> str:
-    """Return that a campaign has only failed hosts left."""
+def only_failed(name: str, failed: int, *, stage: int) -> str:
+    """Return that a campaign has only failed hosts left, or a stage of it; 0: the last."""
     hosts = "a failed host" if failed == 1 else f"{failed:,} failed hosts"
+    which = f"stage {stage} of campaign {name}" if stage else f"campaign {name}"
     return (
-        f"campaign {name} has only {hosts} left, which `forewarn campaign retry {name} "
+        f"{which} has only {hosts} left, which `forewarn campaign retry {name} "
         "--failed` tries again and `skip` leaves out"
     )
 
@@ -236,7 +252,7 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
             by, why = campaign.halt.by.text, halt(campaign.halt)
             return f"campaign {name} was halted by {by}: {why}"
         case TroubleKind.FAILED_HOSTS if is_only_failed(campaign):
-            return only_failed(name, len(campaign.failed))
+            return turn(stage_still_runs(campaign))
         case TroubleKind.FAILED_HOSTS:
             failed = len(campaign.failed)
             hosts = (

@@ -122,6 +122,25 @@ SENTENCES = [
         "stage 2 of campaign bios begins when 3 hosts of the stage before it are done",
     ),
     (
+        blockers.StageWaits(campaign="bios", stage=2, left=1),
+        "stage 2 of campaign bios begins when 1 host of the stage before it is done",
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=2, left=3, failed=1),
+        (
+            "stage 2 of campaign bios begins when 3 hosts of the stage before it are "
+            "done; 1 has failed: `forewarn campaign retry bios --failed` tries again, "
+            "and `skip` leaves out"
+        ),
+    ),
+    (
+        blockers.StageWaits(campaign="bios", stage=0, left=2, failed=2),
+        (
+            "campaign bios has only 2 failed hosts left, which `forewarn campaign retry "
+            "bios --failed` tries again and `skip` leaves out"
+        ),
+    ),
+    (
         blockers.StageWaits(campaign="bios", stage=2, remaining=60_000_000),
         "the stage before stage 2 of campaign bios soaks for another 1 m",
     ),

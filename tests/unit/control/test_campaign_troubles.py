@@ -10,6 +10,7 @@ from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.reporting import attention, explanations
+from forewarn.reporting import campaigns as reports
 from forewarn.reporting.attention import Problem
 from tests.support.campaigns import ONE_STAGE, campaign, start, steer
 from tests.support.rollouts import name_of, world_of
@@ -71,6 +72,36 @@ def test_a_halt_is_a_problem_with_its_cause() -> None:
     assert found.hosts == ("h0000",)
     steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
     assert [each.kind.value for each in problems(it)] == ["campaign-failed-hosts"]
+
+
+def test_a_host_that_fails_again_before_the_resumption_holds_its_stage() -> None:
+    driver = SimulatedDriver()
+    for vm, times in (("s0-0", 6), ("s1-1", 3)):
+        fault = Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm=vm, times=times)
+        driver.inject(fault)
+    it = world_of([{f"s{number}": 0} for number in range(30)], driver=driver)
+    budget = "[campaign.budget]\nin_flight = 5\n"
+    start(it, budget + "[[campaign.stage]]\nhosts = 1\n[[campaign.stage]]\nhosts = 4\n")
+    it.advance("40m")
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
+    steer(it, lambda work: campaigns.retry(work, "bios", ()))
+    it.advance("40m")
+    assert campaign(it).halt is not None
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
+    it.advance("2h")
+    assert campaign(it).failed_hosts == (name_of(0),)
+    why = (
+        "stage 1 of campaign bios has only a failed host left, which `forewarn campaign "
+        "retry bios --failed` tries again and `skip` leaves out"
+    )
+    assert told(it) == [("campaign-failed-hosts", why)]
+    shown = it.read(lambda r: reports.campaign_report(r, campaign(it), now=it.now))
+    assert shown["waits_for"] == why
+    assert explain(it, "bios")["blocked_by"] == [why]
+    assert why in explain(it, name_of(29))["blocked_by"], "a host of the last stage"
+    steer(it, lambda work: campaigns.skip(work, "bios", [name_of(0)]))
+    it.advance("40m")
+    assert campaign(it).stage == 2
 
 
 def test_a_stage_that_waits_for_its_approval_is_a_problem_after_its_soak() -> None:

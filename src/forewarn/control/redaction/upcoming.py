@@ -373,7 +373,7 @@ def _passes(blocker: AnyBlocker | None) -> bool:
     if isinstance(blocker, BudgetUsed):
         return blocker.budget is BudgetKind.IN_FLIGHT
     if isinstance(blocker, StageWaits):
-        return not blocker.needs_approval
+        return not blocker.needs_approval and not blocker.failed
     return blocker is None or isinstance(blocker, _PASSING)
 
 
