@@ -76,6 +76,8 @@ class ApiProcess(Api):
         self._answered_at = 0.0
         self._serves = False
         """Whether the current process has said that it serves operators."""
+        self._start_seconds = limits.API_START_SECONDS
+        """Time that the current process has until it serves operators."""
         self._ends: list[str] = []
         """How each process ended that never served operators."""
         self._merging = asyncio.Lock()
@@ -132,12 +134,12 @@ class ApiProcess(Api):
     async def ready(self) -> None:
         """Wait until the process serves operators; raises StartError if it ends first."""
         try:
-            async with asyncio.timeout(limits.API_START_SECONDS):
+            async with asyncio.timeout(limits.API_READY_SECONDS):
                 await asyncio.shield(self._ready)
         except TimeoutError as error:
             raise StartError(
                 "the process of the operator API did not start within "
-                f"{limits.API_START_SECONDS:g} s" + self._earlier_ends(),
+                f"{limits.API_READY_SECONDS:g} s" + self._earlier_ends(),
                 hint="Check the log lines above and the load of this machine, then start "
                 "the service again.",
             ) from error
@@ -251,6 +253,7 @@ class ApiProcess(Api):
                 continue
             if asked == "ready":
                 self._serves, self._answered_at = True, self._clock.monotonic()
+                self._start_seconds = limits.API_START_SECONDS
                 if not self._ready.done():
                     self._ready.set_result(None)
                 continue
@@ -400,22 +403,33 @@ class ApiProcess(Api):
             while True:
                 await asyncio.sleep(limits.API_PING_SECONDS)
                 silent = self._clock.monotonic() - self._answered_at
-                most, lacks = limits.API_START_SECONDS, "served operators"
-                if self._serves:
-                    most, lacks = limits.API_SILENT_SECONDS, "answered a ping"
-                if silent > most:
+                if self._serves and silent > limits.API_SILENT_SECONDS:
                     logger.error(
-                        "the process of the operator API has not %s for %d s, so it is "
-                        "killed",
-                        lacks,
+                        "the process of the operator API has not answered a ping for "
+                        "%d s, so it is killed",
                         silent,
                     )
+                    self._kill()
+                    return
+                if not self._serves and silent > self._start_seconds:
+                    self._allow_longer_start()
                     self._kill()
                     return
                 # A ping waits behind unread messages, but only for a limited time.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(limits.API_PING_SECONDS):
                         await channel.send(statement(("ping",)))
+
+    def _allow_longer_start(self) -> None:
+        """Double the time of the next start, after one that took too long."""
+        most = self._start_seconds
+        self._start_seconds = min(2 * most, limits.API_START_SECONDS_MAX)
+        logger.error(
+            "the process of the operator API has not served operators for %g s, so it is "
+            "killed; its next start has %g s",
+            most,
+            self._start_seconds,
+        )
 
     def readings(self) -> Iterable[Reading]:
         """Return the service's readings; the process adds its own."""

@@ -183,9 +183,17 @@ API_HEALTH_SECONDS = 2.0
 not responding."""
 
 API_START_SECONDS = 120.0
-"""Maximum start time of the operator API's process: usually 0.5 s. On a machine with busy
-processors it takes longer than `API_SILENT_SECONDS`, because its priority is lower than
-that of the service. The unit of systemd waits 5 minutes for the whole start."""
+"""Maximum time of the first start of the operator API's process: usually 0.5 s. On a
+machine with busy processors it takes longer than `API_SILENT_SECONDS`, because its priority
+is lower than that of the service. The limit doubles with each start that exceeds it: an
+overloaded machine would otherwise end every start too early."""
+
+API_START_SECONDS_MAX = 960.0
+"""Maximum of that limit: a process that has not started in 16 minutes hangs."""
+
+API_READY_SECONDS = 280.0
+"""Maximum time in which the service waits for that process at its own start, with a second
+attempt. The unit of systemd waits 5 minutes for the whole start."""
 
 API_RESTART_SECONDS_MIN = 0.1
 API_RESTART_SECONDS_MAX = 10.0
@@ -209,7 +217,7 @@ API_PING_SECONDS = 5.0
 
 API_SILENT_SECONDS = 30.0
 """Time without a reply to a ping after which a process that has served operators is killed
-and restarted. A process that has not served yet has `API_START_SECONDS`."""
+and restarted. A process that has not served yet has the time of a start."""
 
 API_REACH_SECONDS = 2.0
 """Maximum time for the process to connect to its listener before it answers a ping."""

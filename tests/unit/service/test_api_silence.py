@@ -97,10 +97,43 @@ async def test_process_that_starts_has_its_own_limit(
 
 
 @in_loop
+async def test_each_start_that_takes_too_long_gives_the_next_one_twice_the_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limits, "API_PING_SECONDS", 0.001)
+    monkeypatch.setattr(limits, "API_START_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "API_START_SECONDS_MAX", 0.03)
+    monkeypatch.setattr(ApiProcess, "_kill", lambda _self: None)
+    process, clock = _api_process(), _Clock()
+    for given, following in ((0.01, 0.02), (0.02, 0.03), (0.03, 0.03)):
+        ours, theirs = socket.socketpair()
+        channel = await Channel.over(ours)
+        process._answered_at = began = clock.monotonic()
+        async with asyncio.timeout(20):
+            await process._ping(channel)
+        assert clock.monotonic() - began >= given
+        assert f"for {given:g} s, so it is killed" in caplog.text
+        assert caplog.messages[-1].endswith(f"its next start has {following:g} s")
+        channel.close()
+        theirs.close()
+    process._ready = asyncio.get_running_loop().create_future()
+    ours, theirs = socket.socketpair()
+    channel, other = await Channel.over(ours), await Channel.over(theirs)
+    await other.send(b'{"ask":"ready"}')
+    other.close()
+    with pytest.raises(EOFError):
+        await process._receive(channel)
+    assert process._start_seconds == 0.01, (
+        "it serves, so the next start has the usual time"
+    )
+    channel.close()
+
+
+@in_loop
 async def test_start_that_takes_too_long_says_how_the_process_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "API_START_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "API_READY_SECONDS", 0.01)
     process = _api_process()
     process._ready = asyncio.get_running_loop().create_future()
     with pytest.raises(StartError) as first:
