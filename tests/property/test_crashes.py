@@ -13,106 +13,18 @@ from typing import Any
 import pytest
 
 from forewarn.control.rules.policy import Policy
-from forewarn.instants import SECOND
 from tests.property.stories import STORIES
 from tests.property.story_fleet import FLEET
 from tests.property.story_policies import POLICIES
+from tests.property.story_telling import Telling, ending
 from tests.support.deaths import Deaths
-from tests.support.lives import Life, Step
+from tests.support.lives import Life
 from tests.support.profiles import amounts
-from tests.support.told import SUBSCRIBERS, check_told, told
-from tests.support.worlds import CrashError
+from tests.support.told import SUBSCRIBERS, check_told
 
 pytestmark = pytest.mark.amounts
 
 PLACES = ("committed", "published", "called", "asked")
-
-
-def _live(life: Life, story: list[Step]) -> None:
-    for step in story:
-        until = life.world.now + round(step.args.get("seconds", 0) * SECOND)
-        commits = life.mirror.commits
-        try:
-            life.do(step)
-        except CrashError:
-            life.restart_service()
-            if step.name == "advance":
-                life.world.advance_to(until)
-            elif step.name in {"get", "approve"}:
-                # A client without an answer asks again.
-                life.do(step)
-            elif step.name not in {"see", "lose_memory"}:
-                # The driver reports a sighting again to the new service, and a lost
-                # memory stays lost.
-                assert life.mirror.commits > commits, "an order is durable or not given"
-        life.check()
-
-
-def _end(life: Life) -> dict[str, Any]:
-    """Return how a story ended, without names that chance gave."""
-    mirror = life.mirror
-    targets = {op.operation_id: op.target for op in mirror.operations.values()}
-    # A scheduler may choose another host after a crash, but not the old one.
-    old_hosts = {
-        move.vm: op.host
-        for op in mirror.operations.values()
-        if op.driver_chooses
-        for move in op.moves
-    }
-    return {
-        "operations": sorted(
-            (
-                op.verb.value,
-                op.target,
-                op.state.value,
-                op.not_before,
-                tuple(
-                    replace(move, to_host=_place(move.to_host, op.host))
-                    if op.driver_chooses
-                    else move
-                    for move in op.moves
-                ),
-            )
-            for op in mirror.operations.values()
-        ),
-        "events": sorted(
-            (
-                event.event_type.value,
-                targets[event.operation],
-                event.scope,
-                event.status.value,
-                str(event.outcome),
-                event.not_before,
-                event.approved_by,
-                str(event.resources),
-            )
-            for event in mirror.events.values()
-        ),
-        "vms": {
-            name: (
-                _place(vm.host, old_hosts[name]) if name in old_hosts else vm.host,
-                vm.state,
-                vm.moving_to,
-                len(vm.started),
-                vm.view,
-            )
-            for name, vm in mirror.vms.items()
-        },
-        "hosts": {name: host.state for name, host in mirror.hosts.items()},
-        "requests": sorted(
-            (each.verb.value, each.state.value) for each in mirror.requests.values()
-        ),
-        "views": {
-            name: (view.epoch, view.incarnation, view.is_enabled)
-            for name, view in mirror.views.items()
-        },
-        "now": life.world.now,
-        "told": told(life),
-    }
-
-
-def _place(host: str, old: str) -> str:
-    return "another" if host and host != old else host
 
 
 @pytest.mark.slow
@@ -130,9 +42,9 @@ def test_story_ends_the_same_after_a_crash_at_any_point(
         return place in PLACES and (number + shift) % stride == 0
 
     def lived() -> dict[str, Any]:
-        _live(life, STORIES[name])
+        Telling(life, STORIES[name]).run()
         check_told(life)
-        return _end(life)
+        return ending(life)
 
     deaths = Deaths(life, tmp_path, is_death)
     end = deaths.run(lived)

@@ -66,16 +66,7 @@ class Deaths:
         death = place, self.passed(place)
         if self.is_dead or not self._is_one(*death):
             return False
-        store = self._life.world.store
-        assert isinstance(store, WatchedStore)
-        assert isinstance(store.inner, SqliteStore)
-        # No other thread may be at the file, here or in the fork.
-        assert store.inner._checkpoints is not None
-        store.inner._checkpoints.wait()
-        copy = self._folder / f"{place}-{death[1]}.db"
-        file = store.inner._path
-        for end in ("", "-wal"):
-            shutil.copyfile(f"{file}{end}", f"{copy}{end}")
+        copy = self._copy(death)
         ours, theirs = os.pipe()
         with warnings.catch_warnings():
             # Other threads wait for a controller, or for the time limit of the test.
@@ -83,8 +74,8 @@ class Deaths:
             pid = os.fork()
         if pid == 0:
             os.close(ours)
-            self._die(theirs, copy)
-            return True
+            self._begin_fork(theirs)
+            return self._die(copy)
         os.close(theirs)
         with os.fdopen(ours, "rb") as pipe:
             told = pipe.read()
@@ -96,16 +87,36 @@ class Deaths:
         copy.unlink(missing_ok=True)
         return False
 
-    def _die(self, told: int, copy: Path) -> None:
-        """Be the fork: nothing of the store that was open is used again."""
+    def _copy(self, death: Death) -> Path:
+        """Copy what is durable, for the fork."""
+        store = self._life.world.store
+        assert isinstance(store, WatchedStore)
+        assert isinstance(store.inner, SqliteStore)
+        # No other thread may be at the file, here or in the fork.
+        assert store.inner._checkpoints is not None
+        store.inner._checkpoints.wait()
+        copy = self._folder / f"{death[0]}-{death[1]}.db"
+        file = store.inner._path
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{file}{end}", f"{copy}{end}")
+        return copy
+
+    def _begin_fork(self, told: int) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(round(PATIENCE_SECONDS))
         gc.disable()
         self.is_dead = True
         self._told = told
+
+    def _die(self, copy: Path) -> bool:
+        """Be the fork: nothing of the store that was open is used again.
+
+        Return whether the service ends at this place.
+        """
         # Closing it would end the locks of the other process, or its log.
         self._old = self._life.world.store
         self._life.move_to(copy)
+        return True
 
     def _tell(self, is_well: bool, result: Any) -> NoReturn:
         """Tell it, and end without the end of the tests."""

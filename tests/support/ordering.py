@@ -372,6 +372,8 @@ class Ordering(Witnessed):
     def change_fleet(self, what: str, one: int, two: int, three: int) -> None:
         plan = changed(self.plan, what, one, two, three)
         before = self.mirror.commits
+        # Another replica can take over within the order.
+        old, self.plan = self.plan, plan
         try:
             self.order(
                 lambda work: fleet_changes.apply(
@@ -380,5 +382,5 @@ class Ordering(Witnessed):
             )
         finally:
             # Also after a crash: it is known by what is durable.
-            if self.mirror.commits != before:
-                self.plan = plan
+            if self.mirror.commits == before:
+                self.plan = old

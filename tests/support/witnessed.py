@@ -14,6 +14,7 @@ from forewarn.drivers.port import Call, Report, VmVerdict
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import HostState, Vm, VmState
 from forewarn.instants import SECOND
+from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import (
@@ -80,9 +81,7 @@ class Witnessed:
             self.hypervisor, self._called, self._told, is_blind=is_blind
         )
         self._world: World | None = None
-        self._world = World(
-            store=self._open, driver=self.driver, policy=self.policy, seed=seed
-        )
+        self._world = self._new_world(seed)
         self.world.apply_fleet(plan.text())
 
     @property
@@ -90,6 +89,12 @@ class Witnessed:
         """Return the world; there is none while it is being made."""
         assert self._world is not None
         return self._world
+
+    def _new_world(self, seed: int) -> World:
+        """Return the service of this life."""
+        return World(
+            store=self._open, driver=self.driver, policy=self.policy, seed=seed
+        )
 
     def _new_hypervisor(self) -> SimulatedDriver:
         """Return a driver with an empty memory, for the VMs that there are."""
@@ -223,12 +228,14 @@ class Witnessed:
                     continue
                 if view.vm and not event.names(view.vm):
                     continue
-                served = self.world.endpoint._views[view.view_id].document
-                assert served is not None, view
-                shown = {each.event_id: each.status for each in served.events}
-                assert (
-                    view.events_from or shown.get(event.event_id) is EventStatus.STARTED
-                ), (event, view)
+                for endpoint in self.answering():
+                    served = endpoint._views[view.view_id].document
+                    assert served is not None, view
+                    shown = {each.event_id: each.status for each in served.events}
+                    assert (
+                        view.events_from
+                        or shown.get(event.event_id) is EventStatus.STARTED
+                    ), (event, view)
 
     def _stepped(self, call: Call, step: HostStep) -> None:
         """A host step is durable, nobody hears of a check, and work finds no VM."""
@@ -283,9 +290,16 @@ class Witnessed:
                 assert vm.host == host, f"S11: moved to {host} by {operation_id}: {vm}"
         self._moved.clear()
 
+    def answering(self) -> list[Endpoint]:
+        """Return the endpoints from which VMs may have documents now."""
+        return [self.world.endpoint]
+
     def check(self) -> None:
         """Judge what is served, between two steps (S9)."""
-        endpoint = self.world.endpoint
+        for endpoint in self.answering():
+            self._check(endpoint)
+
+    def _check(self, endpoint: Endpoint) -> None:
         assert set(endpoint.directory.by_vm) == {vm.name for vm in self.mirror.live_vms}
         for vm in self.mirror.live_vms:
             view = self.mirror.views[vm.view]

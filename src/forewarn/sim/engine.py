@@ -15,6 +15,7 @@ from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import Clock, VirtualClock
+from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.gateway import Health, start_prepared
 from forewarn.control.plane import Plane
 from forewarn.control.requests import fleet_changes
@@ -50,6 +51,9 @@ TURNS_MAX = 100_000
 class Engine:
     """A plane, store, endpoint and driver on a clock. It is the listener of the plane."""
 
+    gate: CallGate = OPEN
+    """Lets driver calls begin: at once, because a simulation has no replicas."""
+
     def __init__(
         self,
         *,
@@ -80,7 +84,7 @@ class Engine:
 
     def begin(self) -> None:
         """Start the service on the durable records."""
-        self.endpoint = Endpoint(rate_limit=self._rate_limit, own_events=True)
+        self.endpoint = self.new_endpoint()
         self.plane = Plane(
             store=self.store,
             driver=self.driver,
@@ -89,9 +93,14 @@ class Engine:
             listener=self,
             checkpoint=self.checkpoint,
             not_before=self.notice_ends.not_before,
+            gate=self.gate,
         )
         self.read_clocks()
         self.plane.start(now=self.now)
+
+    def new_endpoint(self) -> Endpoint:
+        """Return the endpoint of a service that starts."""
+        return Endpoint(rate_limit=self._rate_limit, own_events=True)
 
     def checkpoint(self, place: str) -> None:
         """Do nothing. Tests override this to simulate a crash at a checkpoint."""
