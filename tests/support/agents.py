@@ -118,9 +118,13 @@ class AgentProcess:
         *,
         top: str = "",
         pages: bool = False,
+        soon: str = SOON,
         python: Python = THIS,
     ) -> None:
-        """Start it; `settings` are tables of agent.toml, `top` what comes before."""
+        """Start it; `settings` are tables of agent.toml, `top` what comes before.
+
+        `soon` is a table that makes events without an end soon over.
+        """
         folder.mkdir(exist_ok=True)
         self._python = python
         self.folder = folder
@@ -130,7 +134,7 @@ class AgentProcess:
             f'endpoint = "{endpoint}"\npoll = "100ms"\nstate = "agent.db"\n'
             f'listen = "{listen}"\nmargin = "500ms"\n'
         )
-        soon = "" if "[gone_after]" in settings else SOON
+        soon = "" if "[gone_after]" in settings else soon
         text = f"{head}{top}\n{settings}{soon}".replace("FOLDER", str(folder))
         (folder / "agent.toml").write_text(text, encoding="utf-8")
         (folder / "act").write_text(_ACT, encoding="utf-8")
@@ -151,9 +155,10 @@ class AgentProcess:
 
     # Its life
 
-    def again(self) -> None:
-        """Start it once more, on what the last one left."""
+    def again(self, python: Python | None = None) -> None:
+        """Start it once more, on what the last one left; maybe another release."""
         assert self.process.poll() is not None
+        self._python = python or self._python
         self.process = self._started()
 
     def terminate(self) -> int:
