@@ -7,7 +7,8 @@ state.
 from __future__ import annotations
 
 from deploy.state_pages import Machine, section
-from forewarn.cluster.lease import ROLE_STEPS, Role
+from forewarn.cluster.lease import ROLE_STEPS
+from forewarn.cluster.port import Role
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.lifecycle import (
     EVENT_STEPS,

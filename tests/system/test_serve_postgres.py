@@ -71,6 +71,14 @@ def test_second_service_follows_and_takes_over_when_the_first_is_killed(
     assert first.admin("/readyz")["role"] == "leads"
     assert second.admin("/readyz")["role"] == "follows"
     eventually(lambda: second.document("web_0"), bool)
+    for each in (first, second):
+        # Each process of the operator API asks its own service.
+        shown = eventually(
+            lambda each=each: each.admin("/v1/cluster"),
+            lambda found: len(found["replicas"]) == 2 and found["leader"],
+        )
+        assert {one["role"] for one in shown["replicas"]} == {"leads", "follows"}
+        assert shown["synchronous_standby"] == "not set"
     first.admin("/v1/maintain", {"hosts": ["h0"], "impact": "reboot"})
     [event] = eventually(lambda: second.document("web_0")["Events"], bool)
     first.kill()

@@ -169,6 +169,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/availability": Demand.TENANT_READS,
     "GET /v1/capacity": Demand.OPERATOR_READS,
     "GET /v1/checks": Demand.OPERATOR_READS,
+    "GET /v1/cluster": Demand.OPERATOR_READS,
     "GET /v1/events": Demand.TENANT_READS,
     "GET /v1/explain/{name}": Demand.TENANT_READS,
     "GET /v1/fleet": Demand.TENANT_READS,

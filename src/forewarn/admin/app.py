@@ -17,6 +17,7 @@ from forewarn.admin import (
     brake,
     campaigns,
     choices,
+    cluster,
     context,
     credentials,
     error_responses,
@@ -38,7 +39,7 @@ from forewarn.admin import (
 from forewarn.admin import checks as checks_routes
 from forewarn.admin.answers import FixedResponse, with_schemas
 from forewarn.admin.gate import Gate
-from forewarn.admin.gateways import CheckGateway, WebhookGateway
+from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hubs import Hubs
 from forewarn.admin.leader import Leading
@@ -113,6 +114,7 @@ def create_app(
     answered: Counter[str] | None = None,
     receivers: WebhookGateway | None = None,
     checks: CheckGateway | None = None,
+    replicas: ClusterGateway | None = None,
     relays: RelayHub | None = None,
     extra: Sequence[APIRouter] = (),
     watchers: watch.Watchers | None = None,
@@ -124,8 +126,8 @@ def create_app(
     Without `tokens` of a file it answers only to loopback names, and must listen only
     there. Then a caller without a token is the operator. Tokens of the store are valid
     in both cases. `/metrics` calls `collect`, `answered` counts the responses by
-    status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, and `/v1/relay`
-    serves `relays`. Routes of `extra` are below `/v1` too, and for operators only.
+    status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, `/v1/cluster` uses
+    `replicas`, and `/v1/relay` serves `relays`. Routes of `extra` are below `/v1` too, and for operators only.
     `watchers` counts the open streams. `clock` has the time by which the rate of tenants
     is limited. `leading` says whether another replica decides.
     """
@@ -157,7 +159,7 @@ def create_app(
     if leading is not None:
         app.add_middleware(OnlyReads, leading=leading)
     _guard(app, tokens, monotonic, refused, answered, relays)
-    for router in _routers(receivers, checks, relays):
+    for router in _routers(receivers, checks, replicas, relays):
         app.router.routes.extend(router.routes)
     for each in extra:
         admitted = [Depends(context.admit_operators), context.BEARER]
@@ -176,6 +178,7 @@ def create_app(
 def _routers(
     receivers: WebhookGateway | None,
     checks: CheckGateway | None,
+    replicas: ClusterGateway | None,
     relays: RelayHub | None,
 ) -> Iterator[APIRouter]:
     """Yield the routers below /v1, without those of other programs."""
@@ -187,6 +190,8 @@ def _routers(
         yield webhooks.router(receivers)
     if checks is not None:
         yield checks_routes.router(checks)
+    if replicas is not None:
+        yield cluster.router(replicas)
 
 
 def _guard(

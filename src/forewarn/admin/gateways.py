@@ -58,6 +58,14 @@ class CheckGateway(Protocol):
         ...
 
 
+class ClusterGateway(Protocol):
+    """Access to what this service knows of its replicas."""
+
+    async def cluster(self) -> dict[str, Any]:
+        """Return who leads, and how far each replica is behind."""
+        ...
+
+
 @runtime_checkable
 class RemoteGateway(OperatorGateway, Protocol):
     """An operator gateway in another process than the plane."""

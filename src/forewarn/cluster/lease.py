@@ -12,19 +12,9 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.port import LeaseRow, Role
 from forewarn.cluster.times import Times
 from forewarn.protocol.lifecycle import look_up
-
-
-class Role(enum.Enum):
-    """The part of a replica in its cluster."""
-
-    FOLLOWS = "Follows"
-    LEADS = "Leads"
-    UNSURE = "Unsure"
-    BEHIND = "Behind"
-    STOPPED = "Stopped"
 
 
 class LeaseInput(enum.Enum):

@@ -5,12 +5,38 @@ database does not answer; then the outcome of a write is unknown. Each write is 
 transaction, and all of them together have one order.
 """
 
+import enum
 from dataclasses import dataclass
 from typing import Protocol
 
 BEAT_BITS = 32
 """A new row of a replica begins at its number among all that were ever made, shifted by
 these bits: room for 68 years of writes at two a second."""
+
+
+class Role(enum.Enum):
+    """The part of a replica in its cluster; `lease` has the table of its changes."""
+
+    FOLLOWS = "Follows"
+    LEADS = "Leads"
+    UNSURE = "Unsure"
+    """It has a term, but no right to begin driver calls: its renewals fail."""
+    BEHIND = "Behind"
+    """The database has lost transactions that the replica has seen, so it never leads."""
+    STOPPED = "Stopped"
+
+
+class StandbyState(enum.Enum):
+    """Whether a fail-over of the database can lose commits that were answered."""
+
+    STREAMING = "streaming"
+    """A synchronous standby confirms each commit."""
+    MISSING = "missing"
+    """A synchronous standby is demanded, and none streams: commits wait."""
+    NOT_SET = "not set"
+    """No synchronous standby is demanded."""
+    UNKNOWN = "unknown"
+    """The database does not tell this user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +69,11 @@ class ReplicaRow:
     beat: int = 0
     """It goes up with each write of the row. A row that was removed and is written again
     begins higher than it ever was, so that it is never taken for the removed one."""
-    is_leader: bool = False
+    role: Role = Role.FOLLOWS
+    version: str = ""
+    """The version of forewarn that it runs."""
+    led_for: float | None = None
+    """Seconds since it took the lease, by its monotonic clock; None: it does not lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +98,15 @@ class Moment:
     def number(self) -> int:
         """Return the number of the last transaction that the snapshot includes."""
         return self.lease.number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """The state of the database, for operators."""
+
+    standby: StandbyState = StandbyState.UNKNOWN
+    feed_rows: int = 0
+    """Transactions in the feed that were not removed yet."""
 
 
 class Cluster(Protocol):
@@ -109,6 +148,10 @@ class Cluster(Protocol):
 
     def remove_replica(self, row: ReplicaRow) -> bool:
         """Remove a row if it still has the beat of `row`; return whether it had."""
+        ...
+
+    def condition(self) -> Condition:
+        """Return the state of the database, for operators."""
         ...
 
     def prune(self, number: int) -> None:

@@ -116,6 +116,9 @@ class _Current:
     async def test_webhook(self, name: str) -> dict[str, Any]:
         return await self.answers.webhooks.test_webhook(name)
 
+    async def cluster(self) -> dict[str, Any]:
+        return await self.answers.cluster.cluster()
+
     async def checks(self) -> Sequence[dict[str, Any]]:
         return await self.answers.checks.checks()
 
@@ -151,6 +154,7 @@ class ApiHere(Api):
             answered=self._answered,
             receivers=current,
             checks=current,
+            replicas=current,
             relays=self._hub,
             watchers=self._streams,
             clock=self._clock,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from forewarn.admin.gateways import CheckGateway, WebhookGateway
+from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayFeed
@@ -33,6 +33,7 @@ class Answers:
     gateway: OperatorGateway
     webhooks: WebhookGateway
     checks: CheckGateway
+    cluster: ClusterGateway
     collect: Callable[[], Awaitable[Iterable[Reading]]]
     watchers: Watchers
     relays: RelayFeed

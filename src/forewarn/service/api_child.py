@@ -145,6 +145,10 @@ class Service:
         """Post a ping to a receiver; return the result."""
         return await self.ask("webhook-test", name=name)
 
+    async def cluster(self) -> dict[str, Any]:
+        """Return who leads, and how far each replica is behind."""
+        return await self.ask("cluster")
+
     # Called by the routes of checks
 
     async def checks(self) -> Sequence[dict[str, Any]]:
@@ -330,6 +334,13 @@ class ApiGateway(ReadingGateway):
             return Health(alive=False, ready=False, problems=(problem,))
 
 
+def _keep_modules() -> None:
+    """Begin to collect garbage, without the modules that stay for good."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> None:
     source = source_of(setup.settings.store.url)
     assert source is not None, "another process cannot read this store"
@@ -371,6 +382,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 answered=answered,
                 receivers=service,
                 checks=service,
+                replicas=service,
                 relays=hub,
                 watchers=streams,
                 leading=service.leading,
@@ -382,9 +394,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         server.serve(listener)
         hub.begin()
         own = OwnListener(listener, server.door)
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        _keep_modules()
         await channel.send(b'{"ask":"ready"}')
         await service.listen(is_reached=own.takes_connections)
         hub.end()

@@ -323,6 +323,8 @@ class ApiProcess(Api):
                 return await answers.checks.checks()
             case "check-run":
                 return await answers.checks.run_check(_text(message, "name"))
+            case "cluster":
+                return await answers.cluster.cluster()
             case "relay-links":
                 return await answers.relays.note_links(_links(message))
             case _:

@@ -252,6 +252,10 @@ REPLICA_LOOK_SECONDS = 0.25
 """Time between two looks of a replica at the others, and at the time until which it may
 answer VMs. That time is always seconds ahead."""
 
+CONDITION_SECONDS = 5.0
+"""Time between two questions about the standby and the feed, which are for people and for
+Prometheus: it scrapes no more often."""
+
 SEEN_SHARE = 8
 """A replica that follows tells the leader which views are in use, once in this part of
 `metadata.disable_after`."""

@@ -21,6 +21,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
+from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.leader import Leader
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
@@ -38,6 +39,7 @@ from forewarn.service.cluster.addresses import ReplicaAddress, address_of
 from forewarn.service.cluster.following import FollowingGateway, NothingSent
 from forewarn.service.cluster.passing import FollowerGuests
 from forewarn.service.cluster.replica import Backend, Replica, secret_in
+from forewarn.service.cluster.showing import ShownCluster
 from forewarn.service.deciding import Deciding
 from forewarn.service.options import socket_path
 from forewarn.service.readings import Readings
@@ -151,11 +153,16 @@ class ReplicatedService(Service):
             gateway=self._follow_gateway,
             webhooks=nothing,
             checks=nothing,
+            cluster=self._cluster(),
             relays=self._relay_news,
             collect=lambda: self.metrics.collect(self._parts()),
             watchers=self.watchers,
             ask_abilities=None,
         )
+
+    def _cluster(self) -> ClusterGateway:
+        assert self._replica is not None, "it has been connected"
+        return ShownCluster(self._replica.address.name, self._replica.view)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` until the service stops; end the service if it fails."""

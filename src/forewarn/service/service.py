@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
+from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.call_gate import OPEN, CallGate
@@ -38,6 +39,7 @@ from forewarn.service.api_channel import Setup
 from forewarn.service.api_process import ApiProcess
 from forewarn.service.asked_abilities import asking
 from forewarn.service.checking import refuse_empty_store
+from forewarn.service.cluster.showing import NoCluster
 from forewarn.service.deciding import Around, Deciding
 from forewarn.service.fleets import PlanningError
 from forewarn.service.gateways import ThreadedOperatorGateway
@@ -218,11 +220,15 @@ class Service:
             gateway=deciding.gateway,
             webhooks=deciding.webhooks,
             checks=deciding.checks,
+            cluster=self._cluster(),
             relays=self._relay_news.through(deciding.gateway),
             collect=lambda: self.metrics.collect(self._parts()),
             watchers=self.watchers,
             ask_abilities=asking(deciding.runner),
         )
+
+    def _cluster(self) -> ClusterGateway:
+        return NoCluster()
 
     def _parts(self) -> Parts:
         assert self._api is not None, "the service has started"

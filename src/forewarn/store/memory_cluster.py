@@ -9,7 +9,15 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TypeVar
 
-from forewarn.cluster.port import BEAT_BITS, FeedRow, LeaseRow, Moment, ReplicaRow
+from forewarn.cluster.port import (
+    BEAT_BITS,
+    Condition,
+    FeedRow,
+    LeaseRow,
+    Moment,
+    ReplicaRow,
+    StandbyState,
+)
 from forewarn.store.feed import changes_of
 from forewarn.store.memory import Address, MemoryStore, State
 from forewarn.store.port import NotLeaderError, Reader, StoreError
@@ -34,6 +42,7 @@ class SharedMemory:
         self.rows_made = 0
         """The number of rows of replicas that were ever made."""
         self.feed: list[FeedRow] = []
+        self.standby = StandbyState.NOT_SET
         self.floor = 0
         """The number up to which the feed was removed."""
         self.changed = threading.Condition(self.state.lock)
@@ -154,6 +163,14 @@ class MemoryCluster:
             return True
 
         return self._do("remove_replica", remove)
+
+    def condition(self) -> Condition:
+        """Return the state of the database, for operators."""
+
+        def condition(shared: SharedMemory) -> Condition:
+            return Condition(standby=shared.standby, feed_rows=len(shared.feed))
+
+        return self._do("condition", condition)
 
     def prune(self, number: int) -> None:
         """Remove the rows of the feed up to this number."""

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import pytest
 
-from forewarn.cluster.port import LeaseRow, Moment, ReplicaRow
+from forewarn.cluster.port import LeaseRow, Moment, ReplicaRow, Role, StandbyState
 from forewarn.fleet.model import Host, Tenant
 from forewarn.store.feed import FEED_KEYS, FollowedCluster, LeaderStore
 from forewarn.store.port import NotLeaderError, Reader, StoreError, Transaction
@@ -238,6 +238,20 @@ def test_feed_is_pruned_up_to_a_number(database: Database) -> None:
     assert moment(cluster, second).rows == ()
 
 
+def test_condition_has_the_length_of_the_feed_and_no_standby(
+    database: Database,
+) -> None:
+    cluster = database.cluster()
+    store = database.store(take(cluster).term)
+    before = cluster.condition()
+    add(store, host("h1"))
+    add(store, host("h2"))
+    after = cluster.condition()
+    assert after.feed_rows == before.feed_rows + 2
+    # The server of the tests has no standby.
+    assert after.standby is StandbyState.NOT_SET
+
+
 # The rows of replicas
 
 
@@ -247,10 +261,13 @@ def test_each_write_of_a_row_raises_its_beat(database: Database) -> None:
     other.write_replica(replica("a"))
     first, second = cluster.replicas()
     assert (first.key, second) == ("a", replace(replica("b", 3), beat=second.beat))
-    cluster.write_replica(replace(replica("b", 2), is_leader=True))
+    cluster.write_replica(
+        replace(replica("b", 2), role=Role.LEADS, led_for=2.5, version="1")
+    )
     (again,) = (row for row in other.replicas() if row.key == "b")
     assert (again.beat, again.position) == (second.beat + 1, 3)
-    assert again.is_leader
+    assert (again.role, again.led_for, again.version) == (Role.LEADS, 2.5, "1")
+    assert (second.role, second.led_for, second.version) == (Role.FOLLOWS, None, "")
 
 
 def test_row_is_removed_only_with_the_beat_that_was_seen(database: Database) -> None:

@@ -18,7 +18,11 @@ from forewarn.admin.relay_hub import RelayHub
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.relays import NoNews
 from tests.unit.admin.test_checks import Asker
+from tests.unit.admin.test_cluster import Replicas
 from tests.unit.admin.test_webhooks import Receivers
+
+REPLICAS = Replicas()
+"""The replicas of the service that all tests use."""
 
 
 @dataclass
@@ -49,6 +53,7 @@ def server() -> Iterator[Served]:
         version="1.2.3",
         receivers=Receivers(),
         checks=Asker(),
+        replicas=REPLICAS,
         relays=RelayHub(lambda: gateway, NoNews()),
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from forewarn.cluster import documents
 from forewarn.cluster.documents import Reading
-from forewarn.cluster.lease import Role, Seat
-from forewarn.cluster.port import ReplicaRow
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, FEED_KEPT, READ_LEASE, Times
 
 

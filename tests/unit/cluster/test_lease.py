@@ -3,8 +3,8 @@
 import pytest
 
 from forewarn.cluster import lease
-from forewarn.cluster.lease import ROLE_STEPS, LeaseInput, Role, Seat
-from forewarn.cluster.port import LeaseRow
+from forewarn.cluster.lease import ROLE_STEPS, LeaseInput, Seat
+from forewarn.cluster.port import LeaseRow, Role
 from forewarn.cluster.times import CLOCK_ERROR, Times
 from forewarn.protocol.errors import IllegalTransitionError
 from forewarn.protocol.lifecycle import look_up

@@ -173,6 +173,20 @@ CHECKS = (
 )
 
 
+CLUSTER = (
+    Command(
+        path=("cluster", "show"),
+        summary="show the replicas: who leads, and how far each is behind",
+        text="Show who leads and for how long, how far each replica is behind, and whether "
+        "the database has a synchronous standby. Every replica answers, from what it sees "
+        "itself. Without replicas, it says so.",
+        run="forewarn.cli.cluster:show",
+        options=CLIENT,
+        examples=("forewarn cluster show", "forewarn cluster show --json"),
+    ),
+)
+
+
 _TENANT = Option(
     name="--tenant",
     metavar="TENANT",

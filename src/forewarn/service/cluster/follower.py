@@ -53,14 +53,16 @@ class Follower:
         *,
         publish: Callable[[Publication], None],
         followed: Callable[[LeaseRow, Changes | None], None] = lambda _row, _all: None,
+        shown: Callable[[ReplicaRow], ReplicaRow] = lambda row: row,
     ) -> None:
         """Use `cluster`, which no other thread uses, and write `row`.
 
         `publish` gets the changes of the documents. `followed` is called after each
         round, with the changed records of other kinds too; None: all may have changed.
+        `shown` adds to the row what other replicas show of this one.
         """
         self._cluster, self._clock, self._row = cluster, clock, row
-        self._publish, self._followed = publish, followed
+        self._publish, self._followed, self._shown = publish, followed, shown
         self._lock = threading.Lock()
         self._turning = threading.Lock()
         self._reading = Reading()
@@ -70,7 +72,7 @@ class Follower:
         self._confirmed = -1
         self._views: set[str] = set()
         self._guests: set[str] = set()
-        self._is_away = False
+        self._is_away = self._said_lost = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._main, name="forewarn-follower")
 
@@ -143,13 +145,16 @@ class Follower:
             return
         moment, changes = self._cluster.follow(self._position, self._apply)
         if moment.number < self.position:
-            log.error(
-                "the database has lost transactions: it has number %s, and this replica"
-                " has %s",
-                moment.number,
-                self.position,
-            )
+            if not self._said_lost:
+                log.error(
+                    "the database has lost transactions: it has number %s, and this replica"
+                    " has %s",
+                    moment.number,
+                    self.position,
+                )
+            self._said_lost = True
             return
+        self._said_lost = False
         self._position = moment.number
         with self._lock:
             self._reading = documents.published(self._reading, moment.number)
@@ -159,9 +164,7 @@ class Follower:
 
     def _write(self) -> None:
         asked, number = self._clock.monotonic(), self.position
-        self._cluster.write_replica(
-            changed(self._row, position=number, is_leader=self._leads)
-        )
+        self._cluster.write_replica(self._shown(changed(self._row, position=number)))
         self._confirmed = number
         with self._lock:
             self._reading = documents.wrote(self._reading, asked=asked)

@@ -15,9 +15,10 @@ from typing import Protocol
 from forewarn.clock import Clock
 from forewarn.cluster import documents, lease
 from forewarn.cluster.calls import Beats, Positions, of_takeover, silent, watched
-from forewarn.cluster.lease import Role, Seat
-from forewarn.cluster.port import Cluster, LeaseRow
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import Cluster, LeaseRow, ReplicaRow, Role
 from forewarn.cluster.times import Times
+from forewarn.protocol.frozen import changed
 from forewarn.service.cluster.gate import ReplicaGate
 from forewarn.store.port import StoreError
 
@@ -69,6 +70,10 @@ class Keeper:
         self._seat = Seat()
         self._beats = Beats()
         self._rounds = 0
+        self._took = 0.0
+        """When it took the lease, while it leads."""
+        self.takeovers = 0
+        """How often it has taken the lease."""
         self._is_away = self._said_behind = False
         self._lost_term = 0
         self._stopping = threading.Event()
@@ -93,6 +98,12 @@ class Keeper:
         """Return whether a leader may answer from its documents."""
         with self._lock:
             return documents.leader_may_answer(self._seat, self._clock.monotonic())
+
+    def shown(self, row: ReplicaRow) -> ReplicaRow:
+        """Return the row of this replica with its role, for other replicas."""
+        seat, now = self.seat, self._clock.monotonic()
+        led_for = now - self._took if seat.leads else None
+        return changed(row, role=seat.role, led_for=led_for)
 
     def lost(self, term: int) -> None:
         """Note that the database refused a transaction of this term."""
@@ -187,6 +198,7 @@ class Keeper:
             self._cluster.release(taken.term)
             return
         log.info("this replica leads in term %s", taken.term)
+        self._took, self.takeovers = seat.renewed, self.takeovers + 1
         self._beats = Beats()
         self.gate.begin(of_takeover(taken, now=self._clock.monotonic()))
         self._listener.lead(taken)

@@ -7,17 +7,21 @@ connection of its own to the database, and a third one answers where the leader 
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from forewarn import __version__
 from forewarn.admin.leader import Leader
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.cluster.port import LeaseRow, ReplicaRow
 from forewarn.cluster.times import READ_LEASE, Times
+from forewarn.cluster.view import Look, View, Watch, looked, view
 from forewarn.ids import RandomIds
 from forewarn.metadata.identity import replica_key
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.published import Publication
+from forewarn.service import limits
 from forewarn.service.cluster.addresses import ReplicaAddress
 from forewarn.service.cluster.follower import Changes, Follower
 from forewarn.service.cluster.keeper import Keeper
@@ -87,14 +91,21 @@ class Replica:
         self._asking: asyncio.Task[LeaseRow] | None = None
         self._asker = backend.connect()
         self._asker_turn = asyncio.Lock()
-        self.rows: tuple[ReplicaRow, ...] = ()
-        """All replicas, as the database had them at the last `look`."""
+        self._watch = Watch()
+        self._asked_condition: float | None = None
         self.follower = Follower(
             backend.connect(),
             clock,
-            ReplicaRow(key=self.key, name=address.name, url=address.url, position=0),
+            ReplicaRow(
+                key=self.key,
+                name=address.name,
+                url=address.url,
+                position=0,
+                version=__version__,
+            ),
             publish=self._give,
             followed=self._note_round,
+            shown=self._with_role,
         )
         self.keeper = Keeper(
             backend.connect(),
@@ -138,7 +149,9 @@ class Replica:
         row = self._lease
         if row is None or not row.holder:
             return Leader()
-        url = next((each.url for each in self.rows if each.key == row.holder), "")
+        look = self._watch.look
+        rows = () if look is None else look.rows
+        url = next((each.url for each in rows if each.key == row.holder), "")
         return Leader(name=row.holder.rpartition(" ")[0], url=url)
 
     def know(self, secret: str) -> None:
@@ -151,8 +164,23 @@ class Replica:
         return bool(self._secret)
 
     async def look(self) -> None:
-        """Read the rows of all replicas; raises StoreError."""
-        self.rows = await self._on_asker(self._asker.replicas)
+        """Read the lease and the rows of all replicas; raises StoreError."""
+        lease, rows = await self._on_asker(self._read_rows)
+        at = self._clock.monotonic()
+        self._watch = looked(self._watch, Look(at=at, lease=lease, rows=rows))
+        asked = self._asked_condition
+        if asked is None or at >= asked + limits.CONDITION_SECONDS:
+            condition = await self._on_asker(self._asker.condition)
+            self._watch = replace(self._watch, condition=condition)
+            self._asked_condition = at
+
+    def _read_rows(self) -> tuple[LeaseRow, tuple[ReplicaRow, ...]]:
+        # In this order: a position that is read later than the number only looks better.
+        return self._asker.lease(), self._asker.replicas()
+
+    def view(self) -> View:
+        """Return what this replica knows of all of them."""
+        return view(self._watch, self._clock.monotonic())
 
     def door(self) -> LeaderDoor | None:
         """Return where the leader answers VMs; None: none is known."""
@@ -191,6 +219,9 @@ class Replica:
     def follow(self) -> None:
         """End the term (keeper.Listener)."""
         self._tell(self._take_term, None)
+
+    def _with_role(self, row: ReplicaRow) -> ReplicaRow:
+        return self.keeper.shown(row)
 
     def _take_term(self, row: LeaseRow | None) -> None:
         self.term = row

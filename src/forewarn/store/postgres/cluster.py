@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from forewarn.cluster.port import LeaseRow, Moment, ReplicaRow
+from forewarn.cluster.port import Condition, LeaseRow, Moment, ReplicaRow
 from forewarn.store.port import Reader, StoreError
-from forewarn.store.postgres import feed, lease, replicas
+from forewarn.store.postgres import condition, feed, lease, replicas
 from forewarn.store.postgres.connection import LostError, PostgresConnection
 from forewarn.store.rows import Schema
 from forewarn.store.snapshot import SnapshotReader
@@ -74,6 +74,10 @@ class PostgresCluster:
     def remove_replica(self, row: ReplicaRow) -> bool:
         """Remove a row if it still has the beat of `row`; return whether it had."""
         return self._ask(lambda it: replicas.remove(it, row))
+
+    def condition(self) -> Condition:
+        """Return the state of the database, for operators."""
+        return self._ask(condition.read)
 
     def prune(self, number: int) -> None:
         """Remove the rows of the feed up to this number."""

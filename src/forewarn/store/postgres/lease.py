@@ -36,7 +36,8 @@ CREATE TABLE feed_floor (number bigint NOT NULL);
 INSERT INTO feed_floor (number) VALUES (0);
 CREATE TABLE replicas (
   key text COLLATE "C" NOT NULL PRIMARY KEY, name text NOT NULL, url text NOT NULL,
-  position bigint NOT NULL, beat bigint NOT NULL, is_leader boolean NOT NULL
+  position bigint NOT NULL, beat bigint NOT NULL, role text NOT NULL,
+  version text NOT NULL, led_for double precision
 );
 CREATE SEQUENCE replica_rows;
 """

@@ -1,6 +1,6 @@
 """The rows of the replicas in PostgreSQL."""
 
-from forewarn.cluster.port import BEAT_BITS, ReplicaRow
+from forewarn.cluster.port import BEAT_BITS, ReplicaRow, Role
 from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.postgres.lease import CHANNEL
 
@@ -8,7 +8,8 @@ from forewarn.store.postgres.lease import CHANNEL
 def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
     """Return the rows of all replicas, in the order of their keys."""
     rows = connection.raw(
-        "SELECT key, name, url, position, beat, is_leader FROM replicas ORDER BY key"
+        "SELECT key, name, url, position, beat, role, version, led_for"
+        " FROM replicas ORDER BY key"
     )
     return tuple(
         ReplicaRow(
@@ -17,9 +18,11 @@ def read(connection: PostgresConnection) -> tuple[ReplicaRow, ...]:
             url=url,
             position=position,
             beat=beat,
-            is_leader=is_leader,
+            role=Role(role),
+            version=version,
+            led_for=led_for,
         )
-        for key, name, url, position, beat, is_leader in rows
+        for key, name, url, position, beat, role, version, led_for in rows
     )
 
 
@@ -27,15 +30,16 @@ def write(connection: PostgresConnection, row: ReplicaRow) -> None:
     """Write the row of a replica and raise its beat; ring the bell."""
     connection.raw(
         "WITH written AS (INSERT INTO replicas"
-        " (key, name, url, position, beat, is_leader)"
-        " VALUES (%s, %s, %s, %s, nextval('replica_rows') << %s, %s)"
+        " (key, name, url, position, beat, role, version, led_for)"
+        " VALUES (%s, %s, %s, %s, nextval('replica_rows') << %s, %s, %s, %s)"
         " ON CONFLICT (key) DO UPDATE SET name = EXCLUDED.name, url = EXCLUDED.url,"
         " position = greatest(replicas.position, EXCLUDED.position),"
-        " beat = replicas.beat + 1, is_leader = EXCLUDED.is_leader)"
+        " beat = replicas.beat + 1, role = EXCLUDED.role,"
+        " version = EXCLUDED.version, led_for = EXCLUDED.led_for)"
         " SELECT pg_notify(%s, '')::text",
         (
             *(row.key, row.name, row.url, row.position, BEAT_BITS),
-            *(row.is_leader, CHANNEL),
+            *(row.role.value, row.version, row.led_for, CHANNEL),
         ),
     )
 

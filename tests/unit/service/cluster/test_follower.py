@@ -169,12 +169,11 @@ def test_leader_only_writes_its_row(fleet: Fleet) -> None:
     replica.follower.lead()
     replica.follower.turn()
     assert replica.views == {}
-    assert fleet.shared.replicas["b"].is_leader
+    assert "b" in fleet.shared.replicas
     replica.follower.follow()
     fleet.clock.advance(1.0)
     replica.follower.turn()
     assert set(replica.views) == {"v1"}
-    assert not fleet.shared.replicas["b"].is_leader
 
 
 def test_thread_follows_commits(fleet: Fleet) -> None:

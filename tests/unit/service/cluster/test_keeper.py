@@ -4,8 +4,7 @@ import threading
 
 import pytest
 
-from forewarn.cluster.lease import Role
-from forewarn.cluster.port import ReplicaRow
+from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
 from forewarn.store.port import NotLeaderError
 from tests.support.processes import eventually

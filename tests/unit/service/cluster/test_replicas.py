@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -85,9 +86,10 @@ class Replica:
             **{key.replace("__", "."): value for key, value in more.items()},
         }
         settings = load_settings(file=None, environ={}, flags=flags)
+        named = replace(settings, cluster=replace(settings.cluster, name=name))
         self.name = name
         self.backend = Backend(shared)
-        self.service = ReplicatedService(settings, self.backend)
+        self.service = ReplicatedService(named, self.backend)
 
     @property
     def leads(self) -> bool:
@@ -251,6 +253,39 @@ async def test_operators_are_sent_to_the_leader() -> None:
         status, health = await second.ask("/readyz")
         assert (status, health["role"]) == (200, "follows")
         assert (await first.ask("/readyz"))[1]["role"] == "leads"
+
+
+@in_loop
+async def test_each_replica_shows_who_leads_and_who_is_behind() -> None:
+    async with pair() as (first, second):
+        for each in (first, second):
+
+            async def shown(asked: Replica = each) -> Any:
+                status, found = await asked.ask("/v1/cluster")
+                assert status == 200
+                roles = {one["name"]: one["role"] for one in found["replicas"]}
+                return roles == {"r1": "leads", "r2": "follows"} and found
+
+            found = await eventually(shown)
+            assert (found["leader"], found["answered_by"]) == ("r1", each.name)
+            assert found["led_for_seconds"] > 0
+            assert [one["url"] for one in found["replicas"]] == [
+                first.service.admin_url,
+                second.service.admin_url,
+            ]
+            assert found["synchronous_standby"] == "not set"
+        # A database that has lost transactions is neither followed nor led.
+        shared = first.backend.shared
+        shared.lease = replace(shared.lease, number=shared.lease.number - 1)
+
+        async def refuses() -> bool:
+            _, found = await second.ask("/v1/cluster")
+            roles = {one["role"] for one in found["replicas"]}
+            return found["leader"] is None and roles == {"refuses"}
+
+        await eventually(refuses)
+        assert not first.leads
+        assert not second.leads
 
 
 @in_loop

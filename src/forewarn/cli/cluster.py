@@ -1,0 +1,77 @@
+"""`cluster show`: who leads, and how far each replica is behind."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from forewarn.cli import output
+from forewarn.cli.client import Client
+from forewarn.cli.command_table import Call
+from forewarn.instants import SECOND, describe_duration
+
+_COLUMNS = ("REPLICA", "ROLE", "BEHIND", "LAST SIGN", "VERSION", "URL")
+
+_STANDBY = {
+    "streaming": "synchronous standby: streaming",
+    "missing": "synchronous standby: none streams, so commits wait for one",
+    "not set": (
+        "synchronous standby: not set (synchronous_standby_names is empty); a fail-over of "
+        "the database can lose approvals that were answered"
+    ),
+    "unknown": (
+        "synchronous standby: unknown; the service's user needs GRANT pg_read_all_stats"
+    ),
+}
+
+
+def show(call: Call) -> int:
+    """Show the replicas."""
+    found = Client.of(call).get("cluster")
+    return output.shown(call, found, _print)
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    if not found["replicated"]:
+        output.line("this service has no cluster: it runs alone, with its own store")
+        return
+    output.line(_head(found))
+    output.line(_STANDBY[found["synchronous_standby"]])
+    output.table("no replicas", _COLUMNS, map(_row, found["replicas"]), essential=3)
+
+
+def _head(found: Mapping[str, Any]) -> str:
+    here, asked = found["answered_by"], found["asked_ago_seconds"]
+    if found["term"] is None:
+        since = "since it started" if asked is None else f"for {_spoken(asked)}"
+        return f"unknown: {here} has had no answer of the database {since}"
+    if found["leader"] is None:
+        return f"no replica leads (term {found['term']}), says {here}"
+    led = found["led_for_seconds"]
+    since = "for an unknown time" if led is None else f"for {_spoken(led)}"
+    changes = found["takeovers"]
+    recent = f", {changes} takeovers in 15 minutes" if changes > 1 else ""
+    return (
+        f"{found['leader']} leads {since} (term {found['term']}{recent}), says {here}"
+    )
+
+
+def _row(replica: Mapping[str, Any]) -> tuple[str, ...]:
+    silent = replica["silent_for_seconds"]
+    return (
+        replica["name"],
+        replica["role"],
+        _behind(replica),
+        f"{silent:.1f} s ago",
+        replica["version"] or "-",
+        replica["url"] or "-",
+    )
+
+
+def _behind(replica: Mapping[str, Any]) -> str:
+    entries, seconds = replica["behind_entries"], replica["behind_seconds"]
+    if entries is None or seconds is None:
+        return "unknown"
+    return f"{entries} entries, {seconds:.1f} s" if entries else "-"
+
+
+def _spoken(seconds: float) -> str:
+    return describe_duration(round(seconds) * SECOND)

@@ -1,0 +1,80 @@
+"""`cluster show` as it is printed."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from forewarn.cluster.port import LeaseRow, Role
+from forewarn.cluster.view import Look, View, looked
+from forewarn.service.cluster.showing import ALONE, report
+from tests.unit.cli.conftest import REPLICAS, Ended
+from tests.unit.cluster.test_view import Watcher, row
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def shown(
+    forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[View], list[str]]:
+    """Return a way to print what replica `b` sees."""
+
+    def show(view: View) -> list[str]:
+        monkeypatch.setattr(REPLICAS, "found", report(view, name="b"))
+        ended = forewarn("cluster", "show")
+        assert (ended.status, ended.err) == (0, "")
+        return ended.out.splitlines()
+
+    return show
+
+
+@pytest.mark.usefixtures("service")
+def test_cluster_is_printed_as_a_table_or_json(
+    forewarn: Run, monkeypatch: pytest.MonkeyPatch, shown: Callable[[View], list[str]]
+) -> None:
+    watcher = Watcher()
+    watcher.look(10, 10)
+    head, standby, columns, first, second = shown(watcher.look(12, 10))
+    assert head == "a leads for 50 s (term 3), says b"
+    assert standby.startswith("synchronous standby: unknown")
+    assert columns.split() == [
+        "REPLICA",
+        "ROLE",
+        "BEHIND",
+        "LAST",
+        "SIGN",
+        "VERSION",
+        "URL",
+    ]
+    assert first.split()[:3] == ["a", "leads", "-"]
+    assert second.split()[:6] == ["b", "follows", "2", "entries,", "0.0", "s"]
+    assert json.loads(forewarn("cluster", "show", "--json").out)["leader"] == "a"
+    monkeypatch.setattr(REPLICAS, "found", dict(ALONE))
+    ended = forewarn("cluster", "show")
+    assert (
+        ended.out == "this service has no cluster: it runs alone, with its own store\n"
+    )
+    assert json.loads(forewarn("cluster", "show", "--json").out)["replicated"] is False
+
+
+@pytest.mark.usefixtures("service")
+def test_unknown_and_refused_are_answers(shown: Callable[[View], list[str]]) -> None:
+    watcher = Watcher()
+    assert shown(watcher.view())[0] == (
+        "unknown: b has had no answer of the database since it started"
+    )
+    view = watcher.look(10, 10, row("c", 11, 1, role=Role.BEHIND), term=5)
+    assert shown(view)[-1].split()[:3] == ["c", "refuses", "unknown"]
+    assert shown(watcher.view(20))[0] == (
+        "unknown: b has had no answer of the database for 20 s"
+    )
+    view = watcher.look(10, 10, holder="", term=7)
+    assert shown(view)[0] == "no replica leads (term 7), says b"
+    free = LeaseRow(term=8, holder="b 1", url="", beat=1, number=10)
+    watcher.watch = looked(
+        watcher.watch, Look(at=watcher.at, lease=free, rows=(row("b", 10, 1),))
+    )
+    assert shown(watcher.view())[0] == (
+        "b leads for an unknown time (term 8, 3 takeovers in 15 minutes), says b"
+    )
