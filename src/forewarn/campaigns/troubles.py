@@ -1,6 +1,6 @@
 """Find the reasons why an open campaign needs an operator: values in, values out.
 
-Reasons that end with the time are left out, such as a soak or a closed window.
+Reasons that end soon with the time are left out, such as a soak or a closed window.
 """
 
 import enum
@@ -24,8 +24,15 @@ class TroubleKind(enum.Enum):
     """Only failed hosts are left in the stage, or they use all slots but one."""
     WAITS = "waits"
     """The next stage waits for an approval only."""
+    HELD = "held"
+    """All hosts of the stage that are left wait long for windows of their tenants."""
     STALLED = "stalled"
     """It runs without progress."""
+
+
+HELD_LONG: Micros = DAY
+"""Time for which a whole stage waits for windows of tenants that needs an operator. A night
+or a working day passes by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +44,18 @@ class Trouble:
 
 
 def of(
-    campaign: CampaignRecord, *, at_once: int, waits_until: Micros, now: Micros
+    campaign: CampaignRecord,
+    *,
+    at_once: int,
+    waits_until: Micros,
+    held_until: Micros,
+    now: Micros,
 ) -> tuple[Trouble, ...]:
     """Return the reasons why the campaign needs an operator, the worst first.
 
     `at_once` is the budget `in_flight` as a number, and `waits_until` the time at which
-    the gate opens by itself, or 0. The other troubles of a halted campaign can follow from
+    the gate opens by itself, or 0. `held_until` is when the first host of a stage goes on
+    whose hosts all wait for windows of their tenants, or 0. The other troubles of a halted campaign can follow from
     its halt, so they are not returned.
     """
     if campaign.has_ended:
@@ -56,6 +69,8 @@ def of(
         found.append(Trouble(kind=TroubleKind.WAITS, since=campaign.created))
     if _needs_approval(campaign, now):
         found.append(Trouble(kind=TroubleKind.WAITS, since=campaign.soaks_until))
+    if campaign.state is CampaignState.RUNNING and held_until >= now + HELD_LONG:
+        found.append(Trouble(kind=TroubleKind.HELD, since=campaign.moved_at))
     stalls = campaign.moved_at + campaign.notice + campaign.slow + STALLED_AFTER
     is_waiting = waits_until > now or campaign.state is not CampaignState.RUNNING
     if not (found or is_waiting) and stalls <= now:

@@ -36,7 +36,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.reporting import apart_hosts, blackout_problems, visit_problems
-from forewarn.reporting.campaigns import why_waiting
+from forewarn.reporting.campaigns import held_until, why_waiting
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -83,6 +83,10 @@ _CAMPAIGN_TROUBLES: Mapping[TroubleKind, tuple[ProblemKind, tuple[str, ...]]] = 
         ("campaign retry", "campaign skip"),
     ),
     TroubleKind.WAITS: (ProblemKind.CAMPAIGN_WAITS, ("campaign approve",)),
+    TroubleKind.HELD: (
+        ProblemKind.CAMPAIGN_STALLED,
+        ("expedite", "window set", "campaign skip"),
+    ),
     TroubleKind.STALLED: (ProblemKind.CAMPAIGN_STALLED, ("explain",)),
 }
 """The kind of problem of each trouble of a campaign, and commands that can end it."""
@@ -215,6 +219,7 @@ class _Search:
                 campaign,
                 at_once=campaign_gate.at_once(campaign),
                 waits_until=waits_until,
+                held_until=held_until(self._reader, campaign),
                 now=self._now,
             ):
                 kind, actions = _CAMPAIGN_TROUBLES[trouble.kind]

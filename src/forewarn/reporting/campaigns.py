@@ -174,6 +174,35 @@ def why_waiting(
     return _why_no_turn(reader, campaign)
 
 
+def held_until(reader: Reader, campaign: CampaignRecord) -> Micros:
+    """Return when the first host of a stage can go on that waits only for windows of its
+    tenants and their deferrals.
+
+    0: the stage has other work, or waits for something else.
+    """
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    is_idle = not (campaign.has_ended or request.unplanned or request.in_flight)
+    if not is_idle or _has_turn(reader, campaign):
+        return 0
+    return min(map(_opening_of, _first_of_stage(reader, campaign)), default=0)
+
+
+def _opening_of(operation: Operation) -> Micros:
+    """Return when windows and deferrals let a host go on; 0: it waits for something else."""
+    held = operation.held_by
+    is_held = held and all(isinstance(each, WindowClosed | Deferred) for each in held)
+    return max(map(_end_of, held)) if is_held else 0
+
+
+def _first_of_stage(reader: Reader, campaign: CampaignRecord) -> list[Operation]:
+    """Return the first waiting hosts of a campaign that belong to its current stage."""
+    waiting = reader.select(
+        kinds.PLANNED_OF_REQUEST, campaign.request, limit=HELD_READ_MAX
+    )
+    return [e for e in waiting if campaign.stage_of(e.position) == campaign.stage]
+
+
 def _why_never(reader: Reader, campaign: CampaignRecord) -> str:
     """Return why no window of the campaign helps its hosts; empty: one may help.
 
@@ -182,10 +211,7 @@ def _why_never(reader: Reader, campaign: CampaignRecord) -> str:
     """
     if _has_turn(reader, campaign):
         return ""
-    waiting = reader.select(
-        kinds.PLANNED_OF_REQUEST, campaign.request, limit=HELD_READ_MAX
-    )
-    in_stage = [e for e in waiting if campaign.stage_of(e.position) == campaign.stage]
+    in_stage = _first_of_stage(reader, campaign)
     found = [
         next((e for e in each.held_by if isinstance(e, NoCommonWindow)), None)
         for each in in_stage
@@ -210,11 +236,10 @@ def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> tuple[str, Micros]
 
     The stored reason of the first host is shown, such as a blackout of a part of the fleet.
     """
-    request = campaign.request
     if _has_turn(reader, campaign):
         return "", 0
-    for each in reader.select(kinds.PLANNED_OF_REQUEST, request, limit=HELD_READ_MAX):
-        if each.held_by and campaign.stage_of(each.position) == campaign.stage:
+    for each in _first_of_stage(reader, campaign):
+        if each.held_by:
             blocker = actionable_first(each.held_by)[0]
             reason = operators.reason(blocker)
             return rollouts.first_host(each.host, reason), _end_of(blocker)

@@ -267,6 +267,12 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
                 f"stage {campaign.stage + 1} of campaign {name} waits for an approval: "
                 f"`forewarn campaign approve {name} {campaign.stage + 1}`"
             )
+        case TroubleKind.HELD:
+            return (
+                f"campaign {name} makes no progress for a day or longer: {waits}; "
+                "`forewarn expedite VM` or another window lets it begin earlier, and "
+                f"`forewarn campaign skip {name} HOST --reason TEXT` leaves it out"
+            )
         case TroubleKind.STALLED:
             since = format_instant(campaign.moved_at)
             why = f": {waits}" if waits else ""

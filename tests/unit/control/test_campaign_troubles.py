@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import campaigns, choices, windows
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.instants import DAY
 from forewarn.protocol.errors import NotFoundError, RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.reporting import attention, explanations
@@ -173,6 +174,35 @@ def test_no_progress_for_a_day_is_a_problem_but_a_pause_and_a_soak_are_not() -> 
     assert text.endswith(": campaign bios: 1 of 1 hosts are in flight")
 
 
+def test_a_stage_that_only_a_window_of_a_tenant_holds_for_days_is_a_problem() -> None:
+    it = of(3)
+    # 2030-01-01 is a Tuesday.
+    friday = windows.windows_of(["fri 22:00 4h"])
+    it.order(lambda work: windows.set_windows(work, "s1", friday))
+    start(it, "[[campaign.stage]]\nhosts = 2\n")
+    it.advance("10m")
+    assert told(it) == [], "the other host of the stage is in flight"
+    it.advance("2h")
+    assert campaign(it).done == 1
+    why = (
+        "no host of the stage can be announced now: host h0001 waits: the maintenance "
+        "window of scope s1 opens at 2030-01-04T22:00:00Z"
+    )
+    (found,) = problems(it)
+    assert found.kind.value == "campaign-stalled"
+    assert found.text == (
+        f"campaign bios makes no progress for a day or longer: {why}; `forewarn expedite "
+        "VM` or another window lets it begin earlier, and `forewarn campaign skip bios "
+        "HOST --reason TEXT` leaves it out"
+    )
+    assert found.actions == ("expedite", "window set", "campaign skip")
+    steer(it, lambda work: campaigns.pause(work, "bios"))
+    assert told(it) == [], "an operator pauses it"
+    steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
+    it.advance("2d21h")
+    assert told(it) == [], "less than a day is left"
+
+
 def test_a_host_of_a_campaign_says_so() -> None:
     it = of(2, failing=1)
     start(it, TOLERANT)
@@ -180,6 +210,25 @@ def test_a_host_of_a_campaign_says_so() -> None:
     it.advance("40m")
     standing = explain(it, name_of(0))["standing"]
     assert "it failed in campaign bios, which can retry or skip it" in standing
+
+
+def test_a_host_of_a_later_stage_names_its_window_and_its_deferral() -> None:
+    it = of(3)
+    friday = windows.windows_of(["fri 22:00 4h"])
+    it.order(lambda work: windows.set_windows(work, "s1", friday))
+    start(it, "[[campaign.stage]]\nhosts = 1\n")
+    it.order(
+        lambda work: choices.defer(work, choices.target_of(work, "s2"), it.now + DAY),
+        reason="a reason",
+    )
+    stage = "stage 2 of campaign bios begins when 1 host of the stage before it is done"
+    assert explain(it, name_of(1))["blocked_by"] == [
+        stage,
+        "the maintenance window of scope s1 opens at 2030-01-04T22:00:00Z",
+    ]
+    first, deferred = explain(it, name_of(2))["blocked_by"]
+    assert first == stage
+    assert deferred == "tenant shop has deferred scope s2 until 2030-01-02T00:00:00Z"
 
 
 def test_a_campaign_is_explained_by_what_it_waits_for_and_its_hosts() -> None:

@@ -13,9 +13,11 @@ skipped indefinitely: no host after it is announced in these scopes.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.rules import (
     campaign_gate,
     destinations,
+    holds,
     reserves,
     shared_limit,
     waits,
@@ -24,7 +26,7 @@ from forewarn.control.rules import (
 from forewarn.control.rules.brake import why_braked
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.fleet.model import Host, HostState, Vm
-from forewarn.instants import Micros
+from forewarn.instants import Micros, round_up_to_second
 from forewarn.protocol.blockers import (
     HOLD_KINDS,
     AnyBlocker,
@@ -39,6 +41,7 @@ from forewarn.protocol.blockers import (
     ScopeReserved,
     SharedHost,
     WindowClosed,
+    bounded,
 )
 from forewarn.protocol.operations import (
     MOVING_ACTIONS,
@@ -385,14 +388,16 @@ def why_planned(
     # The order of the hosts says the same about a rollout without a campaign.
     is_said = request.campaign or shared is not None
     first = (shut,) if shut is not None and is_said else ()
-    # The stored blocker can be outdated until the next check.
-    found = (
-        _in_its_way(reader, operation, searches=has_slot) if operation.held_by else ()
-    )
+    if operation.held_by:
+        # The stored blocker can be outdated until the next check.
+        found = _in_its_way(reader, operation, searches=has_slot)
+    else:
+        found = () if has_slot else _holds_ahead(reader, operation, campaign, now=now)
     if found and has_slot:
         return found
     if first:
-        return (*first, *found)
+        # A blackout of the whole fleet closes the gate, and holds the host too.
+        return tuple(dict.fromkeys((*first, *found)))
     turn = NotItsTurn(
         request=request.request_id,
         position=operation.position,
@@ -401,6 +406,20 @@ def why_planned(
         at_once=request.at_once,
     )
     return (turn, *found)
+
+
+def _holds_ahead(
+    reader: Reader, operation: Operation, campaign: CampaignRecord, *, now: Micros
+) -> tuple[AnyBlocker, ...]:
+    """Return the windows, deferrals and blackouts that would hold a host in its turn now.
+
+    Its turn has not come, so no hold is stored. A tenant asks for its own.
+    """
+    start = round_up_to_second(max(operation.given_time, now + campaign.notice))
+    kept = holds.holds_of(reader, operation, vms_of(reader, operation))
+    if not kept:
+        return ()
+    return bounded(holds.HeldTimes(kept, start, now=now).why_not_announced())
 
 
 def _in_its_way(
