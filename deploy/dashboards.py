@@ -247,6 +247,26 @@ SERVICE = Dashboard(
             (_now("forewarn_relays_silent"), "silent"),
         ),
         _panel(
+            "Roles of replicas",
+            "Replicas in each role. One leads, except during a takeover.",
+            (_now("forewarn_cluster_role", by="role"), "{{role}}"),
+        ),
+        _panel(
+            "Replicas behind",
+            "Time for which the documents of each replica have been incomplete.",
+            (
+                _now("forewarn_cluster_behind_seconds", how="max", by="instance"),
+                "{{instance}}",
+            ),
+            unit="s",
+        ),
+        _panel(
+            "Requests passed on to the leader",
+            "Per second, by result. A VM gets 503 for an unavailable one, and repeats it.",
+            (_rate("forewarn_cluster_passed_on_total", by="result"), "{{result}}"),
+            unit="reqps",
+        ),
+        _panel(
             "Open campaigns",
             "Campaigns that have not ended, by state.",
             (_now("forewarn_campaigns", by="state"), "{{state}}"),

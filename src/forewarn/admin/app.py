@@ -149,9 +149,9 @@ def create_app(
     app.state.gateway = gateway
     app.state.watchers = watchers or watch.Watchers()
     app.state.hubs = Hubs(
-        lambda: app.state.gateway, partial(attention.surroundings, receivers)
+        lambda: app.state.gateway, partial(attention.surroundings, receivers, replicas)
     )
-    app.state.receivers = receivers
+    app.state.receivers, app.state.replicas = receivers, replicas
     app.state.names_in_file = tokens.names if tokens else frozenset()
     monotonic = (clock or SystemClock()).monotonic
     refused = RefusalLog(monotonic)

@@ -13,9 +13,10 @@ from forewarn.admin import attention_shapes as shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.fleet_selection import FleetSelection
-from forewarn.admin.gateways import WebhookGateway
+from forewarn.admin.gateways import ClusterGateway, WebhookGateway
 from forewarn.admin.lists import Filters, Paged, Selectors, check_names
 from forewarn.admin.selection import Lookups
+from forewarn.cluster.view import View
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.instants import Micros
@@ -66,16 +67,23 @@ def _page(
 
 
 async def surroundings(
-    receivers: WebhookGateway | None, gateway: CallerGateway
+    receivers: WebhookGateway | None,
+    replicas: ClusterGateway | None,
+    gateway: CallerGateway,
 ) -> Surroundings:
-    """Return the health of the service and of its webhook receivers, for operators."""
+    """Return the health of the service, its receivers and replicas, for operators."""
     health = await gateway.health()
     found: Sequence[dict[str, Any]] = ()
+    cluster: View | None = None
     # `health` already reports a service that does not answer.
     with contextlib.suppress(ForewarnError):
+        cluster = await replicas.cluster() if replicas else None
         found = await receivers.webhooks() if receivers else ()
     return Surroundings(
-        problems=health.problems, withheld=health.withheld, webhooks=found
+        problems=health.problems,
+        withheld=health.withheld,
+        webhooks=found,
+        cluster=cluster,
     )
 
 
@@ -85,7 +93,8 @@ async def problems(
 ) -> Response:
     """List the problems that need attention, the worst first, with the sums of all."""
     receivers = cast("WebhookGateway | None", request.app.state.receivers)
-    around = await surroundings(receivers, gateway)
+    replicas = cast("ClusterGateway | None", request.app.state.replicas)
+    around = await surroundings(receivers, replicas, gateway)
 
     def ask(reader: Reader) -> dict[str, Any]:
         wanted, lookups = query.wanted(reader), Lookups(reader)

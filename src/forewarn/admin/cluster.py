@@ -7,6 +7,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import v1_router
 from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.shapes import list_of, shape
+from forewarn.reporting.replicas import report
 
 _ROLES = (
     "`leads`, `follows`, `unsure` (it holds the lease and cannot renew it), `refuses` (the "
@@ -66,6 +67,6 @@ def router(gateway: ClusterGateway) -> APIRouter:
     @routes.get("/cluster", responses=documented(ClusterShape))
     async def cluster() -> Response:
         """Show who leads, and how far each replica is behind. Every replica answers."""
-        return answer(await gateway.cluster())
+        return answer(report(await gateway.cluster()))
 
     return routes

@@ -11,6 +11,7 @@ from forewarn.admin.access import DEMANDS, Caller, Demand, judge
 from forewarn.campaigns.plan_progress import Progress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
+from forewarn.cluster.view import View
 from forewarn.control.gateway import CallerGateway, Health, OperatorGateway
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests.idempotency import Once, Result
@@ -61,8 +62,8 @@ class CheckGateway(Protocol):
 class ClusterGateway(Protocol):
     """Access to what this service knows of its replicas."""
 
-    async def cluster(self) -> dict[str, Any]:
-        """Return who leads, and how far each replica is behind."""
+    async def cluster(self) -> View | None:
+        """Return the replicas as this one sees them; None: the service runs alone."""
         ...
 
 

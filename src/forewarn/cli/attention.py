@@ -120,6 +120,8 @@ def _attempt(problem: Json) -> str:
         return f"forewarn restore {problem['target']}"
     if problem["webhook"]:
         return f"forewarn webhook test {problem['webhook']}"
+    if problem["actions"] == ["cluster show"]:
+        return "forewarn cluster show"
     # The visit of a host of a campaign has both.
     name = problem["operation"] or problem["campaign"]
     return f"forewarn explain {name}" if name else ""

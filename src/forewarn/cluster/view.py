@@ -78,10 +78,14 @@ class ReplicaView:
 class View:
     """All replicas, as one of them sees them."""
 
+    observer: str
+    """The key of the replica that sees them so."""
     age: float | None
     """Seconds since the database has answered; None: it has not answered yet."""
     lease: LeaseRow | None
     """None: unknown, since the database does not answer."""
+    term: int | None
+    """The term that was seen last; None: none was seen."""
     leader: ReplicaView | None
     """The holder of the lease. None: it is free, or the row of its holder is unknown."""
     led_for: float | None
@@ -91,6 +95,11 @@ class View:
     condition: Condition
     replicas: tuple[ReplicaView, ...]
     """In the order of their names."""
+
+    @property
+    def observer_name(self) -> str:
+        """Return the name of the replica that sees them so."""
+        return self.observer.rpartition(" ")[0]
 
     @property
     def has_leader(self) -> bool | None:
@@ -153,15 +162,17 @@ def looked(watch: Watch, look: Look) -> Watch:
     )
 
 
-def view(watch: Watch, now: float) -> View:
-    """Return the replicas at a time."""
+def view(watch: Watch, now: float, *, observer: str) -> View:
+    """Return the replicas at a time, as `observer` sees them."""
     look = watch.look
     age = None if look is None else now - look.at
     if look is None or now - look.at >= SILENT_SECONDS:
         rows = () if look is None else look.rows
         return View(
+            observer=observer,
             age=age,
             lease=None,
+            term=None if look is None else look.lease.term,
             leader=None,
             led_for=None,
             takeovers=len(watch.takeovers),
@@ -172,8 +183,10 @@ def view(watch: Watch, now: float) -> View:
     holder = look.lease.holder
     leader = next((each for each in replicas if each.row.key == holder), None)
     return View(
+        observer=observer,
         age=age,
         lease=look.lease,
+        term=look.lease.term,
         leader=leader,
         led_for=None if leader is None else _led_for(leader),
         takeovers=sum(now - at < FLAPPING_SECONDS for at in watch.takeovers),

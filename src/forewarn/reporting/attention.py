@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from forewarn.campaigns import troubles
 from forewarn.campaigns.troubles import TroubleKind
+from forewarn.cluster.view import View
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.rules import campaign_gate, guard, relay_links, waits
@@ -35,7 +36,7 @@ from forewarn.protocol.operations import (
     OperationState,
     Verb,
 )
-from forewarn.reporting import apart_hosts, blackout_problems, visit_problems
+from forewarn.reporting import apart_hosts, blackout_problems, replicas, visit_problems
 from forewarn.reporting.campaigns import held_until, why_waiting
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
@@ -104,6 +105,8 @@ class Surroundings:
     """VMs that stopped together, and are not failed for that reason."""
     webhooks: Sequence[Mapping[str, Any]] = ()
     """Reports of the receivers."""
+    cluster: View | None = None
+    """The replicas; None: the service runs alone."""
 
 
 NO_SURROUNDINGS = Surroundings()
@@ -480,4 +483,5 @@ def _around(around: Surroundings) -> list[Problem]:
                     actions=("webhook test",),
                 )
             )
+    found.extend(replicas.problems(around.cluster))
     return found

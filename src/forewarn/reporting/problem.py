@@ -10,6 +10,8 @@ class ProblemKind(enum.Enum):
     """Kinds of problems, the worst first."""
 
     NOT_READY = "not-ready"
+    DATABASE_LOST = "database-lost"
+    NO_LEADER = "no-leader"
     BRAKE = "brake"
     VMS_STOPPED = "vms-stopped"
     VM_DOWN = "vm-down"
@@ -22,6 +24,9 @@ class ProblemKind(enum.Enum):
     APPROVAL_LATE = "approval-late"
     RELAY_SILENT = "relay-silent"
     HELD = "held"
+    NO_STANDBY = "no-standby"
+    LEADER_CHANGES = "leader-changes"
+    REPLICA_BEHIND = "replica-behind"
     CAMPAIGN_FAILED_HOSTS = "campaign-failed-hosts"
     CAMPAIGN_WAITS = "campaign-waits"
     CAMPAIGN_STALLED = "campaign-stalled"

@@ -22,6 +22,7 @@ from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import Clock, SystemClock
+from forewarn.cluster.view import View
 from forewarn.instants import SECOND
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, metric_definitions
@@ -116,7 +117,7 @@ class _Current:
     async def test_webhook(self, name: str) -> dict[str, Any]:
         return await self.answers.webhooks.test_webhook(name)
 
-    async def cluster(self) -> dict[str, Any]:
+    async def cluster(self) -> View | None:
         return await self.answers.cluster.cluster()
 
     async def checks(self) -> Sequence[dict[str, Any]]:

@@ -36,6 +36,7 @@ from forewarn.admin.relay_hub import News, RelayHub
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import SystemClock
+from forewarn.cluster.view import View
 from forewarn.control.gateway import BusyError, CallerGateway, Health
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Check, Who
@@ -145,8 +146,8 @@ class Service:
         """Post a ping to a receiver; return the result."""
         return await self.ask("webhook-test", name=name)
 
-    async def cluster(self) -> dict[str, Any]:
-        """Return who leads, and how far each replica is behind."""
+    async def cluster(self) -> View | None:
+        """Return the replicas as this one sees them; None: the service runs alone."""
         return await self.ask("cluster")
 
     # Called by the routes of checks

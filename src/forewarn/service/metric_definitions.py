@@ -12,6 +12,7 @@ from forewarn.admin.meters import MINUTES, SECONDS, TURNS, Meter
 from forewarn.campaigns.lifecycle import ENDED, CampaignState
 from forewarn.campaigns.record import HaltCause
 from forewarn.checks.model import Outcome
+from forewarn.cluster.port import StandbyState
 from forewarn.protocol.blockers import BLOCKER_KINDS
 from forewarn.protocol.events import LIVE_STATUSES, EventType
 from forewarn.protocol.host_steps import StepKind
@@ -24,6 +25,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.protocol.visits import ENDED_VISITS, VisitState
+from forewarn.reporting.replicas import ROLE_NAMES
 
 
 def _words(members: Iterable[enum.Enum]) -> tuple[str, ...]:
@@ -65,6 +67,13 @@ WEBHOOK_RESULTS = ("delivered", "failed")
 
 WEBHOOK_REASONS = ("too old", "too many", "gone")
 """The reasons why messages to a receiver are dropped."""
+
+
+PASSED_ON_REQUESTS = ("approve", "enable")
+"""Requests of VMs that a replica passes on to the leader."""
+
+PASSED_ON_RESULTS = ("accepted", "refused", "unavailable")
+"""The results of a request that was passed on."""
 
 
 def _counter(name: str, text: str, **labels: Iterable[str]) -> Meter:
@@ -386,6 +395,54 @@ STORE_SECONDS = _histogram(
     SECONDS,
 )
 STORE_FAILURES = _counter("store_failures", "Transactions that failed in the store.")
+
+# Replicas
+
+CLUSTER_ROLE = _gauge(
+    "cluster_role",
+    "1 for the role of this replica, else 0. `refuses`: the database has lost transactions "
+    "that it has seen. A service without replicas has no metrics of the cluster.",
+    role=[name for role, name in ROLE_NAMES.items() if role is not None],
+)
+CLUSTER_TERM = _gauge(
+    "cluster_term",
+    "Term of the lease, as this replica saw it last; it goes up with each takeover.",
+)
+CLUSTER_TAKEOVERS = _counter("cluster_takeovers", "Takeovers of this replica.")
+CLUSTER_REPLICAS = _gauge(
+    "cluster_replicas",
+    "Replicas that this one sees; unknown: without a sign of life for 5 seconds.",
+    state=("seen", "unknown"),
+)
+CLUSTER_BEHIND_ENTRIES = _gauge(
+    "cluster_behind_entries",
+    "Transactions that the documents of this replica lack, as far as it knows.",
+)
+CLUSTER_BEHIND_SECONDS = _gauge(
+    "cluster_behind_seconds",
+    "Time for which the documents of this replica have lacked a transaction, or since the "
+    "database has answered, whichever is longer; 0 if they are complete.",
+)
+CLUSTER_RENEWAL_AGE = _gauge(
+    "cluster_renewal_age_seconds",
+    "Time since this replica last renewed the lease; 0 if it does not lead.",
+)
+CLUSTER_FEED_ROWS = _gauge(
+    "cluster_feed_rows", "Transactions in the feed that were not removed yet."
+)
+CLUSTER_STANDBY = _gauge(
+    "cluster_standby",
+    "1 for the state of the database's synchronous standby, else 0. `missing`: it is "
+    "demanded, and none streams.",
+    state=_words(StandbyState),
+)
+CLUSTER_PASSED_ON = _counter(
+    "cluster_passed_on",
+    "Requests of VMs that this replica passed on to the leader. `enable`: a first request; "
+    "`unavailable`: there was no answer, so the VM got 503.",
+    request=PASSED_ON_REQUESTS,
+    result=PASSED_ON_RESULTS,
+)
 
 # The service itself
 

@@ -77,6 +77,8 @@ class Parts:
     """None: this service follows another one, which has the metrics of all work."""
     is_ready: Callable[[], bool]
     listeners_failed: Callable[[], int]
+    cluster: Callable[[], Iterable[Reading]]
+    """Returns the readings of this replica; none without replicas."""
 
 
 class Metrics:
@@ -107,6 +109,7 @@ class Metrics:
             *self._of_guests(parts),
             *parts.api.readings(),
             *(await self._of_deciding(parts.deciding) if parts.deciding else ()),
+            *parts.cluster(),
             Reading(metric_definitions.READY, int(parts.is_ready())),
             Reading(
                 metric_definitions.BUILD_INFO,

@@ -19,10 +19,11 @@ passed on.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.leader import Leader
+from forewarn.admin.meters import Reading
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
 from forewarn.control.gateway import FOLLOWS, Health
@@ -162,7 +163,11 @@ class ReplicatedService(Service):
 
     def _cluster(self) -> ClusterGateway:
         assert self._replica is not None, "it has been connected"
-        return ShownCluster(self._replica.address.name, self._replica.view)
+        return ShownCluster(self._replica.view)
+
+    def _cluster_readings(self) -> Iterable[Reading]:
+        assert self._replica is not None, "it has been connected"
+        return self._replica.readings(self._following.passed_on)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         """Do `work` until the service stops; end the service if it fails."""

@@ -13,11 +13,12 @@ times, end the control thread, close the driver and the store.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 from forewarn.admin.gateways import ClusterGateway
+from forewarn.admin.meters import Reading
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
 from forewarn.control.call_gate import OPEN, CallGate
@@ -239,7 +240,11 @@ class Service:
             deciding=self._deciding.parts() if self._deciding else None,
             is_ready=lambda: self.health().ready,
             listeners_failed=lambda: len(self._guests.failed),
+            cluster=self._cluster_readings,
         )
+
+    def _cluster_readings(self) -> Iterable[Reading]:
+        return ()
 
     # Running
 

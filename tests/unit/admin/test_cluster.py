@@ -1,27 +1,29 @@
 """The route of the cluster."""
 
-from typing import Any
+import dataclasses
 
 from starlette.testclient import TestClient
 
 from forewarn.admin import cluster as routes
 from forewarn.admin.app import create_app
-from forewarn.service.cluster.showing import ALONE, report
+from forewarn.cluster.port import Condition, Role, StandbyState
+from forewarn.cluster.view import View
+from forewarn.reporting.replicas import report
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.test_checks import token
 from tests.unit.admin.test_description import check
-from tests.unit.cluster.test_view import Watcher
+from tests.unit.cluster.test_view import Watcher, row
 
-PAIR: dict[str, Any] = report(Watcher().look(12, 10), name="b")
+PAIR = Watcher().look(12, 10)
 
 
 class Replicas:
     """Knows two replicas, or none (admin.gateways.ClusterGateway)."""
 
     def __init__(self) -> None:
-        self.found: dict[str, Any] = PAIR
+        self.found: View | None = PAIR
 
-    async def cluster(self) -> dict[str, Any]:
+    async def cluster(self) -> View | None:
         return self.found
 
 
@@ -37,7 +39,7 @@ def test_every_member_of_the_answer_is_described() -> None:
             check(each, routes.ReplicaShape)
         assert [each["role"] for each in found["replicas"]] == ["leads", "follows"]
         assert found["replicas"][1]["behind_entries"] == 2
-        replicas.found = dict(ALONE)
+        replicas.found = None
         check(client.get("/v1/cluster").json(), routes.ClusterShape)
         viewer = token(client, roles=["view"])
         assert client.get("/v1/cluster", headers=viewer).status_code == 200
@@ -46,7 +48,7 @@ def test_every_member_of_the_answer_is_described() -> None:
 def test_answer_without_the_database_says_unknown() -> None:
     watcher = Watcher()
     watcher.look(10, 10)
-    found = report(watcher.view(9.5), name="b")
+    found = report(watcher.view(9.5))
     assert (found["leader"], found["term"], found["asked_ago_seconds"]) == (
         None,
         None,
@@ -54,3 +56,36 @@ def test_answer_without_the_database_says_unknown() -> None:
     )
     assert [each["role"] for each in found["replicas"]] == ["unknown", "unknown"]
     assert found["synchronous_standby"] == "unknown"
+
+
+def kinds(replicas: Replicas) -> list[str]:
+    app = create_app(LocalGateway(), tokens=None, version="1", replicas=replicas)
+    with TestClient(app, base_url="http://127.0.0.1:8200") as client:
+        found = client.get("/v1/problems").json()["problems"]
+    assert all(each["actions"] == ["cluster show"] for each in found)
+    return [each["kind"] for each in found]
+
+
+def test_problems_of_replicas_need_attention() -> None:
+    replicas, watcher = Replicas(), Watcher()
+    replicas.found = None
+    assert kinds(replicas) == []
+    replicas.found = watcher.look(10, 10)
+    assert kinds(replicas) == []
+    condition = Condition(standby=StandbyState.NOT_SET)
+    watcher.watch = dataclasses.replace(watcher.watch, condition=condition)
+    lost = row("c", 30, 1, role=Role.BEHIND)
+    for _ in range(12):
+        replicas.found = watcher.look(12, 10, lost, term=9)
+    assert kinds(replicas) == [
+        "no-standby",
+        "leader-changes",
+        "replica-behind",
+        "replica-behind",
+    ]
+    replicas.found = watcher.look(12, 12, row("c", 30, 2, role=Role.BEHIND), term=9)
+    assert kinds(replicas) == ["database-lost", "no-standby", "leader-changes"]
+    replicas.found = watcher.look(12, 12, holder="", term=9)
+    assert kinds(replicas)[0] == "no-leader"
+    replicas.found = watcher.view(60)
+    assert kinds(replicas) == ["no-leader", "leader-changes"]

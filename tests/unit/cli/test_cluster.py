@@ -7,7 +7,6 @@ import pytest
 
 from forewarn.cluster.port import LeaseRow, Role
 from forewarn.cluster.view import Look, View, looked
-from forewarn.service.cluster.showing import ALONE, report
 from tests.unit.cli.conftest import REPLICAS, Ended
 from tests.unit.cluster.test_view import Watcher, row
 
@@ -21,7 +20,7 @@ def shown(
     """Return a way to print what replica `b` sees."""
 
     def show(view: View) -> list[str]:
-        monkeypatch.setattr(REPLICAS, "found", report(view, name="b"))
+        monkeypatch.setattr(REPLICAS, "found", view)
         ended = forewarn("cluster", "show")
         assert (ended.status, ended.err) == (0, "")
         return ended.out.splitlines()
@@ -50,7 +49,7 @@ def test_cluster_is_printed_as_a_table_or_json(
     assert first.split()[:3] == ["a", "leads", "-"]
     assert second.split()[:6] == ["b", "follows", "2", "entries,", "0.0", "s"]
     assert json.loads(forewarn("cluster", "show", "--json").out)["leader"] == "a"
-    monkeypatch.setattr(REPLICAS, "found", dict(ALONE))
+    monkeypatch.setattr(REPLICAS, "found", None)
     ended = forewarn("cluster", "show")
     assert (
         ended.out == "this service has no cluster: it runs alone, with its own store\n"

@@ -47,7 +47,7 @@ class Watcher:
         return self.view()
 
     def view(self, seconds: float = 0.0) -> View:
-        return views.view(self.watch, self.at + seconds)
+        return views.view(self.watch, self.at + seconds, observer="b 1")
 
 
 def of(view: View, name: str) -> views.ReplicaView:
@@ -67,6 +67,7 @@ def test_leader_is_named_with_the_time_for_which_it_leads() -> None:
     watcher.look(10, 10)
     view = watcher.view(0.5)
     assert view.has_leader
+    assert view.observer_name == "b"
     assert view.leader is of(view, "a")
     assert view.led_for == 50.5
     # Its own row does not say how far its documents are: it has published them itself.

@@ -137,6 +137,8 @@ LISTS = (
                 name="--kind",
                 choices=(
                     "not-ready",
+                    "database-lost",
+                    "no-leader",
                     "brake",
                     "vms-stopped",
                     "vm-down",
@@ -149,6 +151,9 @@ LISTS = (
                     "approval-late",
                     "relay-silent",
                     "held",
+                    "no-standby",
+                    "leader-changes",
+                    "replica-behind",
                     "webhook-late",
                     "campaign-failed-hosts",
                     "campaign-waits",

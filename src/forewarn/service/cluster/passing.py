@@ -9,7 +9,8 @@ wrote. Without an answer, the VM gets 503 and asks again, which is harmless (3.2
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,10 @@ class FollowerGuests(ReadingGuests):
         self._door = door
         self._caught_up = caught_up
         self._idle: list[tuple[LeaderDoor, Connection]] = []
+        self.passed_on: Counter[tuple[str, str]] = Counter()
+        """Requests that were passed on, by kind and result."""
+        self.passed_on: Counter[tuple[str, str]] = Counter()
+        """Requests that were passed on, by kind and result."""
         self._turns = asyncio.Semaphore(limits.PASSED_ON_TOGETHER_MAX)
 
     async def enable(self, vm: str) -> None:
@@ -62,13 +67,30 @@ class FollowerGuests(ReadingGuests):
 
         The leader can hold its answer for two minutes (7.1), but enables at once.
         """
-        with contextlib.suppress(TimeoutError):
+        with self._counting_failures("enable"), contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.ENABLE_PASSED_ON_SECONDS):
                 await self._send("GET", vm, None)
+        self.passed_on["enable", "accepted"] += 1
         await self._wait_until_served()
 
     async def approve(self, vm: str, event_ids: Sequence[str]) -> str | None:
         """Approve events for a VM; the result is None or the reason of a refusal."""
+        with self._counting_failures("approve"):
+            reason = await self._approved(vm, event_ids)
+        result = "accepted" if reason is None else "refused"
+        self.passed_on["approve", result] += 1
+        await self._wait_until_served()
+        return reason
+
+    @contextlib.contextmanager
+    def _counting_failures(self, request: str) -> Generator[None]:
+        try:
+            yield
+        except UnreachableError:
+            self.passed_on[request, "unavailable"] += 1
+            raise
+
+    async def _approved(self, vm: str, event_ids: Sequence[str]) -> str | None:
         body = {"StartRequests": [{"EventId": each} for each in event_ids]}
         try:
             async with asyncio.timeout(limits.PASSED_ON_SECONDS):
@@ -77,7 +99,6 @@ class FollowerGuests(ReadingGuests):
             raise UnreachableError("the leader did not answer in time") from error
         if status not in {_OK, _REFUSED}:
             raise UnreachableError(f"the leader answered with status {status}")
-        await self._wait_until_served()
         return None if status == _OK else _reason(text)
 
     async def tell_seen(self, vms: Sequence[str]) -> None:

@@ -5,13 +5,14 @@ connection of its own to the database, and a third one answers where the leader 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from forewarn import __version__
 from forewarn.admin.leader import Leader
+from forewarn.admin.meters import Reading
 from forewarn.agent.wire.urls import parse_url
 from forewarn.clock import Clock
 from forewarn.cluster.port import LeaseRow, ReplicaRow
@@ -22,6 +23,7 @@ from forewarn.metadata.identity import replica_key
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.published import Publication
 from forewarn.service import limits
+from forewarn.service.cluster import cluster_metrics
 from forewarn.service.cluster.addresses import ReplicaAddress
 from forewarn.service.cluster.follower import Changes, Follower
 from forewarn.service.cluster.keeper import Keeper
@@ -178,9 +180,21 @@ class Replica:
         # In this order: a position that is read later than the number only looks better.
         return self._asker.lease(), self._asker.replicas()
 
+    def readings(self, passed_on: Mapping[tuple[str, str], int]) -> list[Reading]:
+        """Return the metrics; `passed_on` counts requests by kind and result."""
+        return list(
+            cluster_metrics.readings(
+                self.view(),
+                self.keeper.seat,
+                now=self._clock.monotonic(),
+                takeovers=self.keeper.takeovers,
+                passed_on=passed_on,
+            )
+        )
+
     def view(self) -> View:
         """Return what this replica knows of all of them."""
-        return view(self._watch, self._clock.monotonic())
+        return view(self._watch, self._clock.monotonic(), observer=self.key)
 
     def door(self) -> LeaderDoor | None:
         """Return where the leader answers VMs; None: none is known."""

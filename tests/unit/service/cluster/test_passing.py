@@ -66,6 +66,7 @@ async def test_refusal_of_the_leader_is_that_of_the_follower() -> None:
     async with leading() as (world, follower):
         world.gateway.refusal = "no such event"
         assert await follower.guests.approve("w1", (EVENT_ID,)) == "no such event"
+        assert follower.guests.passed_on == {("approve", "refused"): 1}
 
 
 @in_loop
@@ -99,6 +100,7 @@ async def test_without_a_leader_nothing_is_answered() -> None:
         with pytest.raises(UnreachableError, match="no replica leads now"):
             await follower.guests.approve("w0", (EVENT_ID,))
         assert world.gateway.approved == []
+        assert follower.guests.passed_on == {("approve", "unavailable"): 1}
 
 
 @in_loop

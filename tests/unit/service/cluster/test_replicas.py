@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -110,6 +110,21 @@ class Replica:
             self.service.admin_address, "127.0.0.1", method, path, text
         )
 
+    async def metrics(self) -> dict[tuple[str, ...], float]:
+        """Return the metrics by name and values of their labels."""
+        found: dict[tuple[str, ...], float] = {}
+        for reading in await self.service.metrics.collect(self.service._parts()):
+            name = reading.meter.name.removeprefix("forewarn_")
+            found |= dict.fromkeys(((name, *key) for key in reading.meter.keys()), 0.0)  # noqa: SIM118 - no mapping
+            values = reading.values
+            for key, value in (
+                values.items() if isinstance(values, Mapping) else [((), values)]
+            ):
+                labels = (key,) if isinstance(key, str) else key
+                if isinstance(value, int | float):
+                    found[name, *labels] = value
+        return found
+
     async def events(self) -> list[dict[str, Any]]:
         """Return the events; none while VMs are asked to try again."""
         status, document = await self.get()
@@ -192,6 +207,17 @@ async def test_follower_serves_what_the_leader_commits_and_passes_approvals_on()
         found = await second.events()
         assert found == [] or found[0]["EventStatus"] == "Started"
         assert await second.approve("1" * 36) == await first.approve("1" * 36)
+        leads, follows = await first.metrics(), await second.metrics()
+        assert leads["cluster_role", "leads"] == follows["cluster_role", "follows"] == 1
+        assert leads["cluster_takeovers_total",] == leads["cluster_term",] == 1
+        assert follows["cluster_takeovers_total",] == 0
+        assert follows["cluster_replicas", "seen"] == 2
+        assert follows["cluster_renewal_age_seconds",] == 0
+        assert 0 < leads["cluster_renewal_age_seconds",] < LEASE
+        assert leads["cluster_standby", "not set"] == 1
+        passed = "cluster_passed_on_total"
+        assert follows[passed, "enable", "accepted"] >= 1
+        assert follows[passed, "approve", "accepted"] == 1
 
 
 @in_loop

@@ -1,0 +1,103 @@
+"""The replicas of the service: as JSON, and what is wrong with them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from forewarn.cluster.port import Role, StandbyState
+from forewarn.cluster.view import ReplicaView, View
+from forewarn.reporting.problem import Problem, ProblemKind
+from forewarn.wording import replicas as wording
+
+ROLE_NAMES: Mapping[Role | None, str] = {
+    Role.LEADS: "leads",
+    Role.FOLLOWS: "follows",
+    Role.UNSURE: "unsure",
+    Role.BEHIND: "refuses",
+    Role.STOPPED: "stopped",
+    None: "unknown",
+}
+"""The roles as operators read them."""
+
+ALONE: Mapping[str, Any] = {
+    "replicated": False,
+    "answered_by": None,
+    "asked_ago_seconds": None,
+    "leader": None,
+    "led_for_seconds": None,
+    "term": None,
+    "takeovers": 0,
+    "synchronous_standby": None,
+    "replicas": [],
+}
+"""The answer of a service without replicas, whose store only it uses."""
+
+
+def report(view: View | None) -> dict[str, Any]:
+    """Return a view as JSON; in it, null is unknown. None: the service runs alone."""
+    if view is None:
+        return dict(ALONE)
+    leads = view.leader is not None and view.has_leader
+    return {
+        "replicated": True,
+        "answered_by": view.observer_name,
+        "asked_ago_seconds": _rounded(view.age),
+        "leader": view.leader.row.name if view.leader and leads else None,
+        "led_for_seconds": _rounded(view.led_for),
+        "term": None if view.lease is None else view.lease.term,
+        "takeovers": view.takeovers,
+        "synchronous_standby": view.condition.standby.value,
+        "replicas": [_replica(each) for each in view.replicas],
+    }
+
+
+def _replica(each: ReplicaView) -> dict[str, Any]:
+    return {
+        "name": each.row.name,
+        "url": each.row.url or None,
+        "version": each.row.version,
+        "role": ROLE_NAMES[each.role],
+        "behind_entries": each.entries,
+        "behind_seconds": _rounded(each.seconds),
+        "silent_for_seconds": round(each.silent_for, 3),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
+
+
+def problems(view: View | None) -> Iterator[Problem]:
+    """Yield the problems of the replicas."""
+    if view is None:
+        return
+    for each in view.refusing:
+        yield _problem(
+            ProblemKind.DATABASE_LOST, each.row.name, wording.refuses(each.row.name)
+        )
+    if view.has_leader is None:
+        yield _problem(
+            ProblemKind.NO_LEADER,
+            view.observer_name,
+            wording.no_database(view.observer_name),
+        )
+    elif not view.has_leader:
+        yield _problem(ProblemKind.NO_LEADER, "cluster", wording.NO_LEADER)
+    for each in view.lagging if view.lease is not None else ():
+        yield _problem(
+            ProblemKind.REPLICA_BEHIND,
+            each.row.name,
+            wording.behind(each.row.name, each.seconds, each.silent_for),
+        )
+    if view.is_flapping:
+        yield _problem(
+            ProblemKind.LEADER_CHANGES, "cluster", wording.changes(view.takeovers)
+        )
+    if view.lacks_standby:
+        is_set = view.condition.standby is StandbyState.MISSING
+        yield _problem(
+            ProblemKind.NO_STANDBY, "database", wording.no_standby(is_set=is_set)
+        )
+
+
+def _problem(kind: ProblemKind, name: str, text: str) -> Problem:
+    return Problem(kind=kind, name=name, text=text, actions=("cluster show",))

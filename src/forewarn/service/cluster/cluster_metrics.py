@@ -1,0 +1,49 @@
+"""The metrics of one replica."""
+
+from collections.abc import Iterator, Mapping
+
+from forewarn.admin.meters import Reading
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import StandbyState
+from forewarn.cluster.view import View
+from forewarn.reporting.replicas import ROLE_NAMES
+from forewarn.service import metric_definitions
+
+
+def readings(
+    view: View,
+    seat: Seat,
+    *,
+    now: float,
+    takeovers: int,
+    passed_on: Mapping[tuple[str, str], int],
+) -> Iterator[Reading]:
+    """Yield the metrics of the replica that has `view` and `seat`."""
+    own = next((each for each in view.replicas if each.row.key == view.observer), None)
+    lacking = (own and own.seconds) or 0.0
+    age = view.age or 0.0
+    unknown = sum(each.role is None for each in view.replicas)
+    yield Reading(metric_definitions.CLUSTER_ROLE, {ROLE_NAMES[seat.role]: 1})
+    if view.term is not None:
+        # A 0 would look like a change of the term.
+        yield Reading(metric_definitions.CLUSTER_TERM, view.term)
+    yield Reading(metric_definitions.CLUSTER_TAKEOVERS, takeovers)
+    yield Reading(
+        metric_definitions.CLUSTER_REPLICAS,
+        {"seen": len(view.replicas) - unknown, "unknown": unknown},
+    )
+    yield Reading(metric_definitions.CLUSTER_BEHIND_ENTRIES, (own and own.entries) or 0)
+    yield Reading(
+        metric_definitions.CLUSTER_BEHIND_SECONDS,
+        # Between two looks, the age says nothing.
+        max(lacking, age) if view.lease is None else lacking,
+    )
+    yield Reading(
+        metric_definitions.CLUSTER_RENEWAL_AGE, now - seat.renewed if seat.leads else 0
+    )
+    yield Reading(metric_definitions.CLUSTER_FEED_ROWS, view.condition.feed_rows)
+    yield Reading(
+        metric_definitions.CLUSTER_STANDBY,
+        {each.value: int(each is view.condition.standby) for each in StandbyState},
+    )
+    yield Reading(metric_definitions.CLUSTER_PASSED_ON, dict(passed_on))

@@ -1,0 +1,52 @@
+"""Sentences about the replicas of the service, for operators."""
+
+from forewarn.instants import SECOND, describe_duration
+
+NO_LEADER = (
+    "no replica leads: approvals and requests wait, and no operation starts; another replica "
+    "takes over within seconds unless all of them are down or refuse"
+)
+
+
+def refuses(name: str) -> str:
+    """Return a sentence: the database has lost what a replica has seen."""
+    return (
+        f"the database has lost transactions that replica {name} has seen, so it never leads "
+        "until it is started again; answered approvals may be lost"
+    )
+
+
+def no_database(name: str) -> str:
+    """Return a sentence: a replica does not know who leads."""
+    return (
+        f"replica {name} gets no answer from the database, so it cannot say who leads"
+    )
+
+
+def behind(name: str, seconds: float | None, silent_for: float) -> str:
+    """Return a sentence: a replica is behind, or silent."""
+    if seconds is None:
+        return f"replica {name} has been silent for {_spoken(silent_for)}"
+    return f"replica {name} has been behind for {_spoken(seconds)}"
+
+
+def changes(takeovers: int) -> str:
+    """Return a sentence: leaders change too often."""
+    return f"the leader has changed {takeovers} times within 15 minutes"
+
+
+def no_standby(*, is_set: bool) -> str:
+    """Return a sentence: a fail-over of the database can lose approvals."""
+    if is_set:
+        return (
+            "synchronous_standby_names is set and no synchronous standby streams, so commits "
+            "wait for one"
+        )
+    return (
+        "synchronous_standby_names is empty, so a fail-over of the database can lose "
+        "approvals that were answered"
+    )
+
+
+def _spoken(seconds: float) -> str:
+    return describe_duration(round(seconds) * SECOND)
