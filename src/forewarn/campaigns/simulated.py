@@ -116,9 +116,23 @@ class HostCourse:
     freed: Micros = 0
     """When it left its place in the budgets of hosts: the VMs of a host that is verified
     and open can still recover. 0: it has not."""
-    has_failed: bool = False
+    undisturbed: Micros = 0
+    """When its VMs were in service again: the work on a host can fail after that. 0: they
+    are not."""
+    failed_at: Micros = 0
+    """When it failed, in its last attempt; 0: it has not."""
     was_approved: bool = False
     """Whether all of its events were approved before the end of the notice."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it has failed."""
+        return self.failed_at != 0
+
+    @property
+    def settled(self) -> Micros:
+        """Return when it was done or failed; 0: it has done neither."""
+        return self.failed_at or self.ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -185,11 +185,21 @@ def _courses(
             started=operation.started_at,
             ended=freed and max(freed, operation.ended_at),
             freed=freed,
-            has_failed=failed.get(operation.host) == operation.operation_id,
+            undisturbed=0
+            if operation.state is OperationState.FAILED
+            else operation.ended_at,
+            failed_at=_failed_at(operation, visit)
+            if failed.get(operation.host) == operation.operation_id
+            else 0,
             was_approved=operation.operation_id in played.approved
             and operation.started_at < operation.not_before,
         )
     return found
+
+
+def _failed_at(operation: Operation, visit: Visit | None) -> Micros:
+    """Return when the work on a host failed: its visit stands still, or has no steps."""
+    return operation.ended_at if visit is None else visit.ended_at or visit.since
 
 
 def _groups(host: Host, labels: Sequence[str]) -> Mapping[str, str]:
@@ -244,7 +254,7 @@ def _periods(
     starts = [*(opens for opens, _ in bounds[1:]), ended + 1]
     before = 0
     for (opens, closes), until in zip(bounds, starts, strict=True):
-        ends = [each for each in courses if before <= each.ended < until and each.ended]
+        ends = [e for e in courses if e.settled and before <= e.settled < until]
         before = until
         yield {
             "opens": format_instant(opens),
@@ -360,7 +370,11 @@ def _budgets(
         else {name: max(1, amount.of(vms)) for name, vms in totals.items()}
     )
     yield _peak("tenant-vms", "", peak(vms, per_tenant))
-    busy = [(each, begins, max(ends, each.ended)) for each, begins, ends in spans]
+    # A fault domain is free with its VMs, also while a failed host keeps its other places.
+    busy = [
+        (each, each.announced, each.undisturbed or played.ended)
+        for each in courses.values()
+    ]
     yield _peak("overlap-notice", "", _domains_peak(busy, limits.overlap + 1))
 
 
