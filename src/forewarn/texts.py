@@ -1,4 +1,5 @@
-"""Protection against control characters, in input and in terminal output.
+"""Protection against control characters, in input, in terminal output, and in what other
+programs print.
 
 A terminal obeys control characters, and some characters of the C1 range act as escape
 sequences. Characters that change the text direction can disguise a line. This module
@@ -25,6 +26,35 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+_TERMINAL = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:[@-~]|$)"  # Colors and movements
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # Titles, links and other strings
+    r"|\x1b[ -/]*[0-~]?"
+)
+"""sequences that control a terminal, even without their end."""
+
+BINARY_SHARE = 4
+"""A text of which more than this part, a quarter, cannot be read is binary: a text in
+another encoding has fewer such characters."""
+
+
+def readable(text: str, *, last: int = 0) -> str:
+    """Return what another program printed on one line, for a message.
+
+    Sequences for terminals are removed, and characters that are not printable. Each run
+    of bytes that are not text has one mark, and binary data is left out. `last` is the
+    number of characters at the end that are wanted; 0: all.
+    """
+    text = " ".join(_TERMINAL.sub("", text).split())[-last:]
+    if text.isprintable() and "\ufffd" not in text:
+        return text
+    lost = sum(1 for each in text if each == "\ufffd" or not each.isprintable())
+    if lost * BINARY_SHARE > len(text):
+        return "(binary data)"
+    kept = "".join(each for each in text if each.isprintable())
+    return re.sub("\ufffd+", "\ufffd", kept)
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.cli import output
 from forewarn.logs import JsonFormatter, TextFormatter
-from forewarn.texts import fault_of, json_text, printable
+from forewarn.texts import fault_of, json_text, printable, readable
 
 HARMFUL = [
     "\x00",
@@ -88,3 +88,33 @@ def test_json_output_of_a_command_is_printable(
     output.json_line({"reason": character})
     said = capsys.readouterr().out
     assert said.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("\x1b[1;31merror:\x1b[0m no \x1b]0;title\x07disk", "error: no disk"),
+        ("\x1b]8;;https://example.org\x1b\\docs\x1b]8;;\x1b\\ say", "docs say"),
+        ("done\x1b(B\x1b=", "done"),
+        ("cut off \x1b[1;3", "cut off"),
+        ("in 8 bits: \x9b31mred", "in 8 bits: red"),
+        ("two\nlines\r\n\tand a tab", "two lines and a tab"),
+        ("Gr\ufffd\ufffd\ufffde of the disk", "Gr\ufffde of the disk"),
+        ("\ufffd" * 200, "(binary data)"),
+        ("a\x00\x01\ufffd\ufffdb\x02\ufffdc" * 50, "(binary data)"),
+        ("", ""),
+    ],
+)
+def test_output_of_another_program_is_one_readable_line(said: str, shown: str) -> None:
+    assert readable(said) == shown
+
+
+@pytest.mark.parametrize("text", ["firmware 2.4", "naïve Größe 東京"])
+def test_readable_text_is_not_changed(text: str) -> None:
+    assert readable(text) == text
+
+
+def test_words_after_binary_data_are_readable() -> None:
+    assert (
+        readable("\ufffd" * 900 + "\nthe disk is full", last=16) == "the disk is full"
+    )

@@ -15,6 +15,7 @@ import threading
 from forewarn.clock import Clock
 from forewarn.drivers.port import DriverError
 from forewarn.drivers.programs import KILL_SECONDS, Words, environment, kill
+from forewarn.texts import readable
 
 OUTPUT_BYTES_MAX = 64 << 20
 """Maximum bytes of an inventory: those of a fleet file. 6,000 VMs have 2 MiB."""
@@ -125,4 +126,4 @@ class Discovery:
 def _quoted(said: bytes) -> str:
     """Return the last line of the errors for a message."""
     lines = said.decode("utf-8", "replace").strip().splitlines()
-    return f": {lines[-1]}" if lines else ""
+    return f": {readable(lines[-1])}" if lines else ""

@@ -14,7 +14,7 @@ from forewarn.drivers.port import Call, HostVms, Observation
 from forewarn.fleet.validators import name_fault
 from forewarn.protocol.abilities import Ability, Able
 from forewarn.protocol.operations import Action
-from forewarn.texts import printable
+from forewarn.texts import readable
 
 REASON_CHARACTERS_MAX = 200
 """Maximum characters of a reason that are kept: a sentence. The store keeps one for each
@@ -91,7 +91,7 @@ def _abilities(said: dict[str, Any], vm: str) -> Iterator[Ability]:
     able, actions, reason = said.get("able"), said.get("actions"), said.get("reason")
     if not isinstance(able, str) or able not in _ABLE:
         return
-    text = printable(reason)[:REASON_CHARACTERS_MAX] if isinstance(reason, str) else ""
+    text = readable(reason)[:REASON_CHARACTERS_MAX] if isinstance(reason, str) else ""
     if actions is None:
         yield Ability(able=_ABLE[able], vm=vm, reason=text)
         return

@@ -31,6 +31,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
+from forewarn.texts import readable
 
 Words = tuple[str, ...]
 
@@ -130,7 +131,7 @@ def start_shim(folder: Path, number: int) -> None:
     except subprocess.TimeoutExpired as error:
         raise DriverError("the shim did not start in time") from error
     if ended.returncode:
-        said = ended.stderr.decode("utf-8", "replace").strip()[-200:]
+        said = readable(ended.stderr.decode("utf-8", "replace"), last=200)
         raise DriverError(f"the shim failed: {said}")
 
 

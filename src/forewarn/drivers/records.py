@@ -27,6 +27,7 @@ from forewarn.instants import Micros, parse_duration
 from forewarn.problems import hint_for
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import Action
+from forewarn.texts import readable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,8 +459,7 @@ _TELLING = frozenset({"exited", "probed", "marked"})
 def _progress_of(end: dict[str, Any]) -> Progress:
     """Return the meaning of a recorded end."""
     how, status, output = end["end"], end.get("status"), end.get("output", "")
-    last = " ".join(output.split())[-LAST_WORDS_CHARACTERS:]
-    last = "".join(letter for letter in last if letter.isprintable())
+    last = readable(output, last=LAST_WORDS_CHARACTERS)
     after = f": {last}" if last else ""
     if how == "carried" or (how in _TELLING and status == DONE_STATUS):
         return Progress(

@@ -18,6 +18,7 @@ from forewarn.drivers.port import Sighting, StopCause
 from forewarn.drivers.restarts import keep_running
 from forewarn.fleet.validators import name_fault
 from forewarn.instants import Micros
+from forewarn.texts import readable
 
 LINE_BYTES_MAX = 4096
 """Maximum bytes of a line: the names of a VM and a host, and a sentence."""
@@ -50,7 +51,7 @@ def sighting_of(said: Mapping[str, Any], *, now: Micros) -> Sighting:
         raise ValueError('"running" must be true or false')  # noqa: TRY004
     if not isinstance(text, str):
         raise ValueError('"text" must be a string')  # noqa: TRY004
-    text = "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
+    text = readable(text)
     host = said.get("host")
     return Sighting(
         vm=_name(said, "vm"),

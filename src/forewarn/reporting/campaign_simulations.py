@@ -370,7 +370,7 @@ def _budgets(
         else {name: max(1, amount.of(vms)) for name, vms in totals.items()}
     )
     yield _peak("tenant-vms", "", peak(vms, per_tenant))
-    # A fault domain is free with its VMs, also while a failed host keeps its other places.
+    # A fault domain is free with its VMs, and a failed host keeps its other places.
     busy = [
         (each, each.announced, each.undisturbed or played.ended)
         for each in courses.values()

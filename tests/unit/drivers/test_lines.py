@@ -146,7 +146,7 @@ def test_line_about_several_actions_is_an_answer_about_each() -> None:
         "able": "no",
         "reason": "two\nlines",
     }
-    reason = "two\\nlines"
+    reason = "two lines"
     assert abilities(line) == {
         "h1": tuple(
             Ability(able=Able.NO, action=action, vm="web_0", reason=reason)

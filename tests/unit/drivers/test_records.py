@@ -125,3 +125,19 @@ def test_a_first_call_that_cannot_be_recorded_keeps_the_identity(
     with pytest.raises(Exception, match="cannot be recorded"):
         directories.accept(plan())
     assert CallDirectories(tmp_path).identity == directories.identity
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("\x1b[1;31mno\x1b[0m disk", "no disk"),
+        ("\ufffd" * 900, "(binary data)"),
+        ("\ufffd" * 900 + "x" * 300, "x" * 200),
+    ],
+)
+def test_output_that_is_not_text_does_not_fill_the_reason(
+    tmp_path: Path, output: str, said: str
+) -> None:
+    call = CallDirectories(tmp_path).accept(plan())
+    call.record_unstarted(0, end="unstartable", output=output)
+    assert call.progress_of(0).reason == f"the program could not be started: {said}"

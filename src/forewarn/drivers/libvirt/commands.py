@@ -16,6 +16,7 @@ from forewarn.instants import SECOND, Micros
 from forewarn.problems import quoted
 from forewarn.protocol.host_steps import NO_STEPS, StepRules
 from forewarn.protocol.operations import Action
+from forewarn.texts import readable
 
 RUN = str(Path(__file__).absolute().with_name("run.py"))
 
@@ -105,7 +106,7 @@ def module_problem(python: str) -> str:
         return ""
     said = (done.stdout + done.stderr).decode("utf-8", "replace").strip()
     lines = said.splitlines() or [f"{python} ended with status {done.returncode}"]
-    return lines[-1]
+    return readable(lines[-1])
 
 
 def actions_of(*, can_reimage: bool) -> frozenset[Action]:

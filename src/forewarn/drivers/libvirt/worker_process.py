@@ -17,6 +17,7 @@ from forewarn.clock import Clock
 from forewarn.drivers import programs
 from forewarn.drivers.programs import Words
 from forewarn.drivers.restarts import keep_running
+from forewarn.texts import readable
 
 SEND_SECONDS = 5.0
 """Maximum seconds to write a line: a worker only passes its lines on, so one that does not
@@ -157,7 +158,7 @@ class WorkerProcess:
                 self.trouble = ""
                 self._hear(cast("Line", message))
             else:
-                said = line.decode("utf-8", "replace").strip()[:TEXT_CHARACTERS_MAX]
+                said = readable(line.decode("utf-8", "replace"))[:TEXT_CHARACTERS_MAX]
         return said
 
 

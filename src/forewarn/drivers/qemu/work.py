@@ -39,6 +39,7 @@ from forewarn.drivers.qemu.qmp import (
 from forewarn.drivers.qemu.states import Presence
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
 from forewarn.protocol.operations import Action
+from forewarn.texts import readable
 
 UNKNOWN_STATUS = 2
 """Exit status if it is unknown whether the VM runs."""
@@ -269,7 +270,7 @@ async def run_program(words: tuple[str, ...]) -> None:
             raise MonitorError(f"{words[0]}: {error.strerror}") from error
         if status:
             said.seek(0)
-            text = said.read(SAID_BYTES_MAX).decode("utf-8", "replace").strip()
+            text = readable(said.read(SAID_BYTES_MAX).decode("utf-8", "replace"))
             raise MonitorError(f"{words[0]} ended with status {status}: {text}")
 
 

@@ -18,6 +18,7 @@ from forewarn.checks.model import Judged, unknown
 from forewarn.clock import Clock
 from forewarn.drivers.programs import environment
 from forewarn.service.checks import limits
+from forewarn.texts import readable
 
 _PIECE_BYTES = 65_536
 _POLL_SECONDS = 0.05
@@ -105,5 +106,5 @@ def _kill(group: int) -> None:
 
 
 def _last_line(output: bytes) -> str:
-    lines = output.decode("utf-8", "replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    lines = reversed(output.decode("utf-8", "replace").split("\n"))
+    return next((said for line in lines if (said := readable(line))), "")

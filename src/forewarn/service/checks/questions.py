@@ -21,7 +21,7 @@ from forewarn.service.checks.programs import Programs
 from forewarn.service.secret_files import SECRET_BYTES_MAX
 from forewarn.service.settings_model import CheckSettings
 from forewarn.settings.files import read_file
-from forewarn.texts import printable
+from forewarn.texts import readable
 
 QUERY_PATH = "/api/v1/query"
 """Path of an instant query below the URL of Prometheus."""
@@ -35,7 +35,7 @@ def ask(check: CheckSettings, *, clock: Clock, programs: Programs) -> Judged:
         found = programs.run(check.program, seconds=check.timeout / SECOND)
     else:
         found = _ask_server(check, clock)
-    reason = " ".join(printable(found.reason).split())[:REASON_CHARACTERS_MAX]
+    reason = readable(found.reason)[:REASON_CHARACTERS_MAX]
     return Judged(outcome=found.outcome, reason=reason)
 
 

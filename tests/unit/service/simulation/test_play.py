@@ -220,7 +220,7 @@ def test_tolerated_failure_does_not_end_the_campaign() -> None:
 
 
 def test_host_whose_steps_fail_is_counted_in_its_night_and_frees_its_scopes() -> None:
-    world = world_of(fleet(20))
+    world = world_of(fleet(40))
     found = simulation(
         world,
         campaigns.ONE_STAGE
@@ -228,12 +228,12 @@ def test_host_whose_steps_fail_is_counted_in_its_night_and_frees_its_scopes() ->
         "in_a_row = 40\n[campaign.steps]\n"
         'work = { step = "work" }\nverify = { step = "verify" }\n',
         impact="live-migrate",
-        failures=0.2,
+        failures=0.1,
         seed=3,
     )
     failed = len(found["failed"])
     assert failed >= 2
-    assert [found["left"], found["done"]] == [0, 20 - failed]
+    assert [found["left"], found["done"]] == [0, 40 - failed]
     assert sum(each["failed"] for each in found["periods"]) == failed
     # The VMs are in service, and the host keeps its place in the other budgets only.
     notice = found["budgets"][-1]
