@@ -33,7 +33,7 @@ _TERMINAL = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # Titles, links and other strings
     r"|\x1b[ -/]*[0-~]?"
 )
-"""sequences that control a terminal, even without their end."""
+"""Sequences that control a terminal, even without their end."""
 
 BINARY_SHARE = 4
 """A text of which more than this part, a quarter, cannot be read is binary: a text in

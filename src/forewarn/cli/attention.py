@@ -206,6 +206,11 @@ def _next_row(need: Json) -> tuple[str, ...]:
     )
 
 
+CAMPAIGN_HOSTS_SHOWN = 3
+"""Hosts in the text about a campaign: its explanation fits on a screen, and --json has
+more."""
+
+
 def explain(call: Call) -> int:
     """Explain an operation, rollout, event, campaign, host or VM."""
     told = Client.of(call).get(
@@ -221,7 +226,9 @@ def _explanation(told: Json) -> Iterator[str]:
     yield f"{name}: {told['state']}"
     yield from _reasons(told)
     yield from (f"  - {limit['text']}" for limit in told["abilities"])
-    for each in told["operations"]:
+    # The reasons of a campaign are first; a few hosts show what else it waits for.
+    shown = CAMPAIGN_HOSTS_SHOWN if told["kind"] == "campaign" else None
+    for each in told["operations"][:shown]:
         yield ""
         yield f"{each['operation']}, {each['what']}: {each['state']}"
         yield from _reasons(each)
@@ -229,7 +236,8 @@ def _explanation(told: Json) -> Iterator[str]:
         yield ""
         yield "Coming work on it:"
         yield from (f"  * {upcoming_line(each)}" for each in coming)
-    if more := told["more_operations"]:
+    left_out = len(told["operations"][shown:]) if shown else 0
+    if more := told["more_operations"] + left_out:
         name = told["id"]
         command = (
             f"campaign show {name} --all"

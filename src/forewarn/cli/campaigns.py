@@ -244,10 +244,8 @@ def show_campaign(told: Json) -> None:
         output.line(f"and {count(left, 'more failed host')}")
     if shown and not told["ended"]:
         words = f"{told['name']} {shown[0]['host']}"
-        output.line(
-            f"next: forewarn campaign retry {words}, or forewarn campaign skip {words} "
-            "--reason TEXT"
-        )
+        output.line(f"next: forewarn campaign retry {words}")
+        output.line(f"  or: forewarn campaign skip {words} --reason TEXT")
     _show_deferred(told)
 
 

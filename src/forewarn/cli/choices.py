@@ -40,8 +40,8 @@ def choice_line(choice: Json) -> str:
     what = f"VM {choice['vm']}" if choice["vm"] else f"scope {choice['scope']}"
     if choice["expedited"]:
         return (
-            f"the maintenance of {what} comes next, and is approved before an agent in a "
-            "VM has prepared"
+            f"the maintenance of {what} comes first when its host can be maintained, and "
+            "is approved before an agent in a VM has prepared"
         )
     if choice["over"]:
         return f"the maintenance of {what} is no longer deferred"

@@ -58,8 +58,8 @@ def test_tenant_defers_and_expedites_its_maintenance(
         assert "give a time, or end a deferral, not both" in ended.err
     ended = forewarn("expedite", "web_0", "--reason", "ready", *tenant)
     assert ended.out == (
-        "the maintenance of VM web_0 comes next, and is approved before an agent in a VM "
-        "has prepared\n"
+        "the maintenance of VM web_0 comes first when its host can be maintained, and is "
+        "approved before an agent in a VM has prepared\n"
     )
     assert "at once" in forewarn("deferrals").out
 

@@ -194,6 +194,15 @@ def test_third_deferral_is_refused_also_by_another_name(world: World) -> None:
     assert on(world, "h0").started_at
 
 
+def test_same_time_with_another_reason_is_no_further_deferral(world: World) -> None:
+    maintain(world, "h0", not_before=4 * HOUR)
+    for reason in ("month end", "month end", "an audit"):
+        defer(world, "web_0", DAY, reason=reason)
+    [choice] = world.read(lambda reader: list(every(reader, kinds.ALL_CHOICES)))
+    assert (choice.reason, choice.deferrals) == ("an audit", 1)
+    defer(world, "web_0", 2 * DAY)
+
+
 def test_emergency_repair_and_started_work_are_not_deferred(world: World) -> None:
     maintain(world, "h0", emergency=True)
     with pytest.raises(RefusedError, match="is an emergency repair"):

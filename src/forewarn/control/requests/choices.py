@@ -157,7 +157,7 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     deferred: list[Operation] = []
     news = [each for each in found if not _is_deferred(work, target, each, until)]
     if not news:
-        return _keys(target, found)
+        return _give_reason(work, target, found, until)
     # A choice about a scope counts for all its hosts in a request.
     used_up = {
         each.request: each
@@ -181,6 +181,21 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
         _wait(work, work.operation(operation.operation_id), target.tenant, until)
     work.free_window(target.scope)
     return made
+
+
+def _give_reason(
+    work: Work, target: Target, operations: Sequence[Operation], until: Micros
+) -> list[str]:
+    """Store another reason for a deferral that lasts as long as before."""
+    keys = _keys(target, operations)
+    made = [each for key in keys if (each := work.tx.get(Choice, key)) is not None]
+    others = [each for each in made if each.reason != work.who.reason]
+    if others:
+        _note(work, AuditKind.MAINTENANCE_DEFERRED, target, until, operations)
+    for each in others:
+        new = replace(each, by=work.who.actor, reason=work.who.reason)
+        work.tx.replace(each, new)
+    return keys
 
 
 def clear(work: Work, target: Target) -> list[str]:
