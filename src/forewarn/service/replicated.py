@@ -42,6 +42,7 @@ from forewarn.service.cluster.passing import FollowerGuests
 from forewarn.service.cluster.replica import Backend, Replica, secret_in
 from forewarn.service.cluster.showing import ShownCluster
 from forewarn.service.deciding import Deciding
+from forewarn.service.inbox import StoppedError
 from forewarn.service.options import socket_path
 from forewarn.service.readings import Readings
 from forewarn.service.service import Service, StartFleet, guest_listeners
@@ -196,9 +197,17 @@ class ReplicatedService(Service):
     async def _take_over(self, row: LeaseRow) -> None:
         try:
             await self._lead(row)
-        except NotLeaderError:
-            self._note_lost()
+        except (NotLeaderError, StoppedError) as error:
+            if not isinstance(self._reason(error), NotLeaderError):
+                raise
+            self._note_lost(row)
             await self._step_down()
+
+    def _reason(self, error: ForewarnError) -> BaseException | None:
+        """Return why `error` was raised: the control thread says why it has ended."""
+        if isinstance(error, StoppedError) and self._deciding is not None:
+            return self._deciding.runner.failure
+        return error
 
     async def _lead(self, row: LeaseRow) -> None:
         replica, api, loop = self._replica, self._api, asyncio.get_running_loop()
@@ -259,14 +268,15 @@ class ReplicatedService(Service):
         if not isinstance(error, NotLeaderError):
             super()._fail(error)
             return
-        self._note_lost()
+        assert self._led is not None, "its control thread has failed"
+        self._note_lost(self._led)
         self._role_changed.set()
 
-    def _note_lost(self) -> None:
+    def _note_lost(self, row: LeaseRow) -> None:
         assert self._replica is not None, "it has been connected"
-        self._lost = self._replica.term
-        if self._lost is not None:
-            self._replica.keeper.lost(self._lost.term)
+        # It may lead in a newer term by now.
+        self._lost = row
+        self._replica.keeper.lost(row.term)
 
     # Running
 

@@ -5,6 +5,7 @@ Every implementation keeps these promises, which one contract suite tests:
 * A transaction is short, does no other I/O and may run again: `transact` repeats the
   work after a conflict with another writer. Its writes become visible and durable
   together, before `transact` returns, or not at all.
+* A read may run again too, on a newer view, after the connection was lost.
 * A write is guarded: `replace` and `remove` get the record that was read, and fail
   with `StaleWriteError` if the stored one has another revision.
 * Guards on single rows do not protect a rule over several rows. A transaction that

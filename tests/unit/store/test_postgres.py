@@ -17,6 +17,7 @@ from forewarn.instants import SECOND
 from forewarn.store import kinds
 from forewarn.store.port import (
     LostError,
+    Reader,
     StoreBusyError,
     StoreError,
     StoreTooNewError,
@@ -84,6 +85,21 @@ def test_readers_notice_a_lost_connection(url: str) -> None:
     assert names(store) == ["h1"]
     postgres.lose_connections(url)
     assert names(store) == ["h1"]
+    store.close()
+
+
+def test_read_runs_again_if_its_connection_is_lost_meanwhile(url: str) -> None:
+    store, runs = opened(url), list[str]()
+    store.transact(add("h1"))
+
+    def read(reader: Reader) -> list[str]:
+        runs.append("run")
+        if len(runs) == 1:
+            postgres.lose_connections(url)
+        return [host.name for host in reader.select(kinds.ALL_HOSTS)]
+
+    assert store.read(read) == ["h1"]
+    assert len(runs) == 2
     store.close()
 
 

@@ -1,6 +1,7 @@
 """A store without a cluster in a database of replicas, and the other way round."""
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -115,4 +116,26 @@ def test_connections_that_were_lost_are_made_again(
     cluster.wait(0)
     add(leader, "h1")
     assert cluster.wait(30.0)
+    leader.close()
+
+
+def test_replica_that_takes_over_waits_for_the_database(
+    url: str, cluster: PostgresCluster
+) -> None:
+    row = take(cluster)
+    name = urlsplit(url).path[1:]
+
+    def accept(*, is_open: bool) -> None:
+        with psycopg.connect(postgres.server(), autocommit=True) as it:
+            it.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {is_open}".encode())
+
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        accept(is_open=True)
+
+    accept(is_open=False)
+    leader = PostgresStore(url, term=row.term, pause=pause)
+    assert len(pauses) == 1
     leader.close()

@@ -76,13 +76,13 @@ def translate(error: psycopg.Error, place: str) -> StoreError:
     return StoreError(message, hint="Report this as a bug.")
 
 
-def _parameters(url: str, *, read_only: bool) -> dict[str, Any]:
+def _parameters(url: str) -> dict[str, Any]:
     """Return libpq's parameters; those of the URL are stronger than the usual ones."""
     given = conninfo_to_dict(url)
     options = {
         "statement_timeout": STATEMENT_MILLISECONDS,
         "idle_in_transaction_session_timeout": 0,
-        "default_transaction_read_only": "on" if read_only else "off",
+        "default_transaction_read_only": "off",
         "timezone": "UTC",
     }
     ours = " ".join(f"-c {name}={value}" for name, value in options.items())
@@ -115,11 +115,14 @@ class PostgresConnection:
         """The number of rows that this connection has changed."""
         try:
             self._wire: psycopg.Connection[Row] = psycopg.connect(
-                **_parameters(url, read_only=read_only),
+                **_parameters(url),
                 autocommit=True,
                 prepare_threshold=PREPARE_AFTER,
             )
             self._wire.prepared_max = PREPARED_MAX
+            if read_only:
+                # Not when it connects: target_session_attrs=read-write would refuse it.
+                self._wire.execute("SET default_transaction_read_only = on")
         except psycopg.OperationalError as error:
             # libpq tells the reason only as text, in the server's language.
             raise LostError(_sentence(error, place), hint=_CONNECT) from error

@@ -5,7 +5,8 @@ the same as in SQLite. A commit is durable before it returns, if the server's se
 `synchronous_commit` is not `off`; this store then switches it on.
 
 If the connection is lost, the store connects again for some time, so that a restart of the
-server only delays a transaction. A transaction that was not committed runs again.
+server only delays what it does. A transaction that was not committed runs again, and so
+does a read.
 """
 
 import threading
@@ -72,29 +73,38 @@ class PostgresStore:
         self._committed = Committed()
         self._is_closed = False
         self._fence = Fence(place_of(url), self._clock, term)
-        connection = self._connect_patiently(BUSY_SECONDS, StoreBusyError)
-        try:
-            connection.limit_statements(is_limited=False)
-            bring_up_to_date(connection, place_of(url), load_steps())
-            connection.limit_statements(is_limited=True)
-            self._fence.read(connection)
-            self._schema = Schema(connection)
-        except BaseException:
-            connection.close()
-            raise
+        if term is None:
+            opened = self._patiently(self._open, BUSY_SECONDS, StoreBusyError)
+        else:
+            # A replica that takes over runs already: it waits for the database.
+            opened = self._patiently(self._open, PATIENCE_SECONDS, LostError)
+        connection, self._schema = opened
         self._writer: PostgresConnection | None = connection
         self._readers = SnapshotStore(
             lambda: PostgresConnection(url, read_only=True), self._schema
         )
 
-    def _connect_patiently(
-        self, seconds: float, *expected: type[StoreError]
-    ) -> PostgresConnection:
+    def _open(self) -> tuple[PostgresConnection, Schema]:
+        """Return a new connection, and the schema, which is up to date."""
+        connection = self._connect()
+        try:
+            connection.limit_statements(is_limited=False)
+            bring_up_to_date(connection, place_of(self._url), load_steps())
+            connection.limit_statements(is_limited=True)
+            self._fence.read(connection)
+            return connection, Schema(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _patiently(
+        self, connect: Callable[[], T], seconds: float, *expected: type[StoreError]
+    ) -> T:
         """Connect; repeat that for some time after the expected errors."""
         until = self._clock.monotonic() + seconds
         while True:
             try:
-                return self._connect()
+                return connect()
             except expected:
                 if self._clock.monotonic() >= until:
                     raise
@@ -184,14 +194,28 @@ class PostgresStore:
         The lock of a lost connection ends when the server notices the loss.
         """
         try:
-            return self._connect_patiently(PATIENCE_SECONDS, LostError, StoreBusyError)
+            return self._patiently(
+                self._connect, PATIENCE_SECONDS, LostError, StoreBusyError
+            )
         except StoreError as error:
             self._is_closed = True
             raise StoreError(error.message, hint=error.hint) from error
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        """Run `work` on a consistent view; may be called from any thread."""
-        return self._readers.read(work)
+        """Run `work` on a consistent view; may be called from any thread.
+
+        It runs again on a new view if the connection is lost.
+        """
+        until: float | None = None
+        while True:
+            try:
+                return self._readers.read(work)
+            except LostError:
+                now = self._clock.monotonic()
+                until = now + PATIENCE_SECONDS if until is None else until
+                if now >= until:
+                    raise
+                self._pause(AGAIN_SECONDS)
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -59,6 +59,8 @@ class Backend:
     def __init__(self, shared: SharedMemory) -> None:
         self.shared = shared
         self.is_cut = False
+        self.is_late = False
+        """Whether another replica takes the lease just after the next takeover."""
 
     def prepare(self) -> MemoryStore:
         return Reader(state=self.shared.state)
@@ -67,7 +69,11 @@ class Backend:
         return MemoryCluster(self.shared, fault=self._fault)
 
     def lead(self, row: LeaseRow) -> LeaderStore:
-        return MemoryLeaderStore(self.shared, row.term)
+        store = MemoryLeaderStore(self.shared, row.term)
+        if self.is_late:
+            self.is_late = False
+            MemoryCluster(self.shared).take(self.shared.lease, holder="third", url="")
+        return store
 
     def _fault(self, stage: str) -> None:
         if self.is_cut:
@@ -246,6 +252,18 @@ async def test_replica_that_takes_over_stays_alive_and_ready() -> None:
             assert (health.alive, health.ready) == (True, True)
             await asyncio.sleep(0)
         assert second.service.health().ready
+
+
+@in_loop
+async def test_replica_that_is_too_late_with_its_takeover_follows_and_tries_again() -> (
+    None
+):
+    """As after SIGSTOP: the control thread finds out, and no request has another error."""
+    async with pair() as (first, second):
+        second.backend.is_late = first.backend.is_cut = True
+        await until(lambda: second.leads)
+        assert not second.backend.is_late
+        assert second.service.failure is None
 
 
 async def first_document(first: Replica, second: Replica) -> bool:
