@@ -61,18 +61,24 @@ def options(folder: Path, **more: str) -> list[str]:
     return ["-D", str(folder / "data"), *pairs]
 
 
-def _as_nobody() -> dict[str, Any]:
+def as_nobody() -> dict[str, Any]:
+    """Return the arguments with which a program of PostgreSQL is run."""
     if os.geteuid() != 0:
         return {}
     return {"user": "nobody", "group": "nogroup", "extra_groups": []}
 
 
+def give(path: Path) -> None:
+    """Let the user who runs PostgreSQL own a path."""
+    if os.geteuid() == 0:
+        nobody = pwd.getpwnam("nobody")
+        os.chown(path, nobody.pw_uid, nobody.pw_gid)
+
+
 def make(folder: Path) -> None:
     """Make the data of a server in a new folder, whose user is `postgres`."""
     folder.mkdir(mode=0o755)
-    if os.geteuid() == 0:
-        nobody = pwd.getpwnam("nobody")
-        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    give(folder)
     subprocess.run(
         [
             *(find("initdb"), "-D", str(folder / "data"), "-U", "postgres"),
@@ -83,7 +89,7 @@ def make(folder: Path) -> None:
         env=environment("postgres"),
         stdout=subprocess.DEVNULL,
         check=True,
-        **_as_nobody(),
+        **as_nobody(),
     )
 
 
@@ -104,7 +110,7 @@ def start(folder: Path, **settings: str) -> "subprocess.Popen[bytes]":
             stderr=log,
             start_new_session=True,
             preexec_fn=end_with_parent,
-            **_as_nobody(),
+            **as_nobody(),
         )
     socket = folder / ".s.PGSQL.5432"
 

@@ -35,6 +35,8 @@ class Amounts:
     """Hosts of a cluster that is migrated with the capacity of one."""
     kills: int
     """Deaths of a service under load."""
+    replica_kills: int
+    """What befalls one of two replicas under load, one after the other."""
     soak_seconds: int
     """Time for which a simulator is kept busy with all faults."""
     described_examples: int
@@ -78,6 +80,7 @@ USUAL = Amounts(
     rollout_hosts=240,
     cluster_hosts=8,
     kills=4,
+    replica_kills=4,
     soak_seconds=15,
     described_examples=2,
     parsed_examples=300,
@@ -99,6 +102,7 @@ FAR = Amounts(
     rollout_hosts=1_000,
     cluster_hosts=20,
     kills=20,
+    replica_kills=100,
     soak_seconds=120,
     described_examples=20,
     parsed_examples=1_500,

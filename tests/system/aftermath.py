@@ -1,6 +1,8 @@
 """Checks of a killed service's store against the responses that it gave."""
 
+import threading
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from forewarn.clock import SystemClock
 from forewarn.control.rules.policy import Policy
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.operations import (
+    ENDED_STATES,
     Action,
     CallState,
     OperationState,
@@ -18,8 +21,12 @@ from forewarn.store.check import check
 from forewarn.store.sqlite import SqliteStore
 from tests.support.invariants import EVERY_COMMIT
 from tests.support.moments import Moment
+from tests.support.processes import POLL_SECONDS, Serving, http
 from tests.support.watched import Mirror, stored
 from tests.system.crowd import Crowd
+
+END_SECONDS = 90.0
+"""Maximum seconds until all work ends after the last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,52 @@ def journal(file: Path) -> list[Work]:
     return [Work(what, vm, name, int(call)) for what, vm, name, call in words]
 
 
+def judge_content(
+    mirror: Mirror, crowds: Sequence[Crowd], done: Sequence[Work]
+) -> None:
+    """Check what a store holds against all responses and the journal of the driver."""
+    moment = Moment(mirror=mirror, policy=Policy(), now=SystemClock().now(), changes=[])
+    for invariant in EVERY_COMMIT:
+        invariant(moment)
+    for crowd in crowds:
+        _approvals(mirror, crowd)
+        _documents(mirror, crowd)
+    _calls(mirror, done)
+
+
+def end_all(service: Serving) -> None:
+    """Restore everything that is down; return when no operation is open."""
+    clock, pause = SystemClock(), threading.Event()
+    deadline = clock.monotonic() + END_SECONDS
+    operators = service.urls["operators"]
+    while True:
+        shown = service.admin("/v1/fleet?limit=1000")
+        # Any VM can be down: a VM that moved to a host which failed has failed too.
+        for kind in ("host", "vm"):
+            for each in shown[f"{kind}s"]:
+                if each["state"] == "down":
+                    body = {"names": [each["name"]], "kind": kind}
+                    status, answer = http(f"{operators}/v1/restore", body)
+                    assert status == 200 or _is_late(status, answer["error"]), answer
+        under_way = service.admin("/v1/operations?limit=100")["operations"]
+        ended = {state.value for state in ENDED_STATES}
+        if all(each["state"] in ended for each in under_way):
+            return
+        assert clock.monotonic() < deadline, f"without an end: {under_way}"
+        pause.wait(POLL_SECONDS)
+
+
+def _is_late(status: int, refusal: str) -> bool:
+    """Return whether something that was down has recovered meanwhile.
+
+    A host that was restored has brought its VMs up, the last move of a VM may end
+    meanwhile, and so may its deletion.
+    """
+    return (status == 409 and refusal.endswith("is not down")) or (
+        status == 404 and refusal.endswith("was deleted")
+    )
+
+
 def judge(file: Path, crowd: Crowd, programs: Path) -> Mirror:
     """Check the store of a dead service; return its content."""
     assert not crowd.strange, crowd.strange
@@ -55,12 +108,7 @@ def judge(file: Path, crowd: Crowd, programs: Path) -> Mirror:
             if store.read(lambda reader, name=name: reader.get(Request, name)) is None
         ]
     assert not lost, f"orders that were answered with 201 are lost: {lost}"
-    moment = Moment(mirror=mirror, policy=Policy(), now=SystemClock().now(), changes=[])
-    for invariant in EVERY_COMMIT:
-        invariant(moment)
-    _approvals(mirror, crowd)
-    _documents(mirror, crowd)
-    _calls(mirror, done)
+    judge_content(mirror, [crowd], done)
     return mirror
 
 
@@ -91,7 +139,7 @@ def _documents(mirror: Mirror, crowd: Crowd) -> None:
             assert is_told[status], f"{name} was told {status} of {event}"
 
 
-def _calls(mirror: Mirror, work: list[Work]) -> None:
+def _calls(mirror: Mirror, work: Sequence[Work]) -> None:
     """No call runs twice, before it is durable, or without an operation."""
     twice = [each for each, times in Counter(work).items() if times > 1]
     assert not twice, f"done twice: {twice}"

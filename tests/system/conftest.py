@@ -65,6 +65,8 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.timeout(0))
         if item.path.as_posix().endswith("tests/system/test_kills.py"):
             item.add_marker(pytest.mark.timeout(0 if far else USUAL_SECONDS))
+        if item.path.as_posix().endswith("tests/system/test_replica_kills.py"):
+            item.add_marker(pytest.mark.timeout(0))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -113,6 +115,11 @@ def rollout_hosts(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="session")
 def kills(request: pytest.FixtureRequest) -> int:
     return _option(request.config, "--kills", amounts().kills)
+
+
+@pytest.fixture(scope="session")
+def replica_kills(request: pytest.FixtureRequest) -> int:
+    return _option(request.config, "--kills", amounts().replica_kills)
 
 
 @pytest.fixture(scope="session")

@@ -13,12 +13,10 @@ from random import Random
 
 import pytest
 
-from forewarn.clock import SystemClock
 from forewarn.instants import SECOND
-from forewarn.protocol.operations import ENDED_STATES
 from tests.support import stepped_clock
-from tests.support.processes import POLL_SECONDS, FreshServing, Serving, http
-from tests.system.aftermath import judge
+from tests.support.processes import FreshServing, Serving
+from tests.system.aftermath import end_all, judge
 from tests.system.conftest import KILLED
 from tests.system.crowd import Crowd, fleet
 
@@ -36,9 +34,6 @@ OFFSETS = (-20.0, -3.0, 0.0, 3.0, 20.0)
 
 LIVES_PER_KILL_MAX = 10
 """Maximum lives of a run until it has as many approvals and requests as kills."""
-
-END_SECONDS = 90.0
-"""Maximum seconds until all work ends after the last request."""
 
 PROGRAM = """
 printf 'begun %s %s %s\\n' "$1" "$2" "$3" >> "$0.log"
@@ -159,7 +154,7 @@ def test_approvals_and_requests_survive_every_kill(
     # All operations that wait for NotBefore can start.
     lives.set_clock(max(OFFSETS))
     service = lives.begin().wait_ready()
-    _wait_for_the_end(service)
+    end_all(service)
     assert service.terminate() == 0
     assert "Traceback" not in service.log()
     lives.judge()
@@ -168,37 +163,4 @@ def test_approvals_and_requests_survive_every_kill(
         KILLED,
         f"{done} kills, seed {kill_seed}{', clock stepped' * lives.is_stepped}: {len(crowd.acknowledged)} approvals and "
         f"{sum(crowd.given.values())} orders outlived them ({orders})",
-    )
-
-
-def _wait_for_the_end(service: Serving) -> None:
-    """Restore everything that is down; wait until no operation is open."""
-    clock, pause = SystemClock(), threading.Event()
-    deadline = clock.monotonic() + END_SECONDS
-    operators = service.urls["operators"]
-    while True:
-        shown = service.admin("/v1/fleet?limit=1000")
-        # Any VM can be down: a VM that moved to a host which failed has failed too.
-        for kind in ("host", "vm"):
-            for each in shown[f"{kind}s"]:
-                if each["state"] == "down":
-                    body = {"names": [each["name"]], "kind": kind}
-                    status, answer = http(f"{operators}/v1/restore", body)
-                    assert status == 200 or _is_late(status, answer["error"]), answer
-        under_way = service.admin("/v1/operations?limit=100")["operations"]
-        ended = {state.value for state in ENDED_STATES}
-        if all(each["state"] in ended for each in under_way):
-            return
-        assert clock.monotonic() < deadline, f"without an end: {under_way}"
-        pause.wait(POLL_SECONDS)
-
-
-def _is_late(status: int, refusal: str) -> bool:
-    """Return whether something that was down has recovered meanwhile.
-
-    A host that was restored has brought its VMs up, the last move of a VM may end
-    meanwhile, and so may its deletion.
-    """
-    return (status == 409 and refusal.endswith("is not down")) or (
-        status == 404 and refusal.endswith("was deleted")
     )

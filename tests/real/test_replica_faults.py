@@ -1,0 +1,138 @@
+"""Two replicas under load, while their database or the network between them fails.
+
+After each fault everything goes on without a restart of ours, and what the clients and the
+reader were told is held against the database.
+"""
+
+import signal
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from forewarn.instants import SECOND
+from tests.support.postgres_places import Server, url_of
+from tests.support.unpacked import needing
+from tests.system.replica_pair import LEASE_SECONDS, NAMES, Pair
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.system,
+    needing("postgres", "initdb", "pg_basebackup"),
+]
+
+LOAD_SECONDS = 3.0
+"""Load before and after a fault."""
+
+LONG_SECONDS = 3.0
+"""A fault that outlasts the lease many times, and not the patience of a service."""
+
+OFFSETS = (-3600.0, -20.0, 20.0, 3600.0)
+"""Steps of the wall clock of one machine, in seconds."""
+
+
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Return a folder that the user who runs PostgreSQL can reach."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture
+def server(place: Path) -> Iterator[Server]:
+    made = Server(place / "first", fsync="on")
+    made.make()
+    made.start()
+    yield made
+    made.stop()
+
+
+@contextmanager
+def loaded(pair: Pair) -> Generator[Pair]:
+    """Run a pair under load; at the end, judge it."""
+    try:
+        pair.begin()
+        pause(LOAD_SECONDS)
+        yield pair
+        pause(LOAD_SECONDS)
+        pair.part()
+        pair.end()
+        assert sum(len(crowd.acknowledged) for crowd in pair.crowds.values())
+        assert not pair.ended, "a replica was started again"
+    finally:
+        pair.close()
+
+
+def test_database_is_restarted(server: Server, tmp_path: Path) -> None:
+    with loaded(Pair(url_of([server]), tmp_path / "pair", 1)):
+        for seconds in (0.2, LONG_SECONDS):
+            server.stop()
+            pause(seconds)
+            server.start()
+            pause(LOAD_SECONDS)
+
+
+def test_synchronous_standby_is_promoted(
+    server: Server, place: Path, tmp_path: Path
+) -> None:
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    standby = Server(place / "second", fsync="on")
+    standby.follow(server)
+    standby.start()
+    try:
+        server.run("SELECT pg_reload_conf()")
+        url = url_of([server, standby], target_session_attrs="read-write")
+        with loaded(Pair(url, tmp_path / "pair", 1)):
+            server.stop()
+            # The data of the standby have the setting too, and it has no standby.
+            standby.run("ALTER SYSTEM RESET synchronous_standby_names")
+            standby.run("SELECT pg_reload_conf(), pg_promote()")
+    finally:
+        standby.stop()
+
+
+def test_commits_that_wait_for_a_standby_are_only_late(
+    server: Server, place: Path, tmp_path: Path
+) -> None:
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    standby = Server(place / "second", fsync="on")
+    standby.follow(server)
+    standby.start()
+    try:
+        server.run("SELECT pg_reload_conf()")
+        with loaded(Pair(url_of([server]), tmp_path / "pair", 1)):
+            for _ in range(2):
+                standby.signal(signal.SIGSTOP)
+                pause(LONG_SECONDS)
+                standby.signal(signal.SIGCONT)
+                pause(LOAD_SECONDS)
+    finally:
+        standby.stop()
+
+
+def test_wall_clocks_are_set(server: Server, tmp_path: Path) -> None:
+    pair, rng = Pair(url_of([server]), tmp_path / "pair", 1), Random(1)
+    for name in NAMES:
+        pair.set_clock(name, 0)
+        pair.crowds[name].ahead = round(max(OFFSETS) * SECOND)
+    with loaded(pair):
+        for _ in range(6):
+            pair.set_clock(rng.choice(NAMES), rng.choice(OFFSETS))
+            pause(LEASE_SECONDS)
+        leader = pair.leader()
+        for name in NAMES:
+            pair.set_clock(name, max(OFFSETS) if name == leader else min(OFFSETS))
+        pause(LEASE_SECONDS * 3)
+        for name in NAMES:
+            pair.set_clock(name, 0)

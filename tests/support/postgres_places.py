@@ -1,0 +1,95 @@
+"""PostgreSQL servers that a test stops, pauses, promotes, fills and cuts off.
+
+Each has data and a socket in a folder of its own; `postgres_server` has what starts them.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+
+from tests.support import postgres_server
+from tests.support.unpacked import environment, find
+
+
+class Server:
+    """One server."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        """Start nothing."""
+        self.folder, self._settings = folder, settings
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def make(self, *trusted: str) -> None:
+        """Make its data. It trusts these networks, and its socket."""
+        postgres_server.make(self.folder)
+        with (self.folder / "data" / "pg_hba.conf").open("a") as file:
+            file.writelines(f"host all all {each} trust\n" for each in trusted)
+
+    def follow(self, primary: "Server") -> None:
+        """Make its data as those of a standby, which follows once it is started."""
+        self.folder.mkdir(mode=0o755)
+        postgres_server.give(self.folder)
+        subprocess.run(
+            [
+                *(find("pg_basebackup"), "-h", str(primary.folder), "-U", "postgres"),
+                *("-D", str(self.folder / "data"), "--checkpoint=fast", "--no-sync"),
+            ],
+            cwd=self.folder,
+            env=environment("pg_basebackup"),
+            check=True,
+            **postgres_server.as_nobody(),
+        )
+        signal_file = self.folder / "data" / "standby.signal"
+        signal_file.touch()
+        postgres_server.give(signal_file)
+        self._settings["primary_conninfo"] = (
+            f"host={primary.folder} user=postgres application_name=standby"
+        )
+
+    def start(self) -> None:
+        """Start it; return when it listens."""
+        (self.folder / "log").unlink(missing_ok=True)
+        self._process = postgres_server.start(self.folder, **self._settings)
+
+    def stop(self) -> None:
+        """End it at once, as a crash of the machine does."""
+        if self._process is not None:
+            self.signal(signal.SIGCONT)
+            postgres_server.stop(self._process)
+            self._process = None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to all of its processes."""
+        assert self._process is not None, "it runs"
+        for pid in _tree(self._process.pid):
+            os.kill(pid, number)
+
+    @property
+    def pid(self) -> int:
+        """Return the ID of its first process."""
+        assert self._process is not None, "it runs"
+        return self._process.pid
+
+    def run(self, sql: str) -> list[tuple[object, ...]]:
+        """Run a statement as the superuser."""
+        url = postgres_server.url_of(self.folder)
+        with psycopg.connect(url, autocommit=True) as it:
+            found = it.execute(sql.encode())
+            return found.fetchall() if found.description else []
+
+
+def url_of(servers: Sequence[Server], database: str = "postgres", **more: str) -> str:
+    """Return the URL of a database that is at one of the servers."""
+    hosts = ",".join(str(each.folder) for each in servers)
+    options = "".join(f"&{name}={text}" for name, text in more.items())
+    return f"postgresql:///{database}?host={hosts}&user=postgres{options}"
+
+
+def _tree(pid: int) -> list[int]:
+    """Return a process with all of its children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+    return [pid, *map(int, children.split())]
