@@ -1,4 +1,4 @@
-"""How far a plan or simulation has come, as a part of a line on a terminal."""
+"""How far a plan, simulation or copy has come, as a part of a line on a terminal."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +14,9 @@ _PARTS = {
     "reading": "hosts read",
     "planning": "the fleet is read",
     "playing": "hosts done",
+    "copying": "rows copied",
+    "verifying": "rows verified",
+    "indexing": "the indexes are made",
 }
 
 

@@ -1,15 +1,13 @@
-"""The check of a store's file, which reports each violation as a sentence.
+"""The check of a store, which reports each violation as a sentence.
 
-It works on an unused file, on a backup, and on the file of a running service: it reads
+It works on an unused store, on a backup, and on the store of a running service: it reads
 one moment and changes nothing. The rules of the records are in `fleet_rules`,
 `work_rules`, `overlap_rules`, `brake_rules`, `campaign_rules` and `visit_rules`. This
-module reads the whole file, and compares the tables of links with their records.
+module reads the whole store, and compares the tables of links with their records.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from forewarn.fleet.model import Span
@@ -20,16 +18,18 @@ from forewarn.store import (
     overlap_rules,
     queries,
     visit_rules,
+    whole,
     work_rules,
 )
-from forewarn.store.backup import integrity_faults
 from forewarn.store.codec import CODECS
 from forewarn.store.connection import Connection
 from forewarn.store.contents import Contents
-from forewarn.store.migrate import count_done, load_steps, tables_of
+from forewarn.store.file_target import integrity_faults
 from forewarn.store.port import StoreError
 from forewarn.store.records import AuditEntry, Choice, OrderKey, OutboxMessage, Token
 from forewarn.store.rows import Schema
+from forewarn.store.snapshot import Source
+from forewarn.store.whole import WholeReader
 
 VIOLATIONS_MAX = 1_000
 """Maximum number of reported violations: with more, the file is lost anyway."""
@@ -76,38 +76,21 @@ WRONG: Mapping[type, Callable[[Any, Contents], str]] = {
 the term of the store and the tenants."""
 
 
-def check(path: Path) -> list[str]:
-    """Return the violations of the file's invariants; raises StoreError.
+def check(source: Source) -> list[str]:
+    """Return the violations of the store's invariants; raises StoreError.
 
-    It raises if there is no file, or if it belongs to another program, or to a newer or
+    It raises if there is no store, or if it belongs to another program, or to a newer or
     older version of forewarn.
     """
-    if not path.is_file():
-        raise StoreError(
-            f"there is no store {path}",
-            hint="Name its file, or its settings with --config.",
-        )
-    with contextlib.closing(Connection(path, read_only=True)) as connection:
-        connection.begin()
-        steps = load_steps()
-        done = count_done(connection, path, steps)
-        if not tables_of(connection):
-            raise StoreError(
-                f"{path} is empty: no service has used it yet",
-                hint="Name another file, or the settings with --config.",
-            )
-        if done < len(steps):
-            raise StoreError(
-                f"{path} was written by an older forewarn (its schema is {done}, "
-                f"this version has {len(steps)})",
-                hint="Check it with that version, or start this version on a copy.",
-            )
-        if damaged := integrity_faults(connection):
+    with whole.reading(source) as connection:
+        if isinstance(connection, Connection) and (
+            damaged := integrity_faults(connection)
+        ):
             return damaged
         return list(islice(_violations(connection), VIOLATIONS_MAX))
 
 
-def _violations(connection: Connection) -> Iterator[str]:
+def _violations(connection: WholeReader) -> Iterator[str]:
     contents = Contents()
     yield from _read(connection, contents)
     # Unreadable records would cause many false reports.
@@ -117,7 +100,7 @@ def _violations(connection: Connection) -> Iterator[str]:
     yield from _links(connection)
 
 
-def _read(connection: Connection, contents: Contents) -> Iterator[str]:
+def _read(connection: WholeReader, contents: Contents) -> Iterator[str]:
     """Read all tables; yield the problems of single rows."""
     schema = Schema(connection)
     for codec in CODECS:
@@ -135,7 +118,7 @@ def _read(connection: Connection, contents: Contents) -> Iterator[str]:
                 yield sentence
 
 
-def _links(connection: Connection) -> Iterator[str]:
+def _links(connection: WholeReader) -> Iterator[str]:
     """Yield a problem for each record without its links, and for each link without a
     record."""
     statements = queries.parse(queries.read_sql("check.sql"))

@@ -200,7 +200,7 @@ class Links(Generic[R]):
         """
         name = " || '/' || ".join([*self.columns[2:], self.columns[0]])
         stored = f"SELECT {self.columns[1]}, {name} FROM {self.noun}s"  # noqa: S608
-        wanted = f"SELECT * FROM ({wanted})"  # noqa: S608
+        wanted = f"SELECT * FROM ({wanted}) AS wanted"  # noqa: S608
         return {
             "missing": f"{wanted} EXCEPT {stored}",
             "stray": f"{stored} EXCEPT {wanted}",

@@ -91,7 +91,7 @@ def test_path_that_is_not_a_store_file_is_an_error(
     monkeypatch.setenv("FOREWARN_STORE_URL", "memory://")
     ended = forewarn("store", "backup", "copy.db")
     assert ended.status == 2
-    assert "is not a file (environment FOREWARN_STORE_URL)" in ended.err
+    assert "is not a file or a database (environment FOREWARN_STORE_URL)" in ended.err
     (tmp_path / "text").write_text("this is no database at all, and long enough" * 9)
     ended = forewarn("store", "check", "text")
     assert ended.status == 1
@@ -116,7 +116,7 @@ CASES: dict[tuple[str, ...], set[str]] = {
     ("maintain", "--impact", "reboot", "--em"): {"--emergency"},
     ("operations", "--state", "r"): {"ready", "recovering"},
     ("resolve", "op-1", "d"): {"done"},
-    ("store", "c"): {"check"},
+    ("store", "c"): {"check", "copy"},
     ("completion", ""): {"bash", "zsh", "fish"},
     ("serve", "--config", "forewarn."): {"forewarn.toml"},
     ("serve", "--driver-attempts", ""): set(),
@@ -199,6 +199,7 @@ def test_fish_completion_works(forewarn: Forewarn, tmp_path: Path) -> None:
     found = run("fish", "\n".join((f"source {file}", *lines)), tmp_path)
     assert [line.partition("\t")[0] for line in found] == [
         "check",
+        "copy",
         "freeze",
         "live-migrate",
         "reboot",

@@ -283,17 +283,18 @@ _CONFIG = Option(
 UPKEEP = (
     Command(
         path=("store", "check"),
-        summary="check the consistency of a store's file",
-        text="Check the file of a store: its pages, each row, and the relations "
-        "between the rows. Each violation is printed as a sentence. The file is only "
-        "read: it can be a backup, or the file of a running service.",
+        summary="check the consistency of a store",
+        text="Check a store: the pages of its file, each row, and the relations "
+        "between the rows. Each violation is printed as a sentence. The store is only "
+        "read: it can be a backup, or the store of a running service. In PostgreSQL, "
+        "the check reads a snapshot, and the server itself checks the pages.",
         run="forewarn.cli.store:check",
         options=(
             Option(
                 name="file",
-                metavar="FILE",
+                metavar="STORE",
                 is_optional=True,
-                help="The file. Default: the file in [store] url.",
+                help="A file, or the URL of a store. Default: [store] url.",
             ),
             _CONFIG,
             JSON,
@@ -302,10 +303,11 @@ UPKEEP = (
     ),
     Command(
         path=("store", "backup"),
-        summary="copy the file of the store, even while the service runs",
-        text="Copy the file of the store as it is at one moment, while the service "
+        summary="copy the store to a file, even while the service runs",
+        text="Copy the store to a file as it is at one moment, while the service "
         "continues to run. The copy is checked before it gets its name. No file is "
-        "overwritten.",
+        "overwritten. The file is a store: of a store in PostgreSQL too, for which "
+        "`forewarn store copy` restores it.",
         run="forewarn.cli.store:backup",
         options=(
             Option(name="file", metavar="FILE", help="The file to write."),
@@ -313,6 +315,29 @@ UPKEEP = (
             JSON,
         ),
         examples=("forewarn store backup /var/backups/forewarn.db",),
+    ),
+    Command(
+        path=("store", "copy"),
+        summary="copy a store to an empty one, also of another kind",
+        text="Copy all rows of a store as they are at one moment, and compare the "
+        "number and the digest of the rows of each table before they are committed. "
+        "The target is a new file, or a database without rows. If the command fails or "
+        "is killed, the target has no rows. The copy does not have later changes of a "
+        "running service, so stop the service first to move a store.",
+        run="forewarn.cli.store:copy",
+        options=(
+            Option(
+                name="from",
+                metavar="FROM",
+                help="A file, or the URL of a store: sqlite:///PATH, postgresql://…",
+            ),
+            Option(name="to", metavar="TO", help="The same, for the target."),
+            JSON,
+        ),
+        examples=(
+            "forewarn store copy forewarn.db postgresql://forewarn@db.example/forewarn",
+            "forewarn store copy postgresql://forewarn@db.example/forewarn forewarn.db",
+        ),
     ),
     Command(
         path=("completion",),

@@ -5,7 +5,7 @@ or to a ConflictError if the same work can be tried again at once.
 """
 
 import select
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, LiteralString, TypeVar, cast
 
 import psycopg
@@ -187,6 +187,19 @@ class PostgresConnection:
                 cursor.execute(_query(dialect.statement(sql)), parameters)
                 while page := cursor.fetchmany(rows):
                     yield page
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+
+    def load(
+        self, table: str, columns: Sequence[str], pages: Iterable[Sequence[Row]]
+    ) -> None:
+        """Write rows to a table, without a statement for each."""
+        sql = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
+        try:
+            with self._wire.cursor() as cursor, cursor.copy(_query(sql)) as copy:
+                for page in pages:
+                    for row in page:
+                        copy.write_row(row)
         except psycopg.Error as error:
             raise self._failed(error) from error
 

@@ -60,6 +60,14 @@ _STATEMENT: tuple[Rewrite, ...] = (
         re.compile(r"\bIN \(SELECT value FROM json_each\(\?\)\)"),
         "IN (SELECT jsonb_array_elements_text(CAST(? AS jsonb)))",
     ),
+    (
+        re.compile(r"\bjson_extract\(([\w.]+), '\$\.(\w+)'\)"),
+        r"(CAST(\1 AS jsonb) ->> '\2')",
+    ),
+    (
+        re.compile(r"\bjson_extract\(([\w.]+), '\$\[(\d)\]'\)"),
+        r"(CAST(\1 AS jsonb) ->> \2)",
+    ),
     (re.compile(r"\A(SELECT COUNT\(\*\) FROM \(.*\))\Z", re.DOTALL), r"\1 AS page"),
     *_CONDITIONS,
     (re.compile(r"(?<!:):(\w+)"), r"%(\1)s"),

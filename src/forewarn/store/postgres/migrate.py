@@ -5,9 +5,7 @@ memory, and the definitions are translated. An existing database gets each new s
 its own transaction.
 """
 
-import contextlib
 import re
-import sqlite3
 from collections.abc import Sequence
 from typing import LiteralString
 
@@ -15,6 +13,7 @@ from forewarn.store.migrate import Step, statements
 from forewarn.store.port import StoreError, StoreTooNewError
 from forewarn.store.postgres import dialect, lease
 from forewarn.store.postgres.connection import PostgresConnection
+from forewarn.store.tables import definitions
 
 _TABLES: LiteralString = (
     "SELECT table_name FROM information_schema.tables"
@@ -22,18 +21,6 @@ _TABLES: LiteralString = (
 )
 
 _DONE = "CREATE TABLE schema_steps (number INTEGER NOT NULL PRIMARY KEY, name TEXT NOT NULL)"
-
-
-def definitions(steps: Sequence[Step]) -> list[str]:
-    """Return the definitions of the tables and indexes that `steps` end with."""
-    with contextlib.closing(sqlite3.connect(":memory:")) as memory:
-        for step in steps:
-            memory.executescript(step.sql)
-        found = memory.execute(
-            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"
-            " ORDER BY type DESC, name"
-        ).fetchall()
-    return [dialect.definition(sql) for (sql,) in found]
 
 
 def count_done(
@@ -71,8 +58,9 @@ def bring_up_to_date(
     """
     done = count_done(connection, place, steps)
     if not done:
-        tables = [dialect.definition(_DONE), *lease.SCHEMA, *definitions(steps)]
-        _do(connection, tables, steps)
+        made = definitions(steps)
+        sql = (_DONE, *lease.SCHEMA, *made.tables, *made.indexes.values())
+        _do(connection, [dialect.definition(each) for each in sql], steps)
         return
     for step in steps[done:]:
         _do(connection, [translated(each) for each in statements(step.sql)], [step])

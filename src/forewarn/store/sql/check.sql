@@ -56,7 +56,7 @@ FROM operations, json_each(operations.waits_for) AS wait;
 -- The fault domains of live events of planned work.
 SELECT event_id, scope || '/' || json_extract(resource.value, '$.fault_domain')
 FROM events, json_each(events.resources) AS resource
-WHERE events.is_planned_work AND events.status IN ('Scheduled', 'Started');
+WHERE is_planned_work AND status IN ('Scheduled', 'Started');
 
 -- name: audit_subject
 -- The subjects of audit entries that have links. An entry about an operation has links

@@ -1,0 +1,66 @@
+"""The tables of a store's schema, as the steps of the schema leave them.
+
+They have all that a store remembers. The other tables in PostgreSQL belong to the services
+that use the database: which of them leads, and what they tell each other.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from forewarn.store.migrate import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table by its name and columns, whose order is the same in every store."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    @property
+    def every(self) -> str:
+        """Return the statement that gets all rows, in any order."""
+        return f"SELECT {', '.join(self.columns)} FROM {self.name}"  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The statements that create the tables, and then the indexes by their names."""
+
+    tables: tuple[str, ...]
+    indexes: Mapping[str, str]
+
+
+def made_by(steps: Sequence[Step]) -> tuple[Table, ...]:
+    """Return the tables that `steps` end with, in the order of their names."""
+    with contextlib.closing(_made(steps)) as memory:
+        names = memory.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).fetchall()
+        columns = "SELECT name FROM pragma_table_info(?) ORDER BY cid"
+        return tuple(
+            Table(name, tuple(column for (column,) in memory.execute(columns, (name,))))
+            for (name,) in names
+        )
+
+
+def definitions(steps: Sequence[Step]) -> Definitions:
+    """Return the definitions of the tables and indexes that `steps` end with."""
+    with contextlib.closing(_made(steps)) as memory:
+        found = memory.execute(
+            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+            " ORDER BY name"
+        ).fetchall()
+    return Definitions(
+        tables=tuple(sql for kind, _, sql in found if kind == "table"),
+        indexes={name: sql for kind, name, sql in found if kind == "index"},
+    )
+
+
+def _made(steps: Sequence[Step]) -> sqlite3.Connection:
+    memory = sqlite3.connect(":memory:")
+    for step in steps:
+        memory.executescript(step.sql)
+    return memory

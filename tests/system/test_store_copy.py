@@ -1,0 +1,151 @@
+"""`forewarn store copy` in processes of its own: moved stores, and a killed copy."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.support import postgres
+from tests.support.processes import Serving, eventually
+
+pytestmark = [pytest.mark.system, pytest.mark.slow, postgres.needing_postgres]
+
+FLEET = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\nlisten = "127.0.0.1:0"\n'
+
+ROWS = 100_000
+"""Rows of the table that a killed copy was copying: some seconds of work."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with postgres.one_database(is_empty=True) as made:
+        yield made
+
+
+def begin(*words: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "forewarn", "store", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def done(*words: str) -> str:
+    process = begin(*words)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
+
+
+def sql(url: str, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(url, autocommit=True) as it:
+        return it.execute(statement.encode()).fetchall()
+
+
+def test_store_moves_to_a_database_and_back(tmp_path: Path, url: str) -> None:
+    """A VM sees the same document from each, and an approval is the next one's work."""
+    service = Serving(tmp_path, FLEET).wait_ready()
+    service.document("web_0")
+    service.admin("/v1/maintain", {"hosts": ["h0"], "impact": "reboot"})
+    [event] = eventually(lambda: service.document("web_0")["Events"], bool)
+    announced = service.document("web_0")
+    assert service.terminate() == 0
+    file = str(tmp_path / "forewarn.db")
+    there = json.loads(done("copy", file, url, "--json"))
+    assert there["tables"]["vms"]["rows"] == 1
+
+    service = Serving(tmp_path, FLEET, store_url=url).wait_ready()
+    assert service.document("web_0") == announced
+    assert service.approve("web_0", event["EventId"]) == 200
+    eventually(
+        lambda: service.document("web_0")["Events"],
+        lambda events: events != announced["Events"],
+    )
+    assert service.terminate() == 0
+    back = str(tmp_path / "back.db")
+    assert "is a verified copy of" in done("copy", url, back)
+    assert done("check", back) == f"{back}: no violations\n"
+    assert "no violations" in done("check", url)
+
+    service = Serving(tmp_path, FLEET, store_url=f"sqlite:///{back}").wait_ready()
+    assert service.document("web_0") != announced
+    assert service.terminate() == 0
+
+
+def test_backup_of_a_database_beside_its_service_is_a_file(
+    tmp_path: Path, url: str
+) -> None:
+    service = Serving(tmp_path, FLEET, store_url=url).wait_ready()
+    file = tmp_path / "backup.db"
+    settings = tmp_path / "backup.toml"
+    settings.write_text(f'[store]\nurl = "{url}"\n', "utf-8")
+    done("backup", str(file), "--config", str(settings))
+    assert done("check", str(file)) == f"{file}: no violations\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert service.terminate() == 0
+
+
+def test_copy_that_is_killed_leaves_an_empty_target(tmp_path: Path, url: str) -> None:
+    """Killed while rows go to the database, and while they go to a file."""
+    done("copy", str(_large(tmp_path, url)), url)
+    with postgres.one_database(is_empty=True) as target:
+        copying = begin("copy", url, target)
+        eventually(lambda: _is_copying(target), bool)
+        os.kill(copying.pid, signal.SIGKILL)
+        copying.communicate()
+        eventually(lambda: _sessions(target), lambda count: count == 0)
+        assert sql(target, "SELECT count(*) FROM losses") == [(0,)]
+        assert sql(target, "SELECT count(*) FROM vms") == [(0,)]
+        # The next one succeeds.
+        done("copy", url, target)
+        assert sql(target, "SELECT count(*) FROM losses") == [(ROWS,)]
+
+    file = tmp_path / "killed.db"
+    copying = begin("copy", url, str(file))
+    [unfinished] = eventually(lambda: list(tmp_path.glob(".killed.db.*.part")), bool)
+    eventually(lambda: unfinished.stat().st_size, lambda size: size > 2_000_000)
+    os.kill(copying.pid, signal.SIGKILL)
+    copying.communicate()
+    assert not file.exists()
+
+
+def _large(tmp_path: Path, url: str) -> Path:
+    """Return a store whose copy takes some time."""
+    service = Serving(tmp_path, FLEET).wait_ready()
+    assert service.terminate() == 0
+    file = tmp_path / "forewarn.db"
+    with sqlite3.connect(file) as it:
+        it.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?)"
+            " INSERT INTO losses SELECT 'vm:v' || i, '', i, 0 FROM n",
+            (ROWS,),
+        )
+    it.close()
+    return file
+
+
+def _is_copying(url: str) -> bool:
+    """Tell whether rows go to the database now."""
+    found = sql(
+        url,
+        "SELECT tuples_processed FROM pg_stat_progress_copy"
+        " WHERE datname = current_database() AND tuples_processed > 1000",
+    )
+    return bool(found)
+
+
+def _sessions(url: str) -> object:
+    [(count,)] = sql(
+        url,
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND backend_type = 'client backend' AND pid != pg_backend_pid()",
+    )
+    return count
