@@ -22,6 +22,10 @@ MINUTE: Micros = 60 * SECOND
 HOUR: Micros = 60 * MINUTE
 DAY: Micros = 24 * HOUR
 
+CLOCK_STEP_MIN: Micros = 250 * MILLISECOND
+"""Minimum change of the difference between the clocks that counts as a step. A thread can
+be interrupted between two readings for some milliseconds; NotBefore has whole seconds."""
+
 DURATION_MAX: Micros = 3650 * DAY
 """Maximum duration, ten years: longer than any notice, far below date overflow."""
 

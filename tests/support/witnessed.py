@@ -7,13 +7,12 @@ in `tests/support/lives.py`.
 from pathlib import Path
 
 from forewarn.control.execution import calls
-from forewarn.control.requests.clock_steps import STEP_MIN
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.port import Call, Report, VmVerdict
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import HostState, Vm, VmState
-from forewarn.instants import SECOND
+from forewarn.instants import CLOCK_STEP_MIN, SECOND
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.events import EventStatus
 from forewarn.protocol.host_steps import HostStep, StepKind
@@ -181,7 +180,9 @@ class Witnessed:
                 nobody = two.is_timed and not asked
                 if nobody or not all(event.is_approved for event in asked):
                     left = ends - clock.monotonic()
-                    assert left <= STEP_MIN / SECOND, f"S3: {left} s of {two} are left"
+                    assert left <= CLOCK_STEP_MIN / SECOND, (
+                        f"S3: {left} s of {two} are left"
+                    )
 
     def process_ended(self) -> None:
         """Forget the notices: after a restart the wall clock rules."""

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from forewarn.clock import Clock
+from forewarn.drivers.clock_steps import ClockSteps
 from forewarn.drivers.domains import Domains
 from forewarn.drivers.journal import Journal, MemoryJournal, Note
 from forewarn.drivers.limited import Limited, told_by
@@ -28,6 +30,7 @@ from forewarn.drivers.port import (
 )
 from forewarn.drivers.targets import Targets
 from forewarn.drivers.tasks import (
+    IMPACTS,
     Fault,
     FaultKind,
     Task,
@@ -42,20 +45,6 @@ from forewarn.instants import SECOND, Micros
 from forewarn.protocol.abilities import Ability
 from forewarn.protocol.host_steps import StepKind, StepRules
 from forewarn.protocol.operations import Action
-
-IMPACTS: Mapping[Action, Micros] = {
-    Action.FREEZE: 7 * SECOND,
-    Action.LIVE_MIGRATE: 5 * SECOND,
-    Action.REBOOT: 60 * SECOND,
-    Action.REDEPLOY: 60 * SECOND,
-    Action.REIMAGE: 60 * SECOND,
-    Action.DELETE: 5 * SECOND,
-    Action.PAUSE: SECOND,
-    Action.RESUME: SECOND,
-    Action.STOP: 30 * SECOND,
-    Action.START: 30 * SECOND,
-}
-"""The default duration of each action."""
 
 STEP_TIME: Micros = 60 * SECOND
 """The default duration of a host step."""
@@ -89,6 +78,7 @@ class SimulatedDriver:
         targets: Sequence[str] = (),
         marks: Journal | None = None,
         limited: Sequence[Limited] = (),
+        clock: Clock | None = None,
     ) -> None:
         """Resume the calls in `journal`.
 
@@ -97,7 +87,8 @@ class SimulatedDriver:
         which takes `step_time`. If a call lets the driver choose where VMs move to,
         `targets` are the hosts that take them, in turn. `marks` is where VMs and hosts
         keep the marks of calls; None: they keep none. `limited` has what hosts and VMs
-        cannot do; without any, the driver tells nothing about them.
+        cannot do; without any, the driver tells nothing about them. A step of the wall
+        clock neither lengthens nor shortens a call if `clock` shows it.
         """
         assert 0 <= abort_share <= 1, abort_share
         self._impacts = {**IMPACTS, **(impacts or {})}
@@ -106,6 +97,7 @@ class SimulatedDriver:
         self._steps, self._step_time = steps, step_time
         self._targets = Targets(targets)
         self._domains = Domains(marks)
+        self._steps_of_clock = ClockSteps(clock)
         self._limited, self._silent = tuple(limited), frozenset[str]()
         self._faults: list[Fault] = []
         self._tasks: dict[str, Task] = {}
@@ -175,13 +167,20 @@ class SimulatedDriver:
         """
         for task in list(self._tasks.values()):
             meant = operation_id in {"", task.call.operation_id}
-            if meant and task.ends is not None and not task.has_ended(now):
-                moved = replace(
-                    task, begun=task.begun - by, ends=max(now, task.ends - by)
-                )
-                self._remember(moved)
-                self._expect(moved)
-                self._domains.work_on(moved)
+            if meant and not task.has_ended(now):
+                self._move(task.moved(-by, earliest=now))
+
+    def _move(self, moved: Task) -> None:
+        self._remember(moved)
+        self._expect(moved)
+        self._domains.work_on(moved)
+
+    def _keep_durations(self, now: Micros) -> None:
+        """Move the ends of running calls with the wall clock, if it was set."""
+        step = self._steps_of_clock.since_last(now)
+        for task in list(self._tasks.values()) if step else ():
+            if not task.reported:
+                self._move(task.moved(step))
 
     def _next_fault(self, call: Call) -> Fault | None:
         for index, fault in enumerate(self._faults):
@@ -219,6 +218,7 @@ class SimulatedDriver:
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""
+        self._keep_durations(now)
         if call.operation_id not in self._tasks:
             # If the memory and a backup of the store were lost together, a mark tells
             # that the call was made.
@@ -241,6 +241,7 @@ class SimulatedDriver:
 
     def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Return the state of a call, even if an earlier process made it."""
+        self._keep_durations(now)
         task = self._tasks.get(call.operation_id)
         if task is None or task.call.generation < call.generation:
             if memory == self.memory:
@@ -263,6 +264,7 @@ class SimulatedDriver:
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         """Stop a call before `abort_share` of its time; its VMs are unchanged."""
+        self._keep_durations(now)
         task = self._tasks.get(operation_id)
         if (
             task is None
@@ -311,6 +313,7 @@ class SimulatedDriver:
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports that are due, earliest first."""
+        self._keep_durations(now)
         found = [report for _, report in self._again]
         self._again.clear()
         self._drop_stale()

@@ -21,7 +21,7 @@ from forewarn.drivers.port import (
     VmResult,
     VmVerdict,
 )
-from forewarn.instants import Micros
+from forewarn.instants import SECOND, Micros
 from forewarn.protocol.host_steps import HostStep, StepKind
 from forewarn.protocol.operations import KEEPING_ACTIONS, MOVING_ACTIONS, Action
 
@@ -35,6 +35,21 @@ _FORM = (
     "write ACTION KIND [vm=NAME] [others=done] [left=down] [host=NAME] [times=N], such "
     "as 'reboot fail times=2'"
 )
+
+
+IMPACTS: Mapping[Action, Micros] = {
+    Action.FREEZE: 7 * SECOND,
+    Action.LIVE_MIGRATE: 5 * SECOND,
+    Action.REBOOT: 60 * SECOND,
+    Action.REDEPLOY: 60 * SECOND,
+    Action.REIMAGE: 60 * SECOND,
+    Action.DELETE: 5 * SECOND,
+    Action.PAUSE: SECOND,
+    Action.RESUME: SECOND,
+    Action.STOP: 30 * SECOND,
+    Action.START: 30 * SECOND,
+}
+"""The default duration of each action."""
 
 
 class FaultKind(enum.Enum):
@@ -238,6 +253,16 @@ class Task:
     def has_ended(self, now: Micros) -> bool:
         """Tell whether the call has ended."""
         return self.ends is not None and self.ends <= now
+
+    def moved(self, by: Micros, *, earliest: Micros = 0) -> "Task":
+        """Return the call with its times moved; it ends at `earliest` or later.
+
+        A call that never ends stays as it is.
+        """
+        if self.ends is None:
+            return self
+        ends = max(earliest, self.ends + by)
+        return replace(self, begun=self.begun + by, ends=ends)
 
     def report(self) -> Report:
         """Return the report of the call's end."""

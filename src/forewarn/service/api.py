@@ -37,7 +37,7 @@ class Answers:
     collect: Callable[[], Awaitable[Iterable[Reading]]]
     watchers: Watchers
     relays: RelayFeed
-    ask_abilities: Callable[[], Awaitable[object]] | None
+    ask_abilities: Callable[[], Awaitable[object]]
     """Asks the driver again what can be done on hosts."""
 
 

@@ -308,7 +308,7 @@ class ApiProcess(Api):
             case "metrics":
                 return list(await answers.collect())
             case "abilities":
-                return await answers.ask_abilities() if answers.ask_abilities else None
+                return await answers.ask_abilities()
             case _:
                 return await self._ask_part(answers, message)
 

@@ -151,6 +151,10 @@ class _Line:
             self._running()
 
 
+async def not_asked() -> None:
+    """Ask no driver: a follower has none, and the last answers count."""
+
+
 class CampaignPlans:
     """Plans and simulates one campaign at a time; used on one event loop."""
 
@@ -171,8 +175,8 @@ class CampaignPlans:
         self.policy = policy
         self._plans, self._simulations = _Line(), _Line()
         self._progress: dict[str, Progress] = {}
-        self.ask_abilities: Callable[[], Awaitable[object]] | None = None
-        """Asks the driver again what can be done on hosts; None: it is not asked."""
+        self.ask_abilities: Callable[[], Awaitable[object]] = not_asked
+        """Asks the driver again what can be done on hosts."""
 
     async def plan(self, text: CampaignText, *, hosts_max: int, now: Micros) -> str:
         """Return the plan of a campaign file as JSON.
@@ -183,8 +187,7 @@ class CampaignPlans:
         from forewarn.reporting import campaign_plans  # noqa: PLC0415
 
         request = self._request(text, hosts_max=hosts_max, now=now)
-        if self.ask_abilities is not None:
-            await self.ask_abilities()
+        await self.ask_abilities()
         return await self._made(text, request, campaign_plans.planned)
 
     async def prepare(
@@ -247,8 +250,7 @@ class CampaignPlans:
             host_steps=self._abilities().host_steps,
         )
         task = _simulate_task()
-        if self.ask_abilities is not None:
-            await self.ask_abilities()
+        await self.ask_abilities()
         if self._store is not None:
             return await self._in_process(self._simulations, task, text, request)
         copied = await self._readings.read(

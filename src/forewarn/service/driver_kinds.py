@@ -95,6 +95,7 @@ def _open_simulated(settings: Settings) -> Driver:
         step_time=step_time(settings),
         targets=settings.simulated.target_hosts,
         limited=[parse_limited(text) for text in settings.simulated.limited],
+        clock=SystemClock(),
     )
     for text in settings.simulated.faults:
         driver.inject(parse_fault(text))

@@ -35,6 +35,7 @@ from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError
 from forewarn.service import limits, secret_files
 from forewarn.service.api import Answers, Api
+from forewarn.service.campaign_plans import not_asked
 from forewarn.service.checking import refuse_empty_store
 from forewarn.service.cluster.addresses import ReplicaAddress, address_of
 from forewarn.service.cluster.following import FollowingGateway, NothingSent
@@ -159,7 +160,7 @@ class ReplicatedService(Service):
             relays=self._relay_news,
             collect=lambda: self.metrics.collect(self._parts()),
             watchers=self.watchers,
-            ask_abilities=None,
+            ask_abilities=not_asked,
         )
 
     def _cluster(self) -> ClusterGateway:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.requests.clock_steps import STEP_MIN, NoticeClock
+from forewarn.control.requests.clock_steps import NoticeClock
 from forewarn.control.rules.policy import Policy
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.instants import DAY, HOUR, MINUTE, SECOND
+from forewarn.instants import CLOCK_STEP_MIN, DAY, HOUR, MINUTE, SECOND
 from forewarn.protocol.operations import Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import every
@@ -246,8 +246,11 @@ def test_step_forward_does_not_time_out_a_running_call() -> None:
 def test_differences_below_the_minimum_step_are_ignored() -> None:
     clock = NoticeClock()
     assert clock.read(now=START, monotonic=7.0) == 0
-    assert clock.read(now=START + 10 * SECOND + STEP_MIN - 1, monotonic=17.0) == 0
-    assert clock.read(now=START + 10 * SECOND - STEP_MIN, monotonic=17.0) == -STEP_MIN
+    assert clock.read(now=START + 10 * SECOND + CLOCK_STEP_MIN - 1, monotonic=17.0) == 0
+    assert (
+        clock.read(now=START + 10 * SECOND - CLOCK_STEP_MIN, monotonic=17.0)
+        == -CLOCK_STEP_MIN
+    )
 
 
 def test_clock_step_is_returned_until_it_is_taken() -> None:

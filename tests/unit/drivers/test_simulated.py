@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.clock import VirtualClock
 from forewarn.drivers import simulated
 from forewarn.drivers.journal import FileJournal, MemoryJournal
 from forewarn.drivers.port import (
@@ -256,3 +257,24 @@ def test_the_journal_keeps_only_the_last_notes_when_it_is_opened(
     assert reopened.notes() == {"a": {"n": 99}}
     reopened.close()
     assert file.read_bytes() == b'["a",{"n":99}]\n'
+
+
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_a_step_of_the_wall_clock_does_not_change_how_long_a_call_takes(
+    step: Micros,
+) -> None:
+    clock = VirtualClock(NOW)
+    driver = SimulatedDriver(clock=clock)
+    driver.begin(call_of(Action.REBOOT), now=clock.now())
+    clock.advance_to(NOW + 20 * SECOND)
+    clock.step(step)
+    assert driver.reports(now=clock.now()) == []
+    assert driver.next_report_at() == clock.now() + 40 * SECOND
+    clock.advance_to(clock.now() + 39 * SECOND)
+    assert (
+        driver.probe(call_of(), now=clock.now(), memory="").state is ProbeState.RUNNING
+    )
+    clock.advance_to(clock.now() + SECOND)
+    # It has ended, and the clock is set before anybody asks.
+    clock.step(-HOUR)
+    assert len(driver.reports(now=clock.now())) == 1

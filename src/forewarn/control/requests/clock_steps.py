@@ -18,7 +18,7 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
-from forewarn.instants import MILLISECOND, SECOND, Micros
+from forewarn.instants import CLOCK_STEP_MIN, SECOND, Micros
 from forewarn.protocol.operations import CallState, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -26,10 +26,6 @@ from forewarn.store.records import BRAKE_KEY, Brake, Loss
 
 Timed: TypeAlias = Operation | Brake | Loss
 """A record whose timer is the end of a duration."""
-
-STEP_MIN: Micros = 250 * MILLISECOND
-"""Minimum change of the difference between the clocks that counts as a step. A thread can
-be interrupted between two readings for some milliseconds; NotBefore has whole seconds."""
 
 
 class NoticeClock:
@@ -56,7 +52,7 @@ class NoticeClock:
         if self._skew is None:
             self._skew = skew
         step = skew - self._skew
-        return step if abs(step) >= STEP_MIN else 0
+        return step if abs(step) >= CLOCK_STEP_MIN else 0
 
     def take_step(self, step: Micros, noticed: Mapping[str, Micros]) -> None:
         """Process a step; `noticed` has the NotBefore of each running notice."""

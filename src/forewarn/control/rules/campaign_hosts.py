@@ -93,7 +93,7 @@ def holdings(
         if (other.campaign_id, other.hosts) in known:
             continue
         wanted = frozenset(hosts) if wanted is None else wanted
-        takes_over = is_emergency and not _is_emergency(reader, other)
+        takes_over = is_emergency and not other.is_emergency
         failed = wanted.intersection(other.failed_hosts if takes_over else ())
         if failed:
             yield _holding(other, failed, has_failed=True)
@@ -133,14 +133,6 @@ def check_free(
     """
     for found in holdings(reader, hosts, known=known, is_emergency=is_emergency):
         found.refuse()
-
-
-def _is_emergency(reader: Reader, campaign: CampaignRecord) -> bool:
-    if not implied_campaigns.is_implied(campaign):
-        return campaign.is_emergency
-    request = reader.get(Request, campaign.request)
-    assert request is not None, f"{campaign.campaign_id} has no rollout"
-    return implied_campaigns.ranked_terms_of(reader, request).is_emergency
 
 
 def _named(hosts: Sequence[str]) -> str:

@@ -33,12 +33,18 @@ def is_implied(campaign: CampaignRecord) -> bool:
 
 
 def open_ones(reader: Reader) -> Iterator[CampaignRecord]:
-    """Yield the terms of all campaigns that have not ended: the stored and the implied."""
-    implied = map(terms_of, every(reader, kinds.ROLLOUTS_IMPLYING_OPEN))
+    """Yield the terms of all campaigns that have not ended: the stored and the implied.
+
+    The terms have what their rank depends on, so that an implied one needs a read.
+    """
+    implied = (
+        _ranked_terms_of(reader, each)
+        for each in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN)
+    )
     return chain(every(reader, kinds.CAMPAIGNS_OPEN), implied)
 
 
-def ranked_terms_of(reader: Reader, request: Request) -> CampaignRecord:
+def _ranked_terms_of(reader: Reader, request: Request) -> CampaignRecord:
     """Return the terms of the campaign that a rollout implies, with its rank.
 
     An emergency goes before others. The rank of a rollout without waiting hosts does not

@@ -59,7 +59,7 @@ def next_in_line(reader: Reader, most: int, *, now: Micros) -> str:
     """
     if not most:
         return ""
-    campaigns = _open_ones(reader)
+    campaigns = list(implied_campaigns.open_ones(reader))
     if _in_flight(reader, most) >= _places(campaigns, most):
         return ""
     first = _first_that_wants(reader, sorted(campaigns, key=_rank), now=now)
@@ -72,7 +72,7 @@ def why_shared(
     """Return why a campaign with an open gate waits for others; None: it does not."""
     if not campaign.shared_most:
         return None
-    most, campaigns = campaign.shared_most, _open_ones(reader)
+    most, campaigns = campaign.shared_most, list(implied_campaigns.open_ones(reader))
     mine = (each for each in campaigns if each.campaign_id == campaign.campaign_id)
     own = next(mine, campaign)
     ahead = sorted((each for each in campaigns if _rank(each) < _rank(own)), key=_rank)
@@ -89,17 +89,6 @@ def why_shared(
         subject="" if first is None else first.name,
         failed=failed,
     )
-
-
-def _open_ones(reader: Reader) -> list[CampaignRecord]:
-    """Return the campaigns that have not ended, and those that rollouts imply."""
-    return [
-        *every(reader, kinds.CAMPAIGNS_OPEN),
-        *(
-            implied_campaigns.ranked_terms_of(reader, each)
-            for each in every(reader, kinds.ROLLOUTS_IMPLYING_OPEN)
-        ),
-    ]
 
 
 def _rank(campaign: CampaignRecord) -> tuple[bool, int, Micros, str]:
