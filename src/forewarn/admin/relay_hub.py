@@ -152,6 +152,17 @@ class RelayHub:
             if host.heard_at
         }
 
+    def change_role(self, *, leads: bool) -> None:
+        """End all streams, since this service begins or ceases to decide.
+
+        The next stream reads everything: the commits of others are not told here. Silent
+        relays are reported only by the replica that leads, counted from its takeover.
+        """
+        for task in (self._task, self._looking):
+            if task is not None:
+                task.cancel()
+        self._looking = asyncio.create_task(self._links.run()) if leads else None
+
     def note_heard(self, host: str) -> None:
         """Note that the relay of a host has sent a request."""
         state = self._hosts.get(host)

@@ -104,6 +104,7 @@ class Links:
     async def run(self) -> None:
         """Look every second, until the task is cancelled."""
         began = asyncio.get_running_loop().time()
+        self._reported.clear()
         while True:
             try:
                 self._expected = await self._gateway().read(_hosts_with_relay)

@@ -64,9 +64,9 @@ OPTIONS: Mapping[str, Option] = {
             metavar="URL",
         ),
         is_needed=True,
-        text="URL of the operator API of the service, or a list of several. The relay "
-        "uses one, and tries the next one if it gets no stream. Other hosts than this one "
-        "need `https`.",
+        text="URL of the operator API of the service, or a list of those of all replicas. The "
+        "relay finds the one that leads, and the next one if that one has gone. Other hosts "
+        "than this one need `https`.",
     ),
     "token_file": Option(
         form=Forms.LINE,

@@ -109,6 +109,7 @@ class Relay:
             knowledge=lambda: self.knowledge,
             reached=self._reached,
             clock=self._clock,
+            unanswered=self.upstream.doubt,
         )
         self.server = Server(
             endpoint=self.endpoint,

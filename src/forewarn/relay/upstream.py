@@ -1,9 +1,11 @@
 """The stream of the service: connected, read, and connected again after a random pause."""
 
 import asyncio
+import json
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, cast
 from urllib.parse import quote
 
 from forewarn.agent.wire.urls import Url
@@ -17,6 +19,7 @@ logger = logging.getLogger("forewarn.relay")
 
 _UNAUTHORIZED = 401
 _FORBIDDEN = 403
+_UNAVAILABLE = 503
 _OK = 200
 
 
@@ -31,8 +34,23 @@ def pause(failures: int, draw: float) -> float:
     return draw * min(most, limits.PAUSE_SECONDS_MAX)
 
 
+class FollowsError(UnreachableError):
+    """A replica follows another one, which serves relays."""
+
+    def __init__(self, url: Url, leader: str) -> None:
+        """Name the leader by the URL of its operator API; empty: none leads now."""
+        who = f"follows {leader}" if leader else "follows, and no replica leads now"
+        super().__init__(f"{url.base} {who}")
+        self.leader = leader
+
+
 class Upstream:
-    """Keeps one stream of one of several services open."""
+    """Keeps one stream of one of several services open.
+
+    Only the replica that leads serves relays. The others name it, so that a relay finds
+    it with one more request. It never sends its token to a URL that is not in its
+    settings.
+    """
 
     def __init__(
         self,
@@ -61,7 +79,17 @@ class Upstream:
         self._at = 0
         self._failures = 0
         self._told = ""
+        self._connection: Connection | None = None
         self.is_connected = False
+
+    def doubt(self) -> None:
+        """Leave the stream for another replica, since a request got no answer.
+
+        The process of the operator API can keep a stream alive although the service
+        itself hangs, and another replica leads by then.
+        """
+        if self.is_connected and len(self._urls) > 1 and self._connection is not None:
+            self._connection.close()
 
     @property
     def url(self) -> Url:
@@ -71,18 +99,22 @@ class Upstream:
     async def run(self) -> None:
         """Keep the stream open, until the task is cancelled."""
         while True:
+            leader: str | None = None
             try:
                 await self._follow()
                 reason = "it ended the stream"
+            except FollowsError as error:
+                reason, leader = error.message, error.leader
             except (ForewarnError, ValueError) as error:
                 reason = getattr(error, "message", "") or f"invalid line: {error}"
             self._note_lost(reason)
+            self._turn(leader)
             await asyncio.sleep(pause(self._failures, self._draw()))
             self._failures += 1
 
     async def _follow(self) -> None:
         """Connect, and take lines until the stream ends; raises UnreachableError."""
-        connection = Connection(self.url, tls=self._tls)
+        connection = self._connection = Connection(self.url, tls=self._tls)
         after, holds = self._position(), self._holds()
         path = f"/v1/relay/stream?after={quote(after, safe='')}&confirms=true"
         path += f"&holds={quote(holds, safe='')}" if holds else ""
@@ -94,6 +126,10 @@ class Upstream:
                     path,
                     headers=bearer(self._token()),
                 )
+                if status == _UNAVAILABLE:
+                    leader = leader_in(await connection.body())
+                    if leader is not None:
+                        raise FollowsError(self.url, leader)
             if status != _OK:
                 raise refused(self.url, status)
             async for text in connection.lines():
@@ -121,8 +157,37 @@ class Upstream:
                 "no stream of the service, VMs get the documents that are known: %s",
                 reason,
             )
-        if not was_connected:
+
+    def _turn(self, leader: str | None) -> None:
+        """Choose the service to try next; `leader` is None, or as in FollowsError.
+
+        While no replica leads, the next leader is seconds away, so the pauses stay short.
+        """
+        if leader is not None:
+            self._failures = min(self._failures, 1)
+        places = [number for number, url in enumerate(self._urls) if url.base == leader]
+        if places:
+            self._failures = 0
+            self._at = places[0]
+        else:
             self._at += 1
+
+
+def leader_in(body: bytes) -> str | None:
+    """Return the leader's URL in the answer of a replica that follows.
+
+    Empty: no replica leads. None: it is another answer.
+    """
+    try:
+        told: Any = json.loads(body)
+    except ValueError:
+        return None
+    if not isinstance(told, dict):
+        return None
+    members = cast("dict[str, Any]", told)
+    if members.get("kind") != "follows":
+        return None
+    return str(members.get("leader") or "").rstrip("/")
 
 
 def refused(url: Url, status: int) -> UnreachableError:

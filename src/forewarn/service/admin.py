@@ -171,6 +171,10 @@ class ApiHere(Api):
 
     async def follow(self, leader: Leader | None, answers: Answers) -> None:
         """Answer with other parts from now on."""
+        if self._hub is not None and (
+            (leader is None) is not (self._leading.elsewhere is None)
+        ):
+            self._hub.change_role(leads=leader is None)
         self._leading.elsewhere, self._current.answers = leader, answers
         self._app.state.gateway = answers.gateway
 

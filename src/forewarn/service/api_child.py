@@ -30,7 +30,7 @@ from forewarn.admin.access import NOBODY, Caller
 from forewarn.admin.app import create_app
 from forewarn.admin.decisions import Decision, caller_message
 from forewarn.admin.gateways import IsGone
-from forewarn.admin.leader import Leading
+from forewarn.admin.leader import Leader, Leading
 from forewarn.admin.meters import Reading
 from forewarn.admin.relay_hub import News, RelayHub
 from forewarn.admin.watch import Watchers as Streams
@@ -86,6 +86,8 @@ class Service:
         self._relay_bell = asyncio.Event()
         self._has_ended = False
         self.leading = Leading()
+        self.role_changed: Callable[[bool], None] = lambda _leads: None
+        """Called when this service begins to decide, with True, or ceases to."""
 
     async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
         """Call with a fleet file after earlier files are done; raises what `ask` raises.
@@ -176,7 +178,7 @@ class Service:
                 case ("error", int(number), error):
                     self._resolve(number, None, error)
                 case ("leader", leader):
-                    self.leading.elsewhere = leader
+                    self._note_leader(leader)
                 case ("changed", ids):
                     self._watchers.tell(ids)
                 case ("relays", News() as news):
@@ -194,6 +196,11 @@ class Service:
                     return
                 case other:
                     raise AssertionError(other)
+
+    def _note_leader(self, leader: Leader | None) -> None:
+        if (leader is None) is not (self.leading.elsewhere is None):
+            self.role_changed(leader is None)
+        self.leading.elsewhere = leader
 
     async def note_links(self, silent_since: Mapping[str, Micros]) -> None:
         """Let the service store since when relays have been silent."""
@@ -394,6 +401,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         )
         server.serve(listener)
         hub.begin()
+        service.role_changed = lambda leads: hub.change_role(leads=leads)
         own = OwnListener(listener, server.door)
         _keep_modules()
         await channel.send(b'{"ask":"ready"}')

@@ -13,8 +13,9 @@ PATIENCE_SECONDS = 20.0
 class Service:
     """Serves streams whose lines a test sends, and answers POSTs by a function."""
 
-    def __init__(self, status: int = 200) -> None:
-        self.status = status
+    def __init__(self, status: int = 200, body: str = "") -> None:
+        """Answer each request for a stream with `status`; if it fails, with `body`."""
+        self.status, self.body = status, body.encode()
         self.asked: list[tuple[str, str, Any]] = []
         """Method, target and body of each request, except confirmations."""
         self.confirmed: list[str] = []
@@ -101,6 +102,8 @@ class Service:
             self._streams.append(writer)
             self._has_stream.set()
             if self.status != 200:
+                if self.body:
+                    writer.write(b"%x\r\n%b\r\n" % (len(self.body), self.body))
                 writer.write(b"0\r\n\r\n")
             return self.status != 200
         found = self.answer(target, body)

@@ -191,6 +191,53 @@ def test_a_relay_takes_the_next_service_and_continues_its_position(
     run(story())
 
 
+def test_a_relay_goes_to_the_leader_that_a_follower_names(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Service() as leader, Service(status=503) as lost:
+            names = {"kind": "follows", "leader": f"{leader.url}/"}
+            async with Service(status=503, body=json.dumps(names)) as first:
+                settings = settings_of(tmp_path, first.url, lost.url, leader.url)
+                async with relaying(settings) as relay:
+                    await leader.stream()
+                    leader.tell(WHOLE)
+                    await until(lambda: relay.upstream.is_connected)
+                    assert lost.asked == []
+                    assert len(first.asked) == 1
+
+    run(story())
+
+
+def test_a_relay_sends_its_token_to_no_url_that_an_answer_names(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Service() as stranger, Service() as second:
+            names = {"kind": "follows", "leader": stranger.url}
+            async with Service(status=503, body=json.dumps(names)) as first:
+                settings = settings_of(tmp_path, first.url, second.url)
+                async with relaying(settings) as relay:
+                    await second.stream()
+                    second.tell(WHOLE)
+                    await until(lambda: relay.upstream.is_connected)
+                    assert stranger.asked == []
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("body", "leader"),
+    [
+        ('{"kind": "follows", "leader": "https://r1:8200/"}', "https://r1:8200"),
+        ('{"kind": "follows", "leader": null}', ""),
+        ('{"kind": "unavailable"}', None),
+        ("[]", None),
+        ("busy", None),
+    ],
+)
+def test_leader_is_read_only_from_the_answer_of_a_replica(
+    body: str, leader: str | None
+) -> None:
+    assert upstream.leader_in(body.encode()) == leader
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
