@@ -94,18 +94,9 @@ class Relay:
             holds=lambda: self.knowledge.digest,
             draw=self._draw,
         )
-        approvals, others = (
-            Post(
-                lambda: self.upstream.url,
-                headers=lambda _path, _body: bearer(token()),
-                tls=tls,
-                refused=refused,
-            )
-            for _ in range(2)
-        )
         self.desk = Desk(
-            approvals=approvals,
-            others=others,
+            approvals=self._post(token, tls),
+            others=self._post(token, tls),
             knowledge=lambda: self.knowledge,
             reached=self._reached,
             clock=self._clock,
@@ -122,6 +113,14 @@ class Relay:
             ),
         )
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _post(self, token: Callable[[], str], tls: ssl.SSLContext | None) -> Post:
+        return Post(
+            lambda: self.upstream.url,
+            headers=lambda _path, _body: bearer(token()),
+            tls=tls,
+            refused=refused,
+        )
 
     async def start(self) -> Address:
         """Serve what the file knows, listen, and connect; return the bound address.
