@@ -206,7 +206,7 @@ CampaignStageShape = shape(
     hosts=(int, "Hosts in this stage."),
     left=(int, "Its hosts that are neither done nor skipped."),
     soak_seconds=float,
-    soaks_until=(str | None, "End of the soak, if it has begun."),
+    soaks_until=(str | None, "End of the soak while it lasts."),
     approval=(bool, "Whether an operator must approve the next stage."),
     approved=bool,
 )

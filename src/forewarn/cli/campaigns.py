@@ -306,11 +306,10 @@ def _running_stage(told: Json, place: int) -> Sequence[str]:
     if number < told["stage"] or told["state"] == "Done":
         state = "done"
     elif number == told["stage"]:
-        state = (
-            f"soaks until {second(stage['soaks_until'])}"
-            if stage["soaks_until"]
-            else "runs"
-        )
+        # A stage that has soaked can wait for its approval.
+        state = "runs" if stage["left"] else "done"
+        if stage["soaks_until"]:
+            state = f"soaks until {second(stage['soaks_until'])}"
     soak = format_duration(round(stage["soak_seconds"] * SECOND))
     approval = "-"
     if stage["approval"]:

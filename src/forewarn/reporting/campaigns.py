@@ -94,7 +94,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "budgets": _budgets(campaign),
         "stage": campaign.stage,
         "stages": [
-            _stage(campaign, number, stage)
+            _stage(campaign, number, stage, now=now)
             for number, stage in enumerate(campaign.stages, start=1)
         ],
         "halted": None
@@ -309,14 +309,16 @@ def _budgets(campaign: CampaignRecord) -> Json:
     }
 
 
-def _stage(campaign: CampaignRecord, number: int, stage: StageTerms) -> Json:
+def _stage(
+    campaign: CampaignRecord, number: int, stage: StageTerms, *, now: Micros
+) -> Json:
     is_current = number == campaign.stage
     left = 0
     if is_current:
         left = max(0, campaign.stage_left)
     elif number > campaign.stage:
         left = stage.hosts - dict(campaign.skipped_ahead).get(number, 0)
-    soaks = is_current and campaign.soaks_until
+    soaks = is_current and campaign.soaks_until > now
     return {
         "hosts": stage.hosts,
         "left": left,

@@ -39,6 +39,12 @@ def told(world: World) -> list[tuple[str, str]]:
     return [(each.kind.value, each.text) for each in problems(world)]
 
 
+def shown(world: World) -> dict[str, Any]:
+    """Return the report of the campaign."""
+    found, now = campaign(world), world.now
+    return world.read(lambda reader: reports.campaign_report(reader, found, now=now))
+
+
 def explain(world: World, name: str, kind: str = "") -> dict[str, Any]:
     return world.read(
         lambda reader: explanations.explain(reader, name, now=world.now, kind=kind)
@@ -96,8 +102,7 @@ def test_a_host_that_fails_again_before_the_resumption_holds_its_stage() -> None
         "retry bios --failed` tries again and `skip` leaves out"
     )
     assert told(it) == [("campaign-failed-hosts", why)]
-    shown = it.read(lambda r: reports.campaign_report(r, campaign(it), now=it.now))
-    assert shown["waits_for"] == why
+    assert shown(it)["waits_for"] == why
     assert explain(it, "bios")["blocked_by"] == [why]
     assert why in explain(it, name_of(29))["blocked_by"], "a host of the last stage"
     steer(it, lambda work: campaigns.skip(work, "bios", [name_of(0)]))
@@ -111,7 +116,9 @@ def test_a_stage_that_waits_for_its_approval_is_a_problem_after_its_soak() -> No
     it.advance("50m")
     assert campaign(it).done == 1
     assert told(it) == []
+    assert shown(it)["stages"][0]["soaks_until"]
     it.advance("1h")
+    assert shown(it)["stages"][0]["soaks_until"] is None, "it waits for its approval"
     assert told(it) == [
         (
             "campaign-waits",
