@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -14,7 +15,9 @@ import pytest
 from forewarn.clock import VirtualClock
 from forewarn.fleet.model import Host
 from forewarn.instants import SECOND
+from forewarn.service.cluster.postgres import PostgresBackend
 from forewarn.store import kinds
+from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
     LostError,
     Reader,
@@ -23,6 +26,7 @@ from forewarn.store.port import (
     StoreTooNewError,
     Transaction,
 )
+from forewarn.store.postgres import migrate
 from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.postgres.store import PATIENCE_SECONDS, PostgresStore
 from tests.support import postgres, postgres_server
@@ -301,3 +305,31 @@ def test_the_server_ends_with_the_processes_that_used_it() -> None:
     eventually(postgres_server.place_of(run).exists, lambda exists: not exists)
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(url)
+
+
+def test_replicas_that_start_together_on_an_empty_database_make_its_tables_once() -> (
+    None
+):
+    with postgres.one_database(is_empty=True) as url:
+        backends = [PostgresBackend(url) for _ in range(4)]
+        with ThreadPoolExecutor(len(backends)) as pool:
+            readers = list(pool.map(lambda each: each.prepare(), backends))
+        done = [(step.number,) for step in load_steps()]
+        assert sql(url, "SELECT number FROM schema_steps ORDER BY number") == done
+        for reader in readers:
+            reader.close()
+
+
+def test_a_step_that_another_replica_runs_now_is_not_run_again(url: str) -> None:
+    *_, last = load_steps()
+    sql(url, f"DELETE FROM schema_steps WHERE number = {last.number}")
+    with psycopg.connect(url) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (migrate.LOCK,))
+        preparing = pool.submit(PostgresBackend(url).prepare)
+        waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        eventually(lambda: sql(url, waiting), bool, what="a replica that waits")
+        other.execute(
+            "INSERT INTO schema_steps VALUES (%s, %s)", (last.number, last.name)
+        )
+        other.commit()
+        preparing.result().close()

@@ -3,6 +3,10 @@
 A new database gets the tables and indexes that the steps end with: they run in SQLite's
 memory, and the definitions are translated. An existing database gets each new step in
 its own transaction.
+
+Several replicas can start at the same time: each transaction first takes an advisory lock,
+and does nothing if another has run its steps meanwhile. Replicas of the old version read
+and serve on; only the transaction of a step makes them wait.
 """
 
 import re
@@ -14,6 +18,9 @@ from forewarn.store.port import StoreError, StoreTooNewError
 from forewarn.store.postgres import dialect, lease
 from forewarn.store.postgres.connection import PostgresConnection
 from forewarn.store.tables import definitions
+
+LOCK = 0x73746570
+"""The advisory lock of a transaction that runs steps: "step" in ASCII."""
 
 _TABLES: LiteralString = (
     "SELECT table_name FROM information_schema.tables"
@@ -56,14 +63,21 @@ def bring_up_to_date(
 
     Raises StoreError as `count_done` does.
     """
-    done = count_done(connection, place, steps)
-    if not done:
-        made = definitions(steps)
-        sql = (_DONE, *lease.SCHEMA, *made.tables, *made.indexes.values())
-        _do(connection, [dialect.definition(each) for each in sql], steps)
-        return
-    for step in steps[done:]:
-        _do(connection, [translated(each) for each in statements(step.sql)], [step])
+    while (done := count_done(connection, place, steps)) < len(steps):
+        if done:
+            step = steps[done]
+            sql, run = [translated(each) for each in statements(step.sql)], [step]
+        else:
+            made = definitions(steps)
+            everything = (_DONE, *lease.SCHEMA, *made.tables, *made.indexes.values())
+            sql, run = [dialect.definition(each) for each in everything], steps
+        connection.begin()
+        try:
+            connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+            if count_done(connection, place, steps) == done:
+                _do(connection, sql, run)
+        finally:
+            connection.end()
 
 
 def translated(sql: str) -> str:
@@ -76,15 +90,11 @@ def translated(sql: str) -> str:
 def _do(
     connection: PostgresConnection, sql: Sequence[str], steps: Sequence[Step]
 ) -> None:
-    connection.begin()
-    try:
-        for each in sql:
-            connection.run(each)
-        for step in steps:
-            connection.run(
-                "INSERT INTO schema_steps (number, name) VALUES (%s, %s)",
-                (step.number, step.name),
-            )
-        connection.commit()
-    finally:
-        connection.end()
+    for each in sql:
+        connection.run(each)
+    for step in steps:
+        connection.run(
+            "INSERT INTO schema_steps (number, name) VALUES (%s, %s)",
+            (step.number, step.name),
+        )
+    connection.commit()
