@@ -116,6 +116,10 @@ PROOFS = {
                 f"{_U}campaign_troubles.py::"
                 "test_a_campaign_is_explained_by_what_it_waits_for_and_its_hosts"
             ),
+            (
+                f"{_U}campaign_troubles.py::"
+                "test_a_host_of_a_later_stage_names_its_window_and_its_deferral"
+            ),
         ),
         "A check fails, and I know better": (
             (
@@ -192,6 +196,14 @@ PROOFS = {
             (
                 f"{_U}campaign_troubles.py::"
                 "test_no_progress_for_a_day_is_a_problem_but_a_pause_and_a_soak_are_not"
+            ),
+            (
+                f"{_U}campaign_troubles.py::"
+                "test_a_host_that_fails_again_before_the_resumption_holds_its_stage"
+            ),
+            (
+                f"{_U}campaign_troubles.py::"
+                "test_a_stage_that_only_a_window_of_a_tenant_holds_for_days_is_a_problem"
             ),
         ),
         "Stages": (

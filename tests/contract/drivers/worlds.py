@@ -34,8 +34,8 @@ from forewarn.drivers.records import (
     NOT_NEEDED_STATUS,
     RUNS_STATUS,
 )
-from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
-from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import IMPACTS, Fault, FaultKind
 from forewarn.drivers.watch import parse_sighting
 from forewarn.instants import HOUR, SECOND, Micros
 from forewarn.protocol.host_steps import StepRule, StepRules

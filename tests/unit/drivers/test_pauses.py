@@ -4,7 +4,8 @@ import pytest
 
 from forewarn.drivers import records
 from forewarn.drivers.port import Call, CallVm
-from forewarn.drivers.simulated import IMPACTS, SimulatedDriver
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import IMPACTS
 from forewarn.instants import HOUR, MILLISECOND, SECOND, Micros
 from forewarn.protocol.operations import KEEPING_ACTIONS, MOVING_ACTIONS, Action
 from tests.unit.drivers.test_command import Bench, bench, call_of, report_of
