@@ -19,6 +19,7 @@ from forewarn.agent.options import environment_name as agent_environment_name
 from forewarn.cli import parser
 from forewarn.service.option_table import OPTIONS
 from forewarn.service.options import environment_name
+from forewarn.service.settings import load_settings
 from tests.support import plain_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,15 @@ SERVICE_DRAWN = {
     "peers": (
         *("--set", "admin.existingSecret=theirs"),
         *("--set", "networkPolicy.adminFrom[0].ipBlock.cidr=192.0.2.0/24"),
+    ),
+    "pair": (
+        *("--set", "replicas=2", "--set", "postgresql.url=postgresql://u@db/forewarn"),
+        *("--set", "postgresql.passwordSecret=db", "--set", "admin.existingSecret=a"),
+    ),
+    "preferring": (
+        *("--set", "replicas=2", "--set", "postgresql.url=postgresql://u@db/forewarn"),
+        *("--set", "antiAffinity=preferred", "--set", "admin.existingSecret=a"),
+        *("--set", "admin.tlsSecret=tls"),
     ),
     "claim": ("--set", "persistence.existingClaim=theirs"),
 }
@@ -180,9 +190,22 @@ def test_page_sets_only_existing_values(chart: Chart) -> None:
     assert set(keys) <= set(chart.values())
 
 
-def test_chart_runs_only_one_pod() -> None:
-    assert "\n  replicas: 1\n" in SERVICE.template("statefulset.yaml")
-    assert "replica" not in (SERVICE.folder / "values.yaml").read_text("utf-8")
+def test_chart_runs_one_pod_unless_there_is_a_database() -> None:
+    assert SERVICE.values()["replicas"] == 1
+    text = SERVICE.template("statefulset.yaml")
+    assert "(gt (int .Values.replicas) 1) (not .Values.postgresql.url)" in text
+
+
+def test_settings_of_the_page_of_replicas_are_valid(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "operate" / "run-two-replicas.md"
+    (block,) = re.findall(r"```toml\n(\[metadata\].*?)```", page.read_text(), re.DOTALL)
+    file = tmp_path / "forewarn.toml"
+    file.write_text(block, "utf-8")
+    found = load_settings(file=file, environ={}, flags={})
+    assert found.cluster.name == "r1"
+    for name in ("url", "metadata_url"):
+        port = getattr(found.cluster, name).rpartition(":")[2]
+        assert port in found.admin.listen + found.metadata.listen
 
 
 @pytest.mark.slow
