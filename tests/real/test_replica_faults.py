@@ -4,6 +4,7 @@ After each fault everything goes on without a restart of ours, and what the clie
 reader were told is held against the database.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Generator, Iterator
@@ -15,7 +16,10 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from forewarn.instants import SECOND
+from tests.support.namespaces import no_namespaces
 from tests.support.postgres_places import Server, url_of
+from tests.support.processes import eventually
+from tests.support.relay_hosts import Machine
 from tests.support.unpacked import needing
 from tests.system.replica_pair import LEASE_SECONDS, NAMES, Pair
 
@@ -136,3 +140,113 @@ def test_wall_clocks_are_set(server: Server, tmp_path: Path) -> None:
         pause(LEASE_SECONDS * 3)
         for name in NAMES:
             pair.set_clock(name, 0)
+
+
+CUT = "inet forewarn"
+"""The table of nftables with what is cut off."""
+
+DATABASES = {name: f"10.78.0.{at}" for at, name in enumerate(NAMES, 1)}
+"""Where each replica reaches the database."""
+
+DOORS = {name: f"127.0.9.{at}" for at, name in enumerate(NAMES, 1)}
+"""Where each replica is reached by the other one, and by nobody else."""
+
+
+class Network:
+    """Two replicas in one network namespace, and their database in another."""
+
+    def __init__(self, place: Path, folder: Path) -> None:
+        self.place, self.folder = place, folder
+        self.here = Machine(f"fw{os.getpid()}-here")
+        self.there = Machine(f"fw{os.getpid()}-there")
+        addresses = ",".join(DATABASES.values())
+        self.server = Server(place / "first", fsync="on", listen_addresses=addresses)
+
+    def begin(self) -> None:
+        """Connect the namespaces, and start the database."""
+        self.here.begin()
+        self.there.begin()
+        self.here.ip(f"link add db type veth peer name app netns {self.there.name}")
+        self.here.ip("addr add 10.78.0.9/24 dev db")
+        self.here.ip("link set db up")
+        for address in DATABASES.values():
+            self.there.ip(f"addr add {address}/24 dev app")
+        self.there.ip("link set app up")
+        self.here.run("nft", f"add table {CUT}")
+        hook = "{ type filter hook output priority 0; }"
+        self.here.run("nft", f"add chain {CUT} out {hook}")
+        self.server.make("10.78.0.0/24")
+        self.there.inside(self.server.start)
+
+    def cut(self, address: str) -> None:
+        """Drop everything that is sent to an address."""
+        self.here.run("nft", f"add rule {CUT} out ip daddr {address} drop")
+
+    def heal(self) -> None:
+        """Drop nothing any more."""
+        self.here.run("nft", f"flush chain {CUT} out")
+
+    def pair(self) -> Pair:
+        """Return the replicas; all that asks them must be inside of `here`."""
+        pair = Pair(url_of([self.server]), self.folder, 1)
+        pair.space = self.here.name
+        for name, place in pair.places.items():
+            port = place.metadata.rpartition(":")[2]
+            pair.own[name] = {
+                "store_url": f"postgresql://postgres@{DATABASES[name]}/postgres",
+                "metadata_listen": f"0.0.0.0:{port}",
+                "cluster_metadata_url": f"http://{DOORS[name]}:{port}",
+            }
+        return pair
+
+    def end(self) -> None:
+        """Remove everything."""
+        self.server.stop()
+        self.here.end()
+        self.there.end()
+
+
+@pytest.fixture
+def network(place: Path, tmp_path: Path) -> Iterator[Network]:
+    made = Network(place, tmp_path / "pair")
+    try:
+        made.begin()
+        yield made
+    finally:
+        made.end()
+
+
+partitions = pytest.mark.skipif(
+    bool(no_namespaces("nft", "list", "ruleset")),
+    reason=no_namespaces("nft", "list", "ruleset") or "there are namespaces",
+)
+
+
+@partitions
+def test_leader_is_cut_off_from_the_database(network: Network) -> None:
+    def live() -> None:
+        with loaded(network.pair()) as pair:
+            for _ in range(2):
+                leader = eventually(pair.leader, bool)
+                [other] = {*NAMES} - {leader}
+                network.cut(DATABASES[leader])
+                eventually(pair.leader, other.__eq__)
+                pause(LONG_SECONDS)
+                network.heal()
+                pause(LOAD_SECONDS)
+
+    network.here.inside(live)
+
+
+@partitions
+def test_replicas_are_cut_off_from_each_other(network: Network) -> None:
+    def live() -> None:
+        with loaded(network.pair()) as pair:
+            leader = eventually(pair.leader, bool)
+            for address in DOORS.values():
+                network.cut(address)
+            pause(LONG_SECONDS)
+            assert pair.leader() == leader, "no lease was lost"
+            network.heal()
+
+    network.here.inside(live)

@@ -97,6 +97,10 @@ class Pair:
     def __init__(self, url: str, folder: Path, seed: int, **settings: str) -> None:
         """Start nothing."""
         self.url, self.folder, self.settings = url, folder, settings
+        self.own: dict[str, dict[str, str]] = {}
+        """Settings of one replica."""
+        self.space = ""
+        """The network namespace of the replicas."""
         folder.mkdir(exist_ok=True)
         self.program = folder / "program"
         for end, text in (("", PROGRAM), (".read", MARKS), (".probe", PROBE)):
@@ -135,6 +139,7 @@ class Pair:
             place.folder,
             fleet(0),
             under if offset.exists() else (),
+            self.space,
             **{
                 "store_url": self.url,
                 "cluster_name": name,
@@ -153,6 +158,7 @@ class Pair:
                     for action in ACTIONS
                 },
                 **self.settings,
+                **self.own.get(name, {}),
             },
         )
         self.running[name] = service
@@ -176,14 +182,16 @@ class Pair:
 
     def leader(self) -> str:
         """Return the name of the replica that leads; empty: none says so now."""
-        for name, place in self.places.items():
-            try:
-                _, answer = http(f"http://{place.admin}/readyz", seconds=2)
-            except OSError:
-                continue
-            if answer.get("role") == "leads":
-                return name
-        return ""
+        with psycopg.connect(self.url) as it:
+            [(holder,)] = it.execute("SELECT holder FROM lease").fetchall()
+        name = holder.rpartition(" ")[0]
+        if name not in self.places:
+            return ""
+        try:
+            _, answer = http(f"http://{self.places[name].admin}/readyz", seconds=2)
+        except OSError:
+            return ""
+        return name if answer.get("role") == "leads" else ""
 
     def another_life(self) -> None:
         """Add VMs that can be deleted."""
@@ -257,12 +265,11 @@ class Pair:
 
     def _resolve(self) -> None:
         while not self._over.wait(0.3):
-            name = self.leader()
-            if name:
-                try:
+            try:
+                if name := self.leader():
                     self._resolve_at(self.places[name].admin)
-                except OSError:
-                    continue
+            except (OSError, psycopg.OperationalError):
+                continue
 
     def _resolve_at(self, admin: str) -> None:
         status, answer = http(f"http://{admin}/v1/operations?limit=100")

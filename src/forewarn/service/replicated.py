@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 
 from forewarn.admin.gateways import ClusterGateway
 from forewarn.admin.leader import Leader
@@ -284,10 +285,14 @@ class ReplicatedService(Service):
     def health(self) -> Health:
         """Return the health of this replica."""
         replica = self._replica
+        is_open = self.endpoint.is_open(self.clock.monotonic())
+        if self._decides and not is_open:
+            health = super().health()
+            problem = "this replica cannot renew its lease: its documents may be old"
+            return replace(health, ready=False, problems=(*health.problems, problem))
         if self._decides or replica is None:
             return super().health()
         problems: list[str] = []
-        is_open = self.endpoint.is_open(self.clock.monotonic())
         if not self._is_ready:
             problems.append("the service is starting or stopping")
         elif not is_open:

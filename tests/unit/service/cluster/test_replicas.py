@@ -236,6 +236,9 @@ async def test_replica_takes_over_when_the_leader_loses_the_database() -> None:
         first.backend.is_cut = True
         await until(lambda: second.leads)
         await eventually(lambda: second.is_approved(event["EventId"]))
+        # It cannot know that another one leads, but VMs must not be sent to it.
+        await until(lambda: not first.service.health().ready)
+        assert first.service.health().alive
         first.backend.is_cut = False
         await until(lambda: not first.leads)
         assert (await first.get())[0] in {200, 503}
