@@ -70,7 +70,9 @@ def _behind(replica: Mapping[str, Any]) -> str:
     entries, seconds = replica["behind_entries"], replica["behind_seconds"]
     if entries is None or seconds is None:
         return "unknown"
-    return f"{entries} entries, {seconds:.1f} s" if entries else "-"
+    if not entries:
+        return "-"
+    return f"{entries} {'entry' if entries == 1 else 'entries'}, {seconds:.1f} s"
 
 
 def _spoken(seconds: float) -> str:

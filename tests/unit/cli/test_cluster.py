@@ -49,6 +49,7 @@ def test_cluster_is_printed_as_a_table_or_json(
     assert first.split()[:3] == ["a", "leads", "-"]
     assert second.split()[:6] == ["b", "follows", "2", "entries,", "0.0", "s"]
     assert json.loads(forewarn("cluster", "show", "--json").out)["leader"] == "a"
+    assert "follows  1 entry, 0.0 s" in shown(watcher.look(13, 12))[-1]
     monkeypatch.setattr(REPLICAS, "found", None)
     ended = forewarn("cluster", "show")
     assert (
