@@ -9,18 +9,20 @@ depend on the cache: each write is guarded by the revision, and any inconsistenc
 empties the cache.
 """
 
+import json
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Capacity, Host, Scope, Span, Tenant, Vm
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.protocol.views import View
-from forewarn.store import kinds
-from forewarn.store.codec import Row, revised
+from forewarn.store import kinds, statements
+from forewarn.store.codec import Codec, Row, revised
 from forewarn.store.database import Database
 from forewarn.store.pending import Pending
 from forewarn.store.port import PAGE_ROWS, DuplicateError, require_unchanged
@@ -49,12 +51,15 @@ REMEMBERED: tuple[Query[Any], ...] = (
     kinds.EVENTS_OF_OPERATION,
     kinds.LIVE_EVENTS_OF_SCOPE,
     kinds.VIEWS_OF_SCOPE,
+    kinds.VIEWS_OF_ENABLING,
+    kinds.OPEN_OPERATIONS_OF_HOST,
     kinds.VMS_UNSTEADY_IN_SCOPE,
     kinds.VMS_ON_HOST,
     kinds.OPEN_SPANS_OF_VM,
     kinds.ALL_BLACKOUTS,
     kinds.ALL_RELAY_LINKS,
     kinds.RELAY_OF_HOST,
+    kinds.CAMPAIGNS_OPEN,
 )
 """The queries that a decision about one operation needs. The cache keeps their
 results. A query that is missing here also sends the pending writes of its kind, for each
@@ -68,8 +73,10 @@ _REMEMBERED_OF: Mapping[type, tuple[Query[Any], ...]] = {
 
 RELEVANT_FIELDS: Mapping[type, tuple[str, ...]] = {
     Event: ("operation", "scope", "status"),
+    CampaignRecord: ("ended",),
+    Operation: ("ended_at", "host"),
     Span: ("ended", "vm"),
-    View: ("scope",),
+    View: ("enabling", "scope"),
     Vm: ("host", "scope", "started", "state"),
     WideBlackout: ("name",),
     RelayLink: ("host",),
@@ -85,6 +92,16 @@ RANKED_OVER: Mapping[str, Query[Any]] = {
     kinds.UNSTEADY_DOMAINS.name: kinds.VMS_UNSTEADY_IN_SCOPE,
 }
 """Rankings of the records of a query whose result is cached."""
+
+FETCHED: Mapping[str, str] = {
+    kinds.VIEWS_OF_ENABLING.name: "enabling",
+    kinds.OPEN_OPERATIONS_OF_HOST.name: "ended_at = 0 AND host",
+}
+"""The queries whose results for many values are read together, and the condition before
+the values."""
+
+FETCHED_TOGETHER = 2_000
+"""Maximum keys or values of one statement."""
 
 ADDED_LATER: frozenset[type] = frozenset(
     {AuditEntry, Operation, Event, Span, Tenant, Scope, Host, Capacity, Vm, View}
@@ -192,6 +209,40 @@ class RememberingTransaction(RowTransaction):
                 record = super().get(kind, key)
             seen[name] = record
         return record
+
+    def fetch(self, kind: type[Record], keys: Iterable[str]) -> None:
+        """Read the records with these keys together, before `get` asks for each."""
+        codec = self._schema.codecs[kind]
+        wanted = (key for key in keys if not self._is_known((kind, key)))
+        for some in _parts(wanted):
+            rows = self._among(codec, codec.key, some)
+            found = {record.key: record for record in self._decoded(kind, rows)}
+            for key in some:
+                self.seen[kind, key] = found.get(key)
+
+    def fetch_answers(self, query: Query[Any], values: Iterable[str]) -> None:
+        """Read the results of a query of FETCHED for these values together."""
+        codec = self._schema.codecs[query.kind]
+        wanted = (value for value in values if self._is_unknown((query.name, value)))
+        for some in _parts(wanted):
+            rows = self._among(codec, FETCHED[query.name], some)
+            found: dict[str, list[str]] = {value: [] for value in some}
+            for record in self._decoded(query.kind, rows):
+                for value in query.values(record):
+                    found[value].append(record.key)
+            for value, keys in found.items():
+                self._learn((query.name, value), tuple(sorted(keys)))
+
+    def _is_known(self, name: Name) -> bool:
+        return name in self.seen or self._committed.find(name) is not None
+
+    def _is_unknown(self, question: Question) -> bool:
+        """Return whether only the stored rows have the result of a query."""
+        return question not in self._affected and self._answer(question) is None
+
+    def _among(self, codec: Codec[Any], column: str, values: list[str]) -> list[Row]:
+        sql = statements.among(codec.table, column)
+        return self._connection.rows(sql, (json.dumps(values),))
 
     def select(
         self,
@@ -336,6 +387,13 @@ class RememberingTransaction(RowTransaction):
                 self.seen[name] = known
             records.append(cast("R", known))
         return records
+
+
+def _parts(values: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the different values, in lists for one statement each."""
+    every = iter(dict.fromkeys(values))
+    while some := [*islice(every, FETCHED_TOGETHER)]:
+        yield some
 
 
 def _in_order(

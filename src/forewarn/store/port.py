@@ -193,6 +193,31 @@ def every(
         after = records[-1].key
 
 
+@runtime_checkable
+class FetchingReader(Protocol):
+    """A reader that reads many records, or results of a query, with one statement."""
+
+    def fetch(self, kind: type[Record], keys: Iterable[str]) -> None:
+        """Read the records with these keys together, before `get` asks for each."""
+        ...
+
+    def fetch_answers(self, query: Query[Any], values: Iterable[str]) -> None:
+        """Read the results of a query for these values together."""
+        ...
+
+
+def fetch(reader: Reader, kind: type[Record], keys: Iterable[str]) -> None:
+    """Prepare for `get` of many keys: one statement instead of one for each."""
+    if isinstance(reader, FetchingReader):
+        reader.fetch(kind, keys)
+
+
+def fetch_answers(reader: Reader, query: Query[Any], values: Iterable[str]) -> None:
+    """Prepare for `select` with many values; the query is one of `cache.FETCHED`."""
+    if isinstance(reader, FetchingReader):
+        reader.fetch_answers(query, values)
+
+
 Columns: TypeAlias = Sequence[Sequence[Any]]
 """Values of some records: one sequence for each field."""
 

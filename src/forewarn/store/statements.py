@@ -47,6 +47,14 @@ def every(table: str, key: str) -> str:
     return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
 
 
+def among(table: str, column: str) -> str:
+    """Return the statement that gets the rows whose column has a value of a JSON array.
+
+    `column` can have other conditions before its name.
+    """
+    return f"SELECT * FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))"  # noqa: S608
+
+
 def columns_for(names: Sequence[str]) -> list[str]:
     """Return the columns for these names of fields: `moves` for `moves.vm`."""
     return [*dict.fromkeys(name.partition(".")[0] for name in names)]

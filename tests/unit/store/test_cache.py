@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.blackouts import Blackout
 from forewarn.fleet.model import Span, SpanKind, Vm, VmState
 from forewarn.protocol.actors import operator, vm_actor
@@ -329,6 +330,13 @@ class Looked:
         return getattr(self.record, name)
 
 
+def _campaign(*, ended: int) -> CampaignRecord:
+    """Return a campaign that has no other field."""
+    campaign = object.__new__(CampaignRecord)
+    object.__setattr__(campaign, "ended", ended)
+    return campaign
+
+
 @pytest.mark.parametrize("query", cache.REMEMBERED, ids=lambda query: query.name)
 @pytest.mark.parametrize("is_live", [True, False])
 def test_query_result_depends_only_on_the_declared_fields(
@@ -339,6 +347,8 @@ def test_query_result_depends_only_on_the_declared_fields(
         Vm: VM if is_live else replace(VM, state=VmState.DELETED),
         Span: SPAN if is_live else replace(SPAN, ended=SPAN.began),
         View: VIEW,
+        Operation: OPERATION if is_live else replace(OPERATION, ended_at=1),
+        CampaignRecord: _campaign(ended=0 if is_live else 1),
         WideBlackout: BLACKOUT,
         RelayLink: RelayLink(host="h1", term=1),
     }

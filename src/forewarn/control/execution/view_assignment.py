@@ -7,6 +7,7 @@ content with the same number (clause 2.10). A VM remembers the views that it has
 that it can still approve the events that it saw there (3.2).
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from forewarn.control.transactions.named import need
@@ -23,7 +24,7 @@ from forewarn.protocol.views import (
     with_marks,
 )
 from forewarn.store import kinds
-from forewarn.store.port import every
+from forewarn.store.port import every, fetch, fetch_answers
 
 LEFT_VIEWS_MAX = 8
 """Maximum views that a VM remembers. Its view changes when the fleet file changes; an
@@ -33,6 +34,13 @@ approval comes within the length of a notice."""
 def is_alone(view_id: str) -> bool:
     """Return whether a view is for one VM only; names contain no slash (6.2)."""
     return "/" in view_id
+
+
+def fetch_views(work: Work, view_ids: Collection[str]) -> None:
+    """Read together what `seat` asks for about these views."""
+    fetch(work.tx, View, view_ids)
+    words = {view_id.partition("/")[0] for view_id in view_ids}
+    fetch_answers(work.tx, kinds.VIEWS_OF_ENABLING, words)
 
 
 def seat(work: Work, vm: Vm, scope: Scope, *, alone: bool) -> Vm:
@@ -92,11 +100,13 @@ def drop_empty_views(work: Work, scope: str) -> None:
 
 def _new_view(work: Work, wanted: View) -> View:
     """Store a view; enable it if the views of its enabling key are enabled (7.2)."""
-    view = work.tx.add(wanted)
-    if any(
+    # Asked before the view is stored: so no view is sent to the store for each question.
+    are_enabled = any(
         other.is_enabled
-        for other in every(work.tx, kinds.VIEWS_OF_ENABLING, view.enabling)
-    ):
+        for other in every(work.tx, kinds.VIEWS_OF_ENABLING, wanted.enabling)
+    )
+    view = work.tx.add(wanted)
+    if are_enabled:
         return enable_view(work, view)
     work.tell_view(view)
     return view

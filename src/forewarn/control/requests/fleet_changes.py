@@ -36,6 +36,7 @@ from forewarn.fleet.file import FleetText, WantedFleet
 from forewarn.fleet.merge import Action, Change, MergePlan
 from forewarn.fleet.model import (
     AppliedFile,
+    Capacity,
     Host,
     HostState,
     Scope,
@@ -50,7 +51,7 @@ from forewarn.protocol.operations import (
     UNSTARTED_STATES,
 )
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Record, every
+from forewarn.store.port import Reader, Record, every, fetch, fetch_answers
 from forewarn.store.records import AuditKind, Facts
 
 R = TypeVar("R", bound=Record)
@@ -152,6 +153,7 @@ def _carry_out(work: Work, merged: MergePlan, digest: str | None) -> MergePlan:
     writes = [_brought_up_to_date(work, change) for change in merged.writes()]
     work.lock_scopes(_scopes(work, writes))
     emptied: set[str] = set()
+    _fetch(work, writes)
     for change in writes:
         if isinstance(change.before or change.after, Vm):
             emptied |= _apply_vm(work, change)
@@ -169,6 +171,16 @@ def _carry_out(work: Work, merged: MergePlan, digest: str | None) -> MergePlan:
     if digest is not None:
         _remember(work, digest)
     return merged
+
+
+def _fetch(work: Work, writes: list[Change]) -> None:
+    """Read together what each new VM and host needs: a fleet has a million of them."""
+    vms = [each.after for each in writes if isinstance(each.after, Vm)]
+    hosts = {vm.host for vm in vms}
+    hosts.update(each.after.name for each in writes if isinstance(each.after, Host))
+    fetch(work.tx, Capacity, hosts)
+    fetch_answers(work.tx, kinds.OPEN_OPERATIONS_OF_HOST, hosts)
+    view_assignment.fetch_views(work, {vm.view for vm in vms if vm.view})
 
 
 def has_fleet(reader: Reader) -> bool:
