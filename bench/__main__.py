@@ -17,6 +17,7 @@ from bench import (
     push,
     record,
     relay,
+    replicas,
     rollout,
     scale,
     simulator,
@@ -92,6 +93,9 @@ PARTS: Mapping[str, Part] = {
     ),
     "approvals": lambda report, folder, extent: durability.measure(
         report, folder, hosts=extent.hosts
+    ),
+    "replicas": lambda report, folder, extent: replicas.measure(
+        report, folder, rounds=extent.changes
     ),
     "push": lambda report, folder, extent: push.measure(
         report, folder, changes=extent.changes, seconds=extent.wait_seconds
