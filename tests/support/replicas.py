@@ -38,6 +38,8 @@ class Line:
 
     def __init__(self) -> None:
         self.fails_at = ""
+        self.error = StoreError("the database does not answer")
+        """What fails it."""
         self.during: dict[str, list[float]] = {}
         self.clocks: list[HandClock] = []
         self.asked: list[str] = []
@@ -48,7 +50,7 @@ class Line:
             for clock in self.clocks:
                 clock.advance(seconds)
         if self.fails_at and stage.startswith(self.fails_at):
-            raise StoreError("the database does not answer")
+            raise self.error
 
 
 class Replica:

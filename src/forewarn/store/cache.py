@@ -241,7 +241,7 @@ class RememberingTransaction(RowTransaction):
         return question not in self._affected and self._answer(question) is None
 
     def _among(self, codec: Codec[Any], column: str, values: list[str]) -> list[Row]:
-        sql = statements.among(codec.table, column)
+        sql = statements.among(codec.table, [*codec.columns], column)
         return self._connection.rows(sql, (json.dumps(values),))
 
     def select(

@@ -252,8 +252,8 @@ class Codec(Generic[R]):
         self.guards = (key, "revision", *filter(None, [status]))
         self.guard = self._getter(self.guards)
         """Return the values that a guarded write compares: key, revision, status."""
-        self.get = statements.get(self.table, key)
-        self.every = statements.every(self.table, key)
+        self.get = statements.get(self.table, self._names, key)
+        self.every = statements.every(self.table, self._names, key)
         self.add = statements.add(self.table, self._names, key)
         self.remove = statements.remove(self.table, self.guards)
 

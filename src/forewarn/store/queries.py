@@ -6,7 +6,7 @@ parameters. `load` completes statements with names of columns, never with values
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, cast
 
@@ -31,6 +31,8 @@ _FOR_VALUE = re.compile(
 )
 """A statement for rows with a value in one column, or for the empty value: the other
 conditions, and the column."""
+_EVERY = re.compile(r"\ASELECT (|\w+\.)\*")
+"""The beginning of a statement for whole records."""
 _STATEMENT = re.compile(r"((?:-- .*\n)+)([^-][^;]*;)\s*")
 
 
@@ -61,8 +63,22 @@ def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
     for item in vars(kinds).values():
         if isinstance(item, questions.Question):
             question = cast("questions.AnyQuestion[Any]", item)
-            found |= _complete(question, codec_of[question.kind], written)
+            codec = codec_of[question.kind]
+            for name, sql in _complete(question, codec, written).items():
+                found[name] = _EVERY.sub(_listing(codec), sql)
     return found
+
+
+def _listing(codec: Codec[Any]) -> Callable[[re.Match[str]], str]:
+    """Return what names the columns of records instead of a star.
+
+    A newer version can add columns while this one reads.
+    """
+
+    def listed(found: re.Match[str]) -> str:
+        return "SELECT " + ", ".join(f"{found[1]}{name}" for name in codec.columns)
+
+    return listed
 
 
 def _complete(

@@ -37,22 +37,23 @@ class Write:
     """The key that must be new; otherwise it does nothing."""
 
 
-def get(table: str, key: str) -> str:
+def get(table: str, names: Sequence[str], key: str) -> str:
     """Return the statement that gets the row with a key."""
-    return f"SELECT * FROM {table} WHERE {key} = ?"  # noqa: S608
+    return f"SELECT {', '.join(names)} FROM {table} WHERE {key} = ?"  # noqa: S608
 
 
-def every(table: str, key: str) -> str:
+def every(table: str, names: Sequence[str], key: str) -> str:
     """Return the statement that gets all rows, in the order of the key."""
-    return f"SELECT * FROM {table} ORDER BY {key}"  # noqa: S608
+    return columns(table, names, [key])
 
 
-def among(table: str, column: str) -> str:
+def among(table: str, names: Sequence[str], column: str) -> str:
     """Return the statement that gets the rows whose column has a value of a JSON array.
 
     `column` can have other conditions before its name.
     """
-    return f"SELECT * FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))"  # noqa: S608
+    chosen = f"{column} IN (SELECT value FROM json_each(?))"  # noqa: S608
+    return f"SELECT {', '.join(names)} FROM {table} WHERE {chosen}"  # noqa: S608
 
 
 def columns_for(names: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """A store without a cluster in a database of replicas, and the other way round."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from urllib.parse import urlsplit
 
 import psycopg
@@ -8,9 +9,20 @@ import pytest
 
 from forewarn.cluster.port import LeaseRow
 from forewarn.fleet.model import Host
-from forewarn.store.port import NotLeaderError, StoreBusyError, StoreError, Transaction
+from forewarn.store import kinds
+from forewarn.store.migrate import load_steps
+from forewarn.store.port import (
+    NotLeaderError,
+    Reader,
+    StoreBusyError,
+    StoreError,
+    StoreTooNewError,
+    Transaction,
+)
 from forewarn.store.postgres.cluster import PostgresCluster
+from forewarn.store.postgres.connection import PREPARE_AFTER
 from forewarn.store.postgres.store import PostgresStore
+from forewarn.store.snapshot import snapshots_of
 from tests.support import postgres
 from tests.support.replicas import HandClock
 
@@ -63,14 +75,14 @@ def test_store_begins_a_term_when_no_replica_renews(
     url: str, cluster: PostgresCluster
 ) -> None:
     leader = PostgresStore(url, term=take(cluster).term)
-    add(leader, "h1")
+    number = add(leader, "h1")
     clock = HandClock()
     began = clock.monotonic()
     store = PostgresStore(url, clock=clock, pause=clock.advance)
     assert clock.monotonic() - began >= 3.0
     with pytest.raises(NotLeaderError):
         add(leader, "h2")
-    assert add(store, "h2") == 2
+    assert add(store, "h2") == number + 1
     store.close()
     leader.close()
 
@@ -139,3 +151,33 @@ def test_replica_that_takes_over_waits_for_the_database(
     leader = PostgresStore(url, term=row.term, pause=pause)
     assert len(pauses) == 1
     leader.close()
+
+
+def test_replica_of_an_old_version_reads_on_and_does_not_lead_after_a_new_column() -> (
+    None
+):
+    with postgres.one_database() as url, closing(PostgresCluster(url)) as old:
+        row = take(old)
+        leader = PostgresStore(url, term=row.term)
+        snapshots = snapshots_of(url)
+
+        def hosts(reader: Reader, *_: object) -> list[Host | None]:
+            return [*reader.select(kinds.ALL_HOSTS), reader.get(Host, "h1")]
+
+        add(leader, "h1")
+        # Statements are prepared when they run often.
+        for _ in range(PREPARE_AFTER + 2):
+            assert len(old.follow(None, hosts)) == len(snapshots.read(hosts)) == 2
+        with psycopg.connect(url, autocommit=True) as it:
+            it.execute("ALTER TABLE hosts ADD COLUMN invented TEXT NOT NULL DEFAULT ''")
+            number = load_steps()[-1].number + 1
+            it.execute("INSERT INTO schema_steps VALUES (%s, 'invented')", (number,))
+        add(leader, "h2")
+        found = old.follow(None, hosts)
+        assert [host.name for host in found if host] == ["h1", "h2", "h1"]
+        assert snapshots.read(hosts) == found
+        with pytest.raises(StoreTooNewError, match="newer forewarn"):
+            take(old)
+        assert old.lease().term == row.term
+        snapshots.close()
+        leader.close()

@@ -79,7 +79,8 @@ def test_every_kind_has_a_codec() -> None:
 
 def test_statements_are_built_from_the_columns() -> None:
     known: codec.Codec[Host] = next(each for each in CODECS if each.kind is Host)
-    assert known.get == "SELECT * FROM hosts WHERE name = ?"
+    listed = ", ".join(known.columns)
+    assert known.get == f"SELECT {listed} FROM hosts WHERE name = ?"
     assert known.add.sql == (
         "INSERT INTO hosts (name, applied, found, revision, zone, cluster, rack, pool,"
         " capacity, vcpu, memory, labels, last, state, cordons, drift_of)"

@@ -20,7 +20,7 @@ from forewarn.cluster.port import Cluster, LeaseRow, ReplicaRow, Role
 from forewarn.cluster.times import Times
 from forewarn.protocol.frozen import changed
 from forewarn.service.cluster.gate import ReplicaGate
-from forewarn.store.port import StoreError
+from forewarn.store.port import StoreError, StoreTooNewError
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Keeper:
         """When it took the lease, while it leads."""
         self.takeovers = 0
         """How often it has taken the lease."""
-        self._is_away = self._said_behind = False
+        self._is_away = self._said_behind = self._said_old = False
         self._lost_term = 0
         self._stopping = threading.Event()
         self._woken = threading.Event()
@@ -154,6 +154,9 @@ class Keeper:
                 self._lead(seat)
             elif seat.role is not Role.STOPPED:
                 self._watch()
+        except StoreTooNewError as error:
+            self._say_old(error)
+            return self._times.renew_every
         except StoreError as error:
             if not self._is_away:
                 log.warning("the cluster's database does not answer: %s", error)
@@ -253,6 +256,11 @@ class Keeper:
                 " not lead until it is started again"
             )
         self._said_behind = True
+
+    def _say_old(self, error: StoreTooNewError) -> None:
+        if not self._said_old:
+            log.error("this replica does not lead any more: %s", error)
+        self._said_old = True
 
     def _leave(self, step: Callable[[Seat, float], Seat]) -> None:
         """Take a step of a leader, and say so if its term has ended."""

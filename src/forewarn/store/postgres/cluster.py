@@ -10,9 +10,12 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forewarn.cluster.port import Condition, LeaseRow, Moment, ReplicaRow
+from forewarn.store.migrate import load_steps
 from forewarn.store.port import Reader, StoreError
 from forewarn.store.postgres import condition, feed, lease, replicas
 from forewarn.store.postgres.connection import LostError, PostgresConnection
+from forewarn.store.postgres.migrate import count_done
+from forewarn.store.postgres.url import place_of
 from forewarn.store.rows import Schema
 from forewarn.store.snapshot import SnapshotReader
 
@@ -52,8 +55,17 @@ class PostgresCluster:
         return self._ask(lease.read)
 
     def take(self, seen: LeaseRow, *, holder: str, url: str) -> LeaseRow | None:
-        """Begin a new term if the row still has the term and beat of `seen`."""
-        return self._ask(lambda it: lease.take(it, seen, holder=holder, url=url))
+        """Begin a new term if the row still has the term and beat of `seen`.
+
+        Raises StoreTooNewError if a newer version has changed the tables: this one could
+        not write, and would only interrupt the replica that can.
+        """
+
+        def take(connection: PostgresConnection) -> LeaseRow | None:
+            count_done(connection, place_of(self._url), load_steps())
+            return lease.take(connection, seen, holder=holder, url=url)
+
+        return self._ask(take)
 
     def renew(self, term: int) -> LeaseRow | None:
         """Raise the beat if the row has this term; return the row, or None."""

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.cluster.port import ReplicaRow, Role
 from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
-from forewarn.store.port import NotLeaderError
+from forewarn.store.port import NotLeaderError, StoreTooNewError
 from tests.support.processes import eventually
 from tests.support.replicas import HandClock, Replica
 
@@ -131,6 +131,22 @@ def test_replica_does_not_lead_a_database_that_lost_transactions(
     assert second.terms == []
     assert second.keeper.seat.role is Role.BEHIND
     assert len(caplog.records) == 1
+
+
+def test_replica_of_an_old_version_does_not_lead_and_says_so_once(
+    shared: SharedMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = pair(shared)
+    second.line.fails_at = "send take"
+    second.line.error = StoreTooNewError("a newer forewarn has changed the tables")
+    for _ in range(2):
+        second.clock.advance(3.0)
+        assert second.keeper.turn() == pytest.approx(1.0)
+    assert (second.terms, second.keeper.seat.role) == ([], Role.FOLLOWS)
+    [said] = caplog.messages
+    assert said.startswith("this replica does not lead any more: a newer forewarn")
+    first.keeper.turn()
+    assert first.keeper.may_call()
 
 
 def test_released_lease_is_taken_at_once(shared: SharedMemory) -> None:
