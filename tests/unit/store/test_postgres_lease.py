@@ -10,7 +10,7 @@ import pytest
 from forewarn.cluster.port import LeaseRow
 from forewarn.fleet.model import Host
 from forewarn.store import kinds
-from forewarn.store.migrate import load_steps
+from forewarn.store.migrate import Step, load_steps
 from forewarn.store.port import (
     NotLeaderError,
     Reader,
@@ -20,13 +20,17 @@ from forewarn.store.port import (
     Transaction,
 )
 from forewarn.store.postgres.cluster import PostgresCluster
-from forewarn.store.postgres.connection import PREPARE_AFTER
+from forewarn.store.postgres.connection import PREPARE_AFTER, PostgresConnection
+from forewarn.store.postgres.migrate import bring_up_to_date
 from forewarn.store.postgres.store import PostgresStore
 from forewarn.store.snapshot import snapshots_of
 from tests.support import postgres
 from tests.support.replicas import HandClock
 
 pytestmark = postgres.needing_postgres
+
+NEXT = "ALTER TABLE tenants ADD COLUMN colour TEXT NOT NULL DEFAULT '';"
+"""A step of the next version."""
 
 
 @pytest.fixture
@@ -180,4 +184,22 @@ def test_replica_of_an_old_version_reads_on_and_does_not_lead_after_a_new_column
             take(old)
         assert old.lease().term == row.term
         snapshots.close()
+        leader.close()
+
+
+def test_new_version_ends_the_term_of_an_old_leader_with_its_first_step() -> None:
+    following = Step(number=len(load_steps()) + 1, name="next", sql=NEXT)
+    with postgres.one_database() as url, closing(PostgresCluster(url)) as old:
+        row = take(old)
+        leader = PostgresStore(url, term=row.term)
+        add(leader, "h1")
+        with closing(PostgresConnection(url)) as new:
+            steps = [*load_steps(), following]
+            bring_up_to_date(new, url, steps, ends_term=True)
+            bring_up_to_date(new, url, steps, ends_term=True)
+        with pytest.raises(NotLeaderError):
+            add(leader, "h2")
+        assert old.renew(row.term) is None
+        found = old.lease()
+        assert (found.term, found.holder) == (row.term + 1, row.holder)
         leader.close()

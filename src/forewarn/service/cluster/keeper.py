@@ -190,7 +190,8 @@ class Keeper:
         now = self._clock.monotonic()
         if seat.seen is None or not lease.may_take(seat, self._times, now):
             return
-        asked = now
+        # Others may read both as soon as the seat is taken.
+        asked = self._took = now
         taken = self._cluster.take(seat.seen, holder=self._key, url=self._url)
         if taken is None:
             return
@@ -201,7 +202,7 @@ class Keeper:
             self._cluster.release(taken.term)
             return
         log.info("this replica leads in term %s", taken.term)
-        self._took, self.takeovers = seat.renewed, self.takeovers + 1
+        self.takeovers += 1
         self._beats = Beats()
         self.gate.begin(of_takeover(taken, now=self._clock.monotonic()))
         self._listener.lead(taken)
@@ -259,7 +260,7 @@ class Keeper:
 
     def _say_old(self, error: StoreTooNewError) -> None:
         if not self._said_old:
-            log.error("this replica does not lead any more: %s", error)
+            log.error("this replica cannot lead: %s", error)
         self._said_old = True
 
     def _leave(self, step: Callable[[Seat, float], Seat]) -> None:

@@ -23,7 +23,8 @@ class PostgresBackend:
         connection = PostgresConnection(self._url)
         try:
             connection.limit_statements(is_limited=False)
-            bring_up_to_date(connection, place_of(self._url), load_steps())
+            place, steps = place_of(self._url), load_steps()
+            bring_up_to_date(connection, place, steps, ends_term=True)
         finally:
             connection.close()
         return snapshots_of(self._url)

@@ -118,6 +118,19 @@ def release(connection: PostgresConnection, term: int) -> bool:
     return released == 1
 
 
+def end_term(connection: PostgresConnection) -> None:
+    """End the term of the replica that leads, in the open transaction.
+
+    It stays the holder, so that others take over only after a whole lease: driver calls
+    of the term may still begin meanwhile.
+    """
+    [(term,)] = connection.raw(
+        "UPDATE lease SET term = term + 1, beat = beat + 1 RETURNING term"
+    )
+    connection.run("UPDATE fence SET term = %s", (term,))
+    connection.run(f"NOTIFY {CHANNEL}")
+
+
 def _row_of(row: Row) -> LeaseRow:
     term, holder, url, beat, number = row
     return LeaseRow(term=term, holder=holder, url=url, beat=beat, number=number)

@@ -6,7 +6,7 @@ its own transaction.
 
 Several replicas can start at the same time: each transaction first takes an advisory lock,
 and does nothing if another has run its steps meanwhile. Replicas of the old version read
-and serve on; only the transaction of a step makes them wait.
+on; only the transaction of a step makes them wait. The term of one that leads ends.
 """
 
 import re
@@ -57,10 +57,16 @@ def count_done(
 
 
 def bring_up_to_date(
-    connection: PostgresConnection, place: str, steps: Sequence[Step]
+    connection: PostgresConnection,
+    place: str,
+    steps: Sequence[Step],
+    *,
+    ends_term: bool = False,
 ) -> None:
     """Run the steps that are missing: together in a new database, else one by one.
 
+    With `ends_term`, a step ends the term of the replica that leads: if its version
+    is older, it does not write what the step derives from other rows.
     Raises StoreError as `count_done` does.
     """
     while (done := count_done(connection, place, steps)) < len(steps):
@@ -75,6 +81,8 @@ def bring_up_to_date(
         try:
             connection.raw("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
             if count_done(connection, place, steps) == done:
+                if ends_term and done:
+                    lease.end_term(connection)
                 _do(connection, sql, run)
         finally:
             connection.end()
