@@ -30,10 +30,11 @@ def printable(text: str) -> str:
 
 _TERMINAL = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:[@-~]|$)"  # Colors and movements
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # Titles, links and other strings
+    r"|\x1b[\]PX^_][^\x07\x1b\r\n]*(?:\x07|\x1b\\)?"  # Titles, links and other strings
     r"|\x1b[ -/]*[0-~]?"
 )
-"""Sequences that control a terminal, even without their end."""
+"""Sequences that control a terminal, even without their end. A string without its end
+stops at the end of its line: the next line can be the error."""
 
 BINARY_SHARE = 4
 """A text of which more than this part, a quarter, cannot be read is binary: a text in

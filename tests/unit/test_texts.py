@@ -96,6 +96,8 @@ def test_json_output_of_a_command_is_printable(
         ("\x1b[1;31merror:\x1b[0m no \x1b]0;title\x07disk", "error: no disk"),
         ("\x1b]8;;https://example.org\x1b\\docs\x1b]8;;\x1b\\ say", "docs say"),
         ("done\x1b(B\x1b=", "done"),
+        ("no end \x1b]0;title\r\nerror: no disk", "no end error: no disk"),
+        ("no end \x1bPq#0\nerror: no disk", "no end error: no disk"),
         ("cut off \x1b[1;3", "cut off"),
         ("in 8 bits: \x9b31mred", "in 8 bits: red"),
         ("two\nlines\r\n\tand a tab", "two lines and a tab"),

@@ -55,8 +55,8 @@ def of(
 
     `at_once` is the budget `in_flight` as a number, and `waits_until` the time at which
     the gate opens by itself, or 0. `held_until` is when the first host of a stage goes on
-    whose hosts all wait for windows of their tenants, or 0. The other troubles of a halted campaign can follow from
-    its halt, so they are not returned.
+    whose hosts all wait for windows of their tenants, or 0. The other troubles of a halted
+    campaign can follow from its halt, so they are not returned.
     """
     if campaign.has_ended:
         return ()

@@ -258,9 +258,9 @@ def prepared(reader: Reader, request: StartRequest) -> Prepared:
     if plan.digest != request.digest:
         raise RefusedError(
             f"the plan of campaign {plan.campaign.name} is {plan.digest} now, not "
-            f"{request.digest}",
-            hint="The digest is mistyped, or the file or the fleet has changed since the "
-            f"plan. Run `forewarn campaign plan {asked.text.name}` again, and start that "
+            f"{request.digest}: the digest is mistyped, or the file or the fleet has "
+            "changed since the plan",
+            hint=f"Run `forewarn campaign plan {asked.text.name}` again, and start that "
             "plan.",
         )
     return prepared_of(reader, plan, asked.text)

@@ -108,10 +108,10 @@ TENANT_ENTRIES = (
         name="expedite",
         summary="maintain VMs as soon as possible, as their tenant",
         text="Have the planned maintenance of VMs as soon as possible. Their hosts come "
-        "next in their rollouts, as soon as guard and limits allow, and the events of "
-        "their scopes are approved at once, even if an agent in a VM has not prepared: drain "
-        "the VMs first. The windows and deferrals of these scopes do "
-        "not delay it; those of other tenants on the hosts do.",
+        "before the other hosts of their rollout, or of their stage in a campaign, as "
+        "soon as guard and limits allow. The events of their scopes are approved at once, "
+        "even if an agent in a VM has not prepared: drain the VMs first. The windows and "
+        "deferrals of these scopes do not delay it; those of other tenants on the hosts do.",
         targets=Targets(
             kind=Kind.VM, key="vms", metavar="VM", about="Names of VMs in the fleet."
         ),

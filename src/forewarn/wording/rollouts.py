@@ -164,8 +164,16 @@ def _failed_of(blocker: StageWaits) -> str:
     if not blocker.failed:
         return ""
     have = "1 has" if blocker.failed == 1 else f"{blocker.failed:,} have"
-    command = f"forewarn campaign retry {blocker.campaign} --failed"
-    return f"; {have} failed: `{command}` tries again, and `skip` leaves out"
+    return f"; {have} failed: {_ways_out(blocker.campaign, blocker.failed)}"
+
+
+def _ways_out(name: str, failed: int) -> str:
+    """Return the commands for the failed hosts of a campaign."""
+    them = "it" if failed == 1 else "them"
+    return (
+        f"`forewarn campaign retry {name} --failed` tries {them} again, and `forewarn "
+        f"campaign skip {name} HOST --reason TEXT` leaves {them} out"
+    )
 
 
 def _budget(blocker: BudgetUsed) -> str:
@@ -174,10 +182,7 @@ def _budget(blocker: BudgetUsed) -> str:
         hosts = (
             "a failed host" if blocker.failed == 1 else f"{blocker.failed} failed hosts"
         )
-        failed = (
-            f", with {hosts} that `forewarn campaign retry {blocker.campaign} --failed` "
-            "or `skip` would free"
-        )
+        failed = f", with {hosts}: {_ways_out(blocker.campaign, blocker.failed)}"
         if blocker.budget is BudgetKind.SHARED:
             # They can be of any campaign.
             failed = f", with {hosts} that `forewarn campaign list` shows"
@@ -228,10 +233,7 @@ def only_failed(name: str, failed: int, *, stage: int) -> str:
     """Return that a campaign has only failed hosts left, or a stage of it; 0: the last."""
     hosts = "a failed host" if failed == 1 else f"{failed:,} failed hosts"
     which = f"stage {stage} of campaign {name}" if stage else f"campaign {name}"
-    return (
-        f"{which} has only {hosts} left, which `forewarn campaign retry {name} "
-        "--failed` tries again and `skip` leaves out"
-    )
+    return f"{which} has only {hosts} left: {_ways_out(name, failed)}"
 
 
 def only_deferred(name: str, deferred: int, until: Micros) -> str:
@@ -259,8 +261,8 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
                 "a failed host uses" if failed == 1 else f"{failed:,} failed hosts use"
             )
             return (
-                f"campaign {name} has one host in flight at a time: {hosts} its budget "
-                f"until `forewarn campaign retry {name} --failed` or `skip`"
+                f"campaign {name} has one host in flight at a time: {hosts} its budget; "
+                + _ways_out(name, failed)
             )
         case TroubleKind.WAITS:
             return (

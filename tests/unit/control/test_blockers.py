@@ -129,15 +129,16 @@ SENTENCES = [
         blockers.StageWaits(campaign="bios", stage=2, left=3, failed=1),
         (
             "stage 2 of campaign bios begins when 3 hosts of the stage before it are "
-            "done; 1 has failed: `forewarn campaign retry bios --failed` tries again, "
-            "and `skip` leaves out"
+            "done; 1 has failed: `forewarn campaign retry bios --failed` tries it again, "
+            "and `forewarn campaign skip bios HOST --reason TEXT` leaves it out"
         ),
     ),
     (
         blockers.StageWaits(campaign="bios", stage=0, left=2, failed=2),
         (
-            "campaign bios has only 2 failed hosts left, which `forewarn campaign retry "
-            "bios --failed` tries again and `skip` leaves out"
+            "campaign bios has only 2 failed hosts left: `forewarn campaign retry bios "
+            "--failed` tries them again, and `forewarn campaign skip bios HOST --reason "
+            "TEXT` leaves them out"
         ),
     ),
     (

@@ -98,8 +98,9 @@ def test_a_host_that_fails_again_before_the_resumption_holds_its_stage() -> None
     it.advance("2h")
     assert campaign(it).failed_hosts == (name_of(0),)
     why = (
-        "stage 1 of campaign bios has only a failed host left, which `forewarn campaign "
-        "retry bios --failed` tries again and `skip` leaves out"
+        "stage 1 of campaign bios has only a failed host left: `forewarn campaign retry "
+        "bios --failed` tries it again, and `forewarn campaign skip bios HOST --reason "
+        "TEXT` leaves it out"
     )
     assert told(it) == [("campaign-failed-hosts", why)]
     assert shown(it)["waits_for"] == why
@@ -144,7 +145,8 @@ def test_failed_hosts_that_use_the_budget_are_a_problem() -> None:
             "campaign-failed-hosts",
             (
                 "campaign bios has one host in flight at a time: 2 failed hosts use its "
-                "budget until `forewarn campaign retry bios --failed` or `skip`"
+                "budget; `forewarn campaign retry bios --failed` tries them again, and "
+                "`forewarn campaign skip bios HOST --reason TEXT` leaves them out"
             ),
         )
     ]
@@ -153,8 +155,9 @@ def test_failed_hosts_that_use_the_budget_are_a_problem() -> None:
         (
             "campaign-failed-hosts",
             (
-                "campaign bios has only 2 failed hosts left, which `forewarn campaign "
-                "retry bios --failed` tries again and `skip` leaves out"
+                "campaign bios has only 2 failed hosts left: `forewarn campaign retry "
+                "bios --failed` tries them again, and `forewarn campaign skip bios HOST "
+                "--reason TEXT` leaves them out"
             ),
         )
     ]

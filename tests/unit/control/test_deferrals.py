@@ -203,6 +203,15 @@ def test_same_time_with_another_reason_is_no_further_deferral(world: World) -> N
     defer(world, "web_0", 2 * DAY)
 
 
+def test_another_reason_counts_also_for_what_was_deferred_before(world: World) -> None:
+    maintain(world, "h0", not_before=4 * HOUR)
+    defer(world, "web", DAY, reason="month end")
+    maintain(world, "h1", not_before=4 * HOUR)
+    defer(world, "web", DAY, reason="an audit")
+    found = world.read(lambda reader: list(every(reader, kinds.ALL_CHOICES)))
+    assert [(each.reason, each.deferrals) for each in found] == [("an audit", 1)] * 2
+
+
 def test_emergency_repair_and_started_work_are_not_deferred(world: World) -> None:
     maintain(world, "h0", emergency=True)
     with pytest.raises(RefusedError, match="is an emergency repair"):

@@ -179,6 +179,9 @@ def defer(work: Work, target: Target, until: Micros) -> list[str]:
     made = _choose(work, target, deferred, until)
     for operation in deferred:
         _wait(work, work.operation(operation.operation_id), target.tenant, until)
+    chosen = {each.request for each in news}
+    kept = [each for each in found if each.request not in chosen]
+    made += _give_reason(work, target, kept, until)
     work.free_window(target.scope)
     return made
 
