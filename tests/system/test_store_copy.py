@@ -7,11 +7,16 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from forewarn.store.copy import PAGE_ROWS
+from forewarn.store.migrate import load_steps
+from forewarn.store.sqlite import SqliteStore
+from forewarn.store.tables import made_by
 from tests.support import postgres
 from tests.support.processes import Serving, eventually
 
@@ -19,8 +24,24 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, postgres.needing_postgres]
 
 FLEET = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\nlisten = "127.0.0.1:0"\n'
 
-ROWS = 100_000
-"""Rows of the table that a killed copy was copying: some seconds of work."""
+ROWS = PAGE_ROWS + 1_000
+"""Rows of the table that a killed copy was copying: two pages."""
+
+WAITING = "SELECT 1 FROM pg_locks WHERE locktype = 'relation' AND NOT granted"
+
+STOPS = f"""
+import sys
+from pathlib import Path
+from forewarn.store.copy import copy
+
+def told(part, done, of):
+    if done >= {PAGE_ROWS}:
+        print("has written rows", flush=True)
+        sys.stdin.read()
+
+copy(Path(sys.argv[1]), Path(sys.argv[2]), told)
+"""
+"""A copy that stops after a page of rows."""
 
 
 @pytest.fixture
@@ -93,53 +114,56 @@ def test_backup_of_a_database_beside_its_service_is_a_file(
     assert service.terminate() == 0
 
 
-def test_copy_that_is_killed_leaves_an_empty_target(tmp_path: Path, url: str) -> None:
-    """Killed while rows go to the database, and while they go to a file."""
-    done("copy", str(_large(tmp_path, url)), url)
-    with postgres.one_database(is_empty=True) as target:
-        copying = begin("copy", url, target)
-        eventually(lambda: _is_copying(target), bool)
-        os.kill(copying.pid, signal.SIGKILL)
-        copying.communicate()
+def test_copy_that_is_killed_leaves_an_empty_database(large: Path) -> None:
+    """Killed when all rows but those of the last table are in its transaction."""
+    *_, last = made_by(load_steps())
+    with postgres.one_database() as target:
+        with psycopg.connect(target) as other:
+            other.execute(f"LOCK TABLE {last.name} IN SHARE MODE".encode())
+            copying = begin("copy", str(large), target)
+            eventually(lambda: sql(target, WAITING), bool, what="a copy that waits")
+            os.kill(copying.pid, signal.SIGKILL)
+            copying.communicate()
         eventually(lambda: _sessions(target), lambda count: count == 0)
         assert sql(target, "SELECT count(*) FROM losses") == [(0,)]
-        assert sql(target, "SELECT count(*) FROM vms") == [(0,)]
         # The next one succeeds.
-        done("copy", url, target)
+        done("copy", str(large), target)
         assert sql(target, "SELECT count(*) FROM losses") == [(ROWS,)]
 
+
+def test_copy_that_is_killed_leaves_no_file(tmp_path: Path, large: Path) -> None:
+    """Killed when it has written some rows."""
     file = tmp_path / "killed.db"
-    copying = begin("copy", url, str(file))
-    [unfinished] = eventually(lambda: list(tmp_path.glob(".killed.db.*.part")), bool)
-    eventually(lambda: unfinished.stat().st_size, lambda size: size > 2_000_000)
+    copying = subprocess.Popen(
+        [sys.executable, "-c", STOPS, str(large), str(file)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert copying.stdout is not None
+    assert copying.stdout.readline() == "has written rows\n"
     os.kill(copying.pid, signal.SIGKILL)
     copying.communicate()
     assert not file.exists()
+    assert len(list(tmp_path.glob(".killed.db.*.part"))) == 1
+    # The next one succeeds.
+    done("copy", str(large), str(file))
+    with closing(sqlite3.connect(file)) as it:
+        assert it.execute("SELECT count(*) FROM losses").fetchall() == [(ROWS,)]
 
 
-def _large(tmp_path: Path, url: str) -> Path:
-    """Return a store whose copy takes some time."""
-    service = Serving(tmp_path, FLEET).wait_ready()
-    assert service.terminate() == 0
-    file = tmp_path / "forewarn.db"
-    with sqlite3.connect(file) as it:
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """Return a store with more rows than a copy has in memory at once."""
+    file = tmp_path / "large.db"
+    SqliteStore(file).close()
+    with closing(sqlite3.connect(file)) as it, it:
         it.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?)"
             " INSERT INTO losses SELECT 'vm:v' || i, '', i, 0 FROM n",
             (ROWS,),
         )
-    it.close()
     return file
-
-
-def _is_copying(url: str) -> bool:
-    """Tell whether rows go to the database now."""
-    found = sql(
-        url,
-        "SELECT tuples_processed FROM pg_stat_progress_copy"
-        " WHERE datname = current_database() AND tuples_processed > 1000",
-    )
-    return bool(found)
 
 
 def _sessions(url: str) -> object:
