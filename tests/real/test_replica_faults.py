@@ -72,7 +72,7 @@ def loaded(pair: Pair) -> Generator[Pair]:
         pause(LOAD_SECONDS)
         pair.part()
         pair.end()
-        assert sum(len(crowd.acknowledged) for crowd in pair.crowds.values())
+        assert pair.approvals()
         assert not pair.ended, "a replica was started again"
     finally:
         pair.close()

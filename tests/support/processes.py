@@ -158,6 +158,11 @@ class Serving:
         assert status < 300, answer
         return answer
 
+    def role(self) -> str:
+        """Return the role of this replica; empty if it does not say, as before it is up."""
+        _, health = http(self.urls["operators"] + "/readyz")
+        return health.get("role", "")
+
 
 class FreshServing(Serving):
     """A process that loads its modules, for tests of starts and of the API's process."""

@@ -2,10 +2,11 @@
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from forewarn.clock import SystemClock
 from forewarn.control.rules.policy import Policy
@@ -27,6 +28,9 @@ from tests.system.crowd import Crowd
 
 END_SECONDS = 90.0
 """Maximum seconds until all work ends after the last request."""
+
+NOT_NOW = 503
+"""The status of a replica that does not lead now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +64,43 @@ def judge_content(
     _calls(mirror, done)
 
 
-def end_all(service: Serving) -> None:
-    """Restore everything that is down; return when no operation is open."""
+def end_all(leader: Callable[[], Serving | None]) -> None:
+    """Restore everything that is down; return when no operation is open.
+
+    Each round asks the service that leads then; None: none does now.
+    """
     clock, pause = SystemClock(), threading.Event()
     deadline = clock.monotonic() + END_SECONDS
-    operators = service.urls["operators"]
     while True:
-        shown = service.admin("/v1/fleet?limit=1000")
-        # Any VM can be down: a VM that moved to a host which failed has failed too.
-        for kind in ("host", "vm"):
-            for each in shown[f"{kind}s"]:
-                if each["state"] == "down":
-                    body = {"names": [each["name"]], "kind": kind}
-                    status, answer = http(f"{operators}/v1/restore", body)
-                    assert status == 200 or _is_late(status, answer["error"]), answer
-        under_way = service.admin("/v1/operations?limit=100")["operations"]
-        ended = {state.value for state in ENDED_STATES}
-        if all(each["state"] in ended for each in under_way):
+        service = leader()
+        under_way = _restored(service.urls["operators"]) if service else None
+        if under_way == []:
             return
         assert clock.monotonic() < deadline, f"without an end: {under_way}"
         pause.wait(POLL_SECONDS)
+
+
+def _restored(operators: str) -> list[Any] | None:
+    """Restore what is down; return the open operations. None: it leads no more."""
+    status, shown = http(f"{operators}/v1/fleet?limit=1000")
+    if status == NOT_NOW:
+        return None
+    assert status == 200, shown
+    # Any VM can be down: a VM that moved to a host which failed has failed too.
+    for kind in ("host", "vm"):
+        for each in shown[f"{kind}s"]:
+            if each["state"] == "down":
+                body = {"names": [each["name"]], "kind": kind}
+                status, answer = http(f"{operators}/v1/restore", body)
+                if status == NOT_NOW:
+                    return None
+                assert status == 200 or _is_late(status, answer["error"]), answer
+    status, shown = http(f"{operators}/v1/operations?limit=100")
+    if status == NOT_NOW:
+        return None
+    assert status == 200, shown
+    ended = {state.value for state in ENDED_STATES}
+    return [each for each in shown["operations"] if each["state"] not in ended]
 
 
 def _is_late(status: int, refusal: str) -> bool:

@@ -17,7 +17,7 @@ from forewarn.sim import fleets
 from forewarn.sim.loop import LoopThread
 from tests.support import pythons
 from tests.support.agents import Ground, ground
-from tests.support.profiles import FAR, amounts
+from tests.support.profiles import FAR, USUAL, amounts
 from tests.support.pythons import Python
 
 SEED = 1
@@ -59,6 +59,8 @@ def pytest_collection_modifyitems(
 ) -> None:
     """Extend the timeout of long runs."""
     far = _option(config, "--kills", amounts().kills) > FAR.kills
+    given = _option(config, "--kills", amounts().replica_kills)
+    far_replicas = given > USUAL.replica_kills
     many = _option(config, "--rollout-hosts", ROLLOUT_HOSTS) > ROLLOUT_HOSTS
     for item in items:
         if many and item.path.as_posix().endswith("tests/system/test_rollouts.py"):
@@ -66,7 +68,7 @@ def pytest_collection_modifyitems(
         if item.path.as_posix().endswith("tests/system/test_kills.py"):
             item.add_marker(pytest.mark.timeout(0 if far else USUAL_SECONDS))
         if item.path.as_posix().endswith("tests/system/test_replica_kills.py"):
-            item.add_marker(pytest.mark.timeout(0))
+            item.add_marker(pytest.mark.timeout(0 if far_replicas else USUAL_SECONDS))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -293,6 +293,10 @@ class Pair:
         """Return what the programs of all drivers have done."""
         return journal(Path(f"{self.program}.log"))
 
+    def approvals(self) -> int:
+        """Return how many approvals were answered with 200."""
+        return sum(len(crowd.acknowledged) for crowd in self.crowds.values())
+
     def part(self) -> None:
         """Stop the clients and the reader."""
         for crowd in self.crowds.values():
@@ -306,8 +310,7 @@ class Pair:
         for name in NAMES:
             self._check(name)
             self.running[name].wait_ready()
-        name = eventually(self.leader, bool, what="a leader")
-        end_all(self.running[name])
+        end_all(lambda: self.running.get(self.leader()))
         self._over.set()
         self._resolver.join()
         for service in self.running.values():

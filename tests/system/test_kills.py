@@ -154,7 +154,7 @@ def test_approvals_and_requests_survive_every_kill(
     # All operations that wait for NotBefore can start.
     lives.set_clock(max(OFFSETS))
     service = lives.begin().wait_ready()
-    end_all(service)
+    end_all(lambda: service)
     assert service.terminate() == 0
     assert "Traceback" not in service.log()
     lives.judge()

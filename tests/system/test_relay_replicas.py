@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.clock import SystemClock
 from tests.support import postgres
 from tests.support.processes import Serving, eventually
 from tests.support.profiles import some
@@ -25,10 +24,6 @@ name = "web_0"
 host = "h1"
 address = "{VM}"
 """
-
-TAKEOVER_SECONDS = 60.0
-"""Far above the lease of a second and the pauses of the relay, for a busy machine. A request
-to a paused replica waits for 8 s, and `eventually` then pauses three times as long."""
 
 PAUSE_SECONDS = 0.05
 """Time between two GETs of the VM, a twentieth of what a VM usually waits."""
@@ -107,13 +102,9 @@ def test_vms_get_documents_throughout_and_approve_soon_after_a_takeover(
     event = announce(first)
     relay.until(VM, lambda found: found["Events"])
     vm = Asking(relay)
-    clock = SystemClock()
-    began = clock.monotonic()
     try:
         first.process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
         eventually(lambda: relay.approve(VM, event), lambda status: status == 200)
-        took = clock.monotonic() - began
-        assert took < TAKEOVER_SECONDS
         # The leader that goes on has lost its lease.
         first.process.send_signal(signal.SIGCONT)
         relay.until(VM, lambda found: not found["Events"])
@@ -136,9 +127,9 @@ def test_relay_leaves_a_replica_that_leads_no_more(
     first, second = pair
     assert relay.ask(VM)[0] == 200
     first.process.send_signal(signal.SIGSTOP)
-    eventually(lambda: second.admin("/readyz")["role"], lambda role: role == "leads")
+    eventually(second.role, "leads".__eq__)
     first.process.send_signal(signal.SIGCONT)
-    eventually(lambda: first.admin("/readyz")["role"], lambda role: role == "follows")
+    eventually(first.role, "follows".__eq__)
     event = announce(second)
     relay.until(
         VM, lambda found: [each["EventId"] for each in found["Events"]] == [event]
