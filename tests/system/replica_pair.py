@@ -24,7 +24,7 @@ from forewarn.store.port import Reader
 from forewarn.store.postgres.cluster import PostgresCluster
 from tests.support import replica_reader, stepped_clock
 from tests.support.agents import free_port
-from tests.support.processes import Serving, eventually, http
+from tests.support.processes import Serving, http
 from tests.support.watched import Mirror, stored
 from tests.system.aftermath import Work, end_all, journal, judge_content
 from tests.system.crowd import ANSWERS, VMS, Crowd, address_of, fleet
