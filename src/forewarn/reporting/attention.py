@@ -37,7 +37,7 @@ from forewarn.protocol.operations import (
     Verb,
 )
 from forewarn.reporting import apart_hosts, blackout_problems, replicas, visit_problems
-from forewarn.reporting.campaigns import held_until, why_waiting
+from forewarn.reporting.campaigns import held_stage, why_waiting
 from forewarn.reporting.problem import Problem, ProblemKind
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -218,18 +218,23 @@ class _Search:
             return
         for campaign in every(self._reader, kinds.CAMPAIGNS_OPEN):
             waits, waits_until = why_waiting(self._reader, campaign, now=self._now)
+            held = held_stage(self._reader, campaign)
             for trouble in troubles.of(
                 campaign,
                 at_once=campaign_gate.at_once(campaign),
                 waits_until=waits_until,
-                held_until=held_until(self._reader, campaign),
+                held_until=held.until if held else 0,
                 now=self._now,
             ):
                 kind, actions = _CAMPAIGN_TROUBLES[trouble.kind]
+                text = rollouts.trouble(campaign, trouble.kind, waits=waits)
+                if held is not None and trouble.kind is TroubleKind.HELD:
+                    why = operators.reason(held.blocker)
+                    text = rollouts.held_stage(campaign.name, held.host, why)
                 yield Problem(
                     kind=kind,
                     name=campaign.campaign_id,
-                    text=rollouts.trouble(campaign, trouble.kind, waits=waits),
+                    text=text,
                     since=trouble.since,
                     request=campaign.request,
                     hosts=campaign.failed_hosts[:FAILED_NAMED_MAX],

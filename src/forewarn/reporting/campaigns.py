@@ -1,5 +1,7 @@
 """Campaigns as JSON: how far each is, and what it waits for. For operators only."""
 
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 from forewarn.campaigns.gate import is_only_failed, stage_still_runs
@@ -24,7 +26,7 @@ from forewarn.protocol.operations import Operation, Request
 from forewarn.protocol.turn_blockers import CampaignStopped
 from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.store import kinds
-from forewarn.store.port import Reader, count
+from forewarn.store.port import Reader, count, every
 from forewarn.wording import operators, rollouts, visits
 
 Json: TypeAlias = dict[str, Any]
@@ -40,6 +42,9 @@ two reads."""
 HELD_READ_MAX = 20
 """Maximum planned hosts that are read to find the first one of the stage with a reason: a
 millisecond."""
+
+HELD_HOSTS_MAX = 1_000
+"""Maximum planned hosts that are read to know that windows hold a whole stage: 50 ms."""
 
 DRIFT_COUNTED_MAX = 1_000
 """Maximum hosts that a report counts as drift: a number for people, and 1 ms."""
@@ -174,25 +179,52 @@ def why_waiting(
     return _why_no_turn(reader, campaign)
 
 
-def held_until(reader: Reader, campaign: CampaignRecord) -> Micros:
-    """Return when the first host of a stage can go on that waits only for windows of its
-    tenants and their deferrals.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldStage:
+    """A stage whose hosts all wait only for windows of their tenants and deferrals."""
 
-    0: the stage has other work, or waits for something else.
+    host: str
+    """The host that can go on first."""
+    blocker: WindowClosed | Deferred
+    """The last reason of this host to end."""
+    until: Micros
+
+
+def held_stage(reader: Reader, campaign: CampaignRecord) -> HeldStage | None:
+    """Return what holds the stage, if all hosts that are left in it wait only for windows
+    of their tenants and deferrals.
+
+    None: it has other work, waits for something else, or has so many hosts that this is
+    unknown. The gate of the campaign is not asked: it can open much earlier.
     """
     request = reader.get(Request, campaign.request)
     assert request is not None, f"{campaign.campaign_id} has no rollout"
     is_idle = not (campaign.has_ended or request.unplanned or request.in_flight)
-    if not is_idle or _has_turn(reader, campaign):
-        return 0
-    return min(map(_opening_of, _first_of_stage(reader, campaign)), default=0)
+    unread = campaign.stage_left - len(campaign.failed)
+    is_known = 0 < unread <= HELD_HOSTS_MAX
+    if not (is_idle and is_known) or _has_turn(reader, campaign):
+        return None
+    found: list[HeldStage] = []
+    planned = every(reader, kinds.PLANNED_OF_REQUEST, campaign.request)
+    for each in islice(planned, HELD_HOSTS_MAX):
+        if campaign.stage_of(each.position) != campaign.stage:
+            continue
+        blocker = _last_to_open(each)
+        if blocker is None:
+            return None
+        held = HeldStage(host=each.host, blocker=blocker, until=_end_of(blocker))
+        found.append(held)
+        unread -= 1
+        if not unread:
+            return min(found, key=lambda each: each.until)
+    return None
 
 
-def _opening_of(operation: Operation) -> Micros:
-    """Return when windows and deferrals let a host go on; 0: it waits for something else."""
-    held = operation.held_by
-    is_held = held and all(isinstance(each, WindowClosed | Deferred) for each in held)
-    return max(map(_end_of, held)) if is_held else 0
+def _last_to_open(operation: Operation) -> WindowClosed | Deferred | None:
+    """Return the window or deferral that lets a host go on; None: it waits for more."""
+    held = [e for e in operation.held_by if isinstance(e, WindowClosed | Deferred)]
+    is_held = held and len(held) == len(operation.held_by)
+    return max(held, key=_end_of) if is_held else None
 
 
 def _first_of_stage(reader: Reader, campaign: CampaignRecord) -> list[Operation]:

@@ -245,6 +245,15 @@ def only_deferred(name: str, deferred: int, until: Micros) -> str:
     )
 
 
+def held_stage(name: str, host: str, reason: str) -> str:
+    """Return that windows or deferrals hold a stage; `reason` is that of its first host."""
+    return (
+        f"campaign {name} cannot announce a host for another day: host {host} is the first "
+        f"that can go on, and waits: {reason}; `forewarn explain {host}` shows all reasons, "
+        f"and `forewarn campaign skip {name} {host} --reason TEXT` leaves the host out"
+    )
+
+
 def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
     """Return why a campaign needs an operator; `waits` is why it announces nothing."""
     name = campaign.name
@@ -269,13 +278,7 @@ def trouble(campaign: CampaignRecord, kind: TroubleKind, *, waits: str) -> str:
                 f"stage {campaign.stage + 1} of campaign {name} waits for an approval: "
                 f"`forewarn campaign approve {name} {campaign.stage + 1}`"
             )
-        case TroubleKind.HELD:
-            return (
-                f"campaign {name} makes no progress for a day or longer: {waits}; "
-                "`forewarn expedite VM` or another window lets it begin earlier, and "
-                f"`forewarn campaign skip {name} HOST --reason TEXT` leaves it out"
-            )
-        case TroubleKind.STALLED:
+        case TroubleKind.HELD | TroubleKind.STALLED:
             since = format_instant(campaign.moved_at)
             why = f": {waits}" if waits else ""
             return f"campaign {name} has made no progress since {since}{why}"

@@ -1,10 +1,11 @@
 """Campaigns that need an operator are problems, and explain themselves."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from forewarn.control.requests import campaigns, choices, windows
+from forewarn.control.requests import brake, campaigns, choices, windows
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.instants import DAY
@@ -184,6 +185,14 @@ def test_no_progress_for_a_day_is_a_problem_but_a_pause_and_a_soak_are_not() -> 
     assert text.endswith(": campaign bios: 1 of 1 hosts are in flight")
 
 
+UNTIL_FRIDAY = (
+    "campaign bios cannot announce a host for another day: host h0001 is the first that "
+    "can go on, and waits: the maintenance window of scope s1 opens at "
+    "2030-01-04T22:00:00Z; `forewarn explain h0001` shows all reasons, and `forewarn "
+    "campaign skip bios h0001 --reason TEXT` leaves the host out"
+)
+
+
 def test_a_stage_that_only_a_window_of_a_tenant_holds_for_days_is_a_problem() -> None:
     it = of(3)
     # 2030-01-01 is a Tuesday.
@@ -194,23 +203,51 @@ def test_a_stage_that_only_a_window_of_a_tenant_holds_for_days_is_a_problem() ->
     assert told(it) == [], "the other host of the stage is in flight"
     it.advance("2h")
     assert campaign(it).done == 1
-    why = (
-        "no host of the stage can be announced now: host h0001 waits: the maintenance "
-        "window of scope s1 opens at 2030-01-04T22:00:00Z"
-    )
     (found,) = problems(it)
     assert found.kind.value == "campaign-stalled"
-    assert found.text == (
-        f"campaign bios makes no progress for a day or longer: {why}; `forewarn expedite "
-        "VM` or another window lets it begin earlier, and `forewarn campaign skip bios "
-        "HOST --reason TEXT` leaves it out"
-    )
+    assert found.text == UNTIL_FRIDAY
     assert found.actions == ("expedite", "window set", "campaign skip")
     steer(it, lambda work: campaigns.pause(work, "bios"))
     assert told(it) == [], "an operator pauses it"
     steer(it, lambda work: campaigns.resume(work, "bios", by_all=True))
     it.advance("2d21h")
     assert told(it) == [], "less than a day is left"
+
+
+@pytest.mark.parametrize("braked", [False, True])
+def test_a_stage_that_windows_of_tenants_hold_names_them_outside_hours_of_the_campaign(
+    *, braked: bool
+) -> None:
+    it = of(3)
+    friday = windows.windows_of(["fri 22:00 4h"])
+    it.order(lambda work: windows.set_windows(work, "s1", friday))
+    nightly = '[[campaign.window]]\nstart = "22:00"\nlength = "4h"\n'
+    start(it, nightly + "[[campaign.stage]]\nhosts = 2\n")
+    it.advance("1d")
+    assert campaign(it).done == 1
+    if braked:
+        it.order(brake.put_on, actor="bob", reason="power is unstable")
+    it.advance("12h")
+    assert told(it) == [("campaign-stalled", UNTIL_FRIDAY)]
+
+
+def test_a_large_stage_is_held_until_the_first_of_all_its_hosts_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = of(21)
+    friday, tuesday = map(windows.windows_of, (["fri 22:00 4h"], ["tue 12:00 4h"]))
+    for each in range(21):
+        it.order(partial(windows.set_windows, name=f"s{each}", windows=friday))
+    start(it, ONE_STAGE)
+    it.advance("10m")
+    ((kind, _),) = told(it)
+    assert kind == "campaign-stalled"
+    with monkeypatch.context() as patch:
+        patch.setattr(reports, "HELD_HOSTS_MAX", 20)
+        assert told(it) == [], "it is unknown when the last host can begin"
+    it.order(partial(windows.set_windows, name="s20", windows=tuesday))
+    it.advance("1m")
+    assert told(it) == [], "the last host begins today"
 
 
 def test_a_host_of_a_campaign_says_so() -> None:
