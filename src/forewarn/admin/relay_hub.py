@@ -161,6 +161,12 @@ class RelayHub:
         for task in (self._task, self._looking):
             if task is not None:
                 task.cancel()
+        if leads:
+            # Those that left in an earlier term have been with other replicas since.
+            for host in [
+                name for name, host in self._hosts.items() if not host.streams
+            ]:
+                self._forget(host)
         self._looking = asyncio.create_task(self._links.run()) if leads else None
 
     def note_heard(self, host: str) -> None:

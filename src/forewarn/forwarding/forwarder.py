@@ -42,19 +42,18 @@ class Forwarder:
         others: Post,
         reached: Callable[[str], Awaitable[None]],
         clock: Clock,
-        unanswered: Callable[[], None] = lambda: None,
     ) -> None:
         """Send approvals with one `Post` and the rest with another.
 
         `to` is the path above the routes. `reached` returns when this process has the
         documents at a position that an answer names, and raises ValueError if it is not
-        a position. `unanswered` is called when the service gave no answer at all.
+        a position.
         """
         self._path = to
         self._approvals = approvals
         self._others = others
         self._reached = reached
-        self._clock, self._unanswered = clock, unanswered
+        self._clock = clock
         self._waiting: deque[_Asked] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_sending = False
@@ -189,8 +188,6 @@ class Forwarder:
         try:
             return await post.send(f"{self._path}/{name}", body)
         except UnreachableError as error:
-            if not error.status:
-                self._unanswered()
             now = self._clock.monotonic()
             if now - self._logged >= limits.LOG_SECONDS:
                 self._logged = now

@@ -23,15 +23,18 @@ class Post:
         headers: Callable[[str, bytes], Mapping[str, str]],
         tls: ssl.SSLContext | None,
         refused: Callable[[Url, int], UnreachableError],
+        unanswered: Callable[[Url], None] = lambda _url: None,
     ) -> None:
         """Send to the service that `url` returns; it may be another one each time.
 
         `headers` returns the headers for a path and a body that show who asks, and
-        `refused` the error for a status other than 200.
+        `refused` the error for a status other than 200. `unanswered` is called with the
+        service that was asked, if it gave no usable answer at all.
         """
         self._url = url
         self._headers = headers
         self._refused = refused
+        self._unanswered = unanswered
         self._tls = tls
         self._turn = asyncio.Lock()
         self._connection: Connection | None = None
@@ -40,11 +43,24 @@ class Post:
     async def send(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer to a POST; raises UnreachableError."""
         data = json.dumps(body).encode()
+        # None: another request has the connection, so no service is asked yet.
+        asked: Url | None = None
         try:
             async with asyncio.timeout(limits.POST_SECONDS), self._turn:
-                return await self._send(path, data)
+                asked = self._url()
+                return await self._send(asked, path, data)
         except TimeoutError as error:
-            raise UnreachableError(f"{self._url().base}: no answer in time") from error
+            self._note_unanswered(asked)
+            base = (asked or self._url()).base
+            raise UnreachableError(f"{base}: no answer in time") from error
+        except UnreachableError as error:
+            if not error.status:
+                self._note_unanswered(asked)
+            raise
+
+    def _note_unanswered(self, asked: Url | None) -> None:
+        if asked is not None:
+            self._unanswered(asked)
 
     def close(self) -> None:
         """Close the connection."""
@@ -52,8 +68,7 @@ class Post:
             self._connection.close()
             self._connection = None
 
-    async def _send(self, path: str, data: bytes) -> Mapping[str, Any]:
-        url = self._url()
+    async def _send(self, url: Url, path: str, data: bytes) -> Mapping[str, Any]:
         is_kept = self._connection is not None and self._connection.is_open
         if not is_kept or url != self._to:
             is_kept = False

@@ -119,8 +119,9 @@ class Connection:
                 raise _failed(self._url, error) from error
 
     async def _feed(self) -> None:
-        assert self._reader is not None, "the connection was opened"
-        data = await self._reader.read(limits.READ_BYTES)
+        # Another task can close it between two reads.
+        reader = self._reader
+        data = b"" if reader is None else await reader.read(limits.READ_BYTES)
         if not data:
             raise ConnectionResetError("the connection was closed")
         try:

@@ -24,12 +24,10 @@ class Desk(Forwarder):
         knowledge: Callable[[], Knowledge],
         reached: Callable[[Position], Awaitable[None]],
         clock: Clock,
-        unanswered: Callable[[], None],
     ) -> None:
         """Send approvals with one `Post` and the rest with another.
 
-        `reached` returns when the stream has reached a position. `unanswered` is called
-        when a request got no answer.
+        `reached` returns when the stream has reached a position.
         """
         super().__init__(
             to="/v1/relay",
@@ -37,7 +35,6 @@ class Desk(Forwarder):
             others=others,
             reached=lambda text: reached(position_of(text)),
             clock=clock,
-            unanswered=unanswered,
         )
         self._posts = others
         self._knowledge = knowledge

@@ -100,7 +100,6 @@ class Relay:
             knowledge=lambda: self.knowledge,
             reached=self._reached,
             clock=self._clock,
-            unanswered=self.upstream.doubt,
         )
         self.server = Server(
             endpoint=self.endpoint,
@@ -120,6 +119,7 @@ class Relay:
             headers=lambda _path, _body: bearer(token()),
             tls=tls,
             refused=refused,
+            unanswered=self.upstream.doubt,
         )
 
     async def start(self) -> Address:

@@ -82,14 +82,21 @@ class Upstream:
         self._connection: Connection | None = None
         self.is_connected = False
 
-    def doubt(self) -> None:
-        """Leave the stream for another replica, since a request got no answer.
+    def doubt(self, url: Url) -> None:
+        """Leave the stream of a replica that gave a request no answer.
 
         The process of the operator API can keep a stream alive although the service
-        itself hangs, and another replica leads by then.
+        itself hangs, and another replica leads by then. `url` is the next replica at
+        once, so the next request goes there. A request can end long after the stream
+        has left its replica, so it says nothing of another one.
         """
-        if self.is_connected and len(self._urls) > 1 and self._connection is not None:
-            self._connection.close()
+        connection = self._connection
+        if connection is None or not self.is_connected:
+            return
+        if url == self.url and len(self._urls) > 1:
+            self._connection = None
+            connection.close()
+            self._turn(None)
 
     @property
     def url(self) -> Url:
@@ -108,13 +115,16 @@ class Upstream:
             except (ForewarnError, ValueError) as error:
                 reason = getattr(error, "message", "") or f"invalid line: {error}"
             self._note_lost(reason)
-            self._turn(leader)
+            # A doubt has turned already.
+            if self._connection is not None:
+                self._turn(leader)
             await asyncio.sleep(pause(self._failures, self._draw()))
             self._failures += 1
 
     async def _follow(self) -> None:
         """Connect, and take lines until the stream ends; raises UnreachableError."""
-        connection = self._connection = Connection(self.url, tls=self._tls)
+        url = self.url
+        connection = self._connection = Connection(url, tls=self._tls)
         after, holds = self._position(), self._holds()
         path = f"/v1/relay/stream?after={quote(after, safe='')}&confirms=true"
         path += f"&holds={quote(holds, safe='')}" if holds else ""
@@ -129,25 +139,25 @@ class Upstream:
                 if status == _UNAVAILABLE:
                     leader = leader_in(await connection.body())
                     if leader is not None:
-                        raise FollowsError(self.url, leader)
+                        raise FollowsError(url, leader)
             if status != _OK:
-                raise refused(self.url, status)
+                raise refused(url, status)
             async for text in connection.lines():
                 step = await self._take(messages.line_of(text))
                 if step.verdict is Verdict.LEAVE:
-                    raise _left(self.url, step)
-                self._note_connected()
+                    raise _left(url, step)
+                self._note_connected(url)
         except TimeoutError as error:
-            raise UnreachableError(f"{self.url.base}: no answer") from error
+            raise UnreachableError(f"{url.base}: no answer") from error
         finally:
             connection.close()
 
-    def _note_connected(self) -> None:
+    def _note_connected(self, url: Url) -> None:
         self._failures = 0
         if not self.is_connected:
             self.is_connected = True
             self._told = ""
-            logger.info("following the service at %s", self.url.base)
+            logger.info("following the service at %s", url.base)
 
     def _note_lost(self, reason: str) -> None:
         was_connected, self.is_connected = self.is_connected, False

@@ -269,6 +269,36 @@ def test_relay_that_does_not_return_after_a_restart_is_silent(
     run(story())
 
 
+def test_relay_that_left_in_an_earlier_term_is_not_silent_at_the_takeover(
+    quick: None,
+) -> None:
+    del quick
+    api = Api()
+
+    async def story() -> None:
+        hub = RelayHub(lambda: api.gateway, api.gateway.news)
+        hub.change_role(leads=True)
+        token = api.create("h1")["id"]
+        stream = Stream(hub, "h1", token, confirms=True)
+        hub.confirm("h1", (await stream.next())["position"])
+        await until_stored(api, {"h1": False})
+        hub.change_role(leads=False)
+        assert await stream.next() is None
+        # Its relay is well with another replica, which leads for hours.
+        assert hub.count("h1") == 0
+        hub.change_role(leads=True)
+        assert hub.contacts() == {}
+        again = Stream(hub, "h1", token, confirms=True)
+        assert "whole" in await again.next()
+        # A stream that is still open at a takeover keeps its host until it ends.
+        hub.change_role(leads=True)
+        assert hub.count("h1") == 1
+        assert await again.next() is None
+        hub.end()
+
+    run(story())
+
+
 def test_confirmation_is_a_request_of_the_relay_itself() -> None:
     api = Api()
     token = api.create("h1")["token"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from forewarn.admin.meters import Reading
 from forewarn.cluster.lease import Seat
 from forewarn.cluster.port import StandbyState
-from forewarn.cluster.view import View
+from forewarn.cluster.view import ReplicaView, View
 from forewarn.reporting.replicas import ROLE_NAMES
 from forewarn.service import metric_definitions
 
@@ -20,7 +20,7 @@ def readings(
 ) -> Iterator[Reading]:
     """Yield the metrics of the replica that has `view` and `seat`."""
     own = next((each for each in view.replicas if each.row.key == view.observer), None)
-    lacking = (own and own.seconds) or 0.0
+    lacking = _lacking(own)
     age = view.age or 0.0
     unknown = sum(each.role is None for each in view.replicas)
     yield Reading(metric_definitions.CLUSTER_ROLE, {ROLE_NAMES[seat.role]: 1})
@@ -32,7 +32,10 @@ def readings(
         metric_definitions.CLUSTER_REPLICAS,
         {"seen": len(view.replicas) - unknown, "unknown": unknown},
     )
-    yield Reading(metric_definitions.CLUSTER_BEHIND_ENTRIES, (own and own.entries) or 0)
+    entries = 0 if own is None else own.entries
+    if entries is not None:
+        # A 0 would say that the documents are complete.
+        yield Reading(metric_definitions.CLUSTER_BEHIND_ENTRIES, entries)
     yield Reading(
         metric_definitions.CLUSTER_BEHIND_SECONDS,
         # Between two looks, the age says nothing.
@@ -47,3 +50,13 @@ def readings(
         {each.value: int(each is view.condition.standby) for each in StandbyState},
     )
     yield Reading(metric_definitions.CLUSTER_PASSED_ON, dict(passed_on))
+
+
+def _lacking(own: ReplicaView | None) -> float:
+    """Return for how many seconds the documents may have lacked a transaction.
+
+    If the row of the replica is silent, it is unknown: at most since its last sign.
+    """
+    if own is None:
+        return 0.0
+    return own.silent_for if own.seconds is None else own.seconds

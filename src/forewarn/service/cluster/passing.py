@@ -58,8 +58,6 @@ class FollowerGuests(ReadingGuests):
         self._idle: list[tuple[LeaderDoor, Connection]] = []
         self.passed_on: Counter[tuple[str, str]] = Counter()
         """Requests that were passed on, by kind and result."""
-        self.passed_on: Counter[tuple[str, str]] = Counter()
-        """Requests that were passed on, by kind and result."""
         self._turns = asyncio.Semaphore(limits.PASSED_ON_TOGETHER_MAX)
 
     async def enable(self, vm: str) -> None:

@@ -1,0 +1,55 @@
+"""What a replica reports of itself: unknown is not 0."""
+
+from typing import Any
+
+from forewarn.cluster.lease import Seat
+from forewarn.cluster.view import SILENT_SECONDS, Look, View, looked
+from forewarn.service import metric_definitions
+from forewarn.service.cluster import cluster_metrics
+from tests.unit.cluster.test_view import Watcher, lease, row
+
+
+def reported(view: View) -> dict[str, Any]:
+    readings = cluster_metrics.readings(
+        view, Seat(), now=0.0, takeovers=0, passed_on={}
+    )
+    return {each.meter.name: each.values for each in readings}
+
+
+BEHIND = metric_definitions.CLUSTER_BEHIND_SECONDS.name
+ENTRIES = metric_definitions.CLUSTER_BEHIND_ENTRIES.name
+
+
+def test_follower_reports_what_it_lacks_and_for_how_long() -> None:
+    watcher = Watcher()
+    watcher.look(10, 10)
+    found = reported(watcher.look(12, 10))
+    assert (found[ENTRIES], found[BEHIND]) == (2, 0.0)
+    found = reported(watcher.look(12, 10))
+    assert (found[ENTRIES], found[BEHIND]) == (2, 1.0)
+    found = reported(watcher.look(12, 12))
+    assert (found[ENTRIES], found[BEHIND]) == (0, 0.0)
+
+
+def test_replica_whose_own_row_is_silent_is_behind_since_its_last_sign() -> None:
+    watcher = Watcher()
+    watcher.look(10, 10)
+    silent = row("b", 10, int(watcher.at))
+    # The database answers, but the write of its own row has not come back since.
+    for _ in range(round(SILENT_SECONDS) + 10):
+        watcher.at += 1
+        look = Look(at=watcher.at, lease=lease(10), rows=(silent,))
+        watcher.watch = looked(watcher.watch, look)
+    view = watcher.view()
+    found = reported(view)
+    assert view.lease is not None
+    assert found[BEHIND] == round(SILENT_SECONDS) + 10
+    assert ENTRIES not in found
+
+
+def test_replica_without_answers_of_the_database_is_behind_since_the_last_one() -> None:
+    watcher = Watcher()
+    watcher.look(10, 10)
+    found = reported(watcher.view(20))
+    assert found[BEHIND] == 20
+    assert ENTRIES not in found
