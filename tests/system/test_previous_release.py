@@ -23,6 +23,17 @@ RELEASED = "bc5fad449415bfe6664fcf6153207885c31b98dc"
 VMS = ("web_0", "web_1", "web_2")
 
 
+def _is_complete() -> bool:
+    """Return whether this is a clone with its whole history, and no unpacked archive."""
+    told = subprocess.run(
+        ["git", "-C", ROOT, "rev-parse", "--is-shallow-repository"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return told.stdout.strip() == "false"
+
+
 @pytest.fixture(scope="session")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Python:
     """Return the previous release's agent, from the history of the project."""
@@ -32,7 +43,9 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Python:
         check=False,
     )
     if got.returncode:
-        pytest.skip(f"the history of this checkout has no 0.1.0 ({RELEASED[:8]})")
+        told = f"the history of this checkout has no 0.1.0 ({RELEASED[:8]})"
+        assert not _is_complete(), f"{told}: {got.stderr.decode()}"
+        pytest.skip(told)
     folder = tmp_path_factory.mktemp("released")
     with tarfile.open(fileobj=io.BytesIO(got.stdout)) as archive:
         archive.extractall(folder, filter="data")
