@@ -66,6 +66,8 @@ class Amounts:
     world of each setting, and the results are compared."""
     crash_stride: int
     """One of so many checkpoints of each story is a place where the service dies."""
+    pause_stride: int
+    """One of so many checkpoints of each story is a place where the leader is paused."""
     deaths: int
     """One of so many places where an agent dies is tried with each kind of lock."""
     lie_stride: int
@@ -93,6 +95,7 @@ USUAL = Amounts(
     cluster_lives=60,
     walks=8,
     crash_stride=16,
+    pause_stride=4,
     deaths=4,
     lie_stride=4,
     courses=1,
@@ -115,6 +118,7 @@ FAR = Amounts(
     cluster_lives=2_000,
     walks=50,
     crash_stride=1,
+    pause_stride=1,
     deaths=1,
     lie_stride=1,
     courses=3,
