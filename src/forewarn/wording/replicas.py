@@ -3,8 +3,8 @@
 from forewarn.instants import SECOND, describe_duration
 
 NO_LEADER = (
-    "no replica leads: approvals and requests wait, and no operation starts; another replica "
-    "takes over within seconds unless all of them are down or refuse"
+    "no replica leads: approvals and requests are answered with 503, and no operation starts; "
+    "another replica takes over within seconds unless all of them are down or refuse"
 )
 
 
