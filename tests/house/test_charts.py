@@ -375,3 +375,39 @@ def test_chart_and_manifests_expose_metrics_alike() -> None:
     text = AGENT.template("podmonitor.yaml") + AGENT.template("daemonset.yaml")
     for told in (f"port: {port['name']}", variable["name"], endpoint["path"]):
         assert told in text, told
+
+
+def test_statefulset_of_replicas_replaces_a_lost_pod_beside_one_that_is_not_ready() -> (
+    None
+):
+    text = SERVICE.template("statefulset.yaml")
+    # In order, forewarn-1 would not come back while forewarn-0 is on a lost node.
+    assert re.search(
+        r"\{\{- if \.Values\.postgresql\.url \}\}\n(?:  #.*\n)*"
+        r"  podManagementPolicy: Parallel\n  \{\{- end \}\}\n",
+        text,
+    )
+
+
+def test_page_moves_a_file_to_replicas_although_kubernetes_forbids_the_change() -> None:
+    text = SERVICE.template("statefulset.yaml")
+    _, _, rest = SERVICE.page_text().partition("### From one pod to two\n")
+    section, _, _ = rest.partition("\n### ")
+    for name in ("serviceName", "podManagementPolicy"):
+        assert f"  {name}: " in text
+        assert f"`{name}`" in section
+    steps = [
+        "scale statefulset forewarn --replicas=0",
+        "- copy\n",
+        "/var/lib/forewarn/forewarn.db",
+        "claimName: store-forewarn-0",
+        "delete statefulset forewarn --cascade=orphan",
+        "helm upgrade forewarn",
+    ]
+    places = [section.find(each) for each in steps]
+    assert places == sorted(places)
+    assert -1 not in places
+    mounted = re.search(r"mountPath: (/var/lib/forewarn)\n", text)
+    assert mounted is not None
+    assert "sqlite:////var/lib/forewarn/forewarn.db" in text
+    assert "        name: store\n" in text

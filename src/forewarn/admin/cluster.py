@@ -54,7 +54,10 @@ ClusterShape = shape(
     takeovers=(int, "Takeovers of the last 15 minutes that this replica has seen."),
     synchronous_standby=(
         str | None,
-        "`streaming`, `missing` (set, and none streams), `not set` or `unknown`.",
+        (
+            "`streaming`, `missing` (set, and none streams), `not set`, or `unknown` (the "
+            "service may not see it); null: the database does not answer."
+        ),
     ),
     replicas=list_of(ReplicaShape),
 )

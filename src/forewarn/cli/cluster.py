@@ -18,7 +18,8 @@ _STANDBY = {
         "the database can lose approvals that were answered"
     ),
     "unknown": (
-        "synchronous standby: unknown; the service's user needs GRANT pg_read_all_stats"
+        "synchronous standby: unknown. Let the service's user see it, on the database's "
+        'machine: sudo -u postgres psql -c "GRANT pg_read_all_stats TO forewarn"'
     ),
 }
 
@@ -34,7 +35,8 @@ def _print(found: Mapping[str, Any]) -> None:
         output.line("this service has no cluster: it runs alone, with its own store")
         return
     output.line(_head(found))
-    output.line(_STANDBY[found["synchronous_standby"]])
+    if found["synchronous_standby"] is not None:
+        output.line(_STANDBY[found["synchronous_standby"]])
     output.table("no replicas", _COLUMNS, map(_row, found["replicas"]), essential=3)
 
 

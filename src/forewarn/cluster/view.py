@@ -31,8 +31,6 @@ NUMBERS_KEPT = 1_000
 """Maximum remembered numbers of transactions: above that, every second one is forgotten,
 the oldest never."""
 
-NOTHING_KNOWN = Condition()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
@@ -50,7 +48,8 @@ class Watch:
 
     look: Look | None = None
     """The last one; None: the database has not answered yet."""
-    condition: Condition = NOTHING_KNOWN
+    condition: Condition | None = None
+    """The last one; None: the database has not told it yet."""
     beats: Beats = field(default_factory=Beats)
     numbers: tuple[tuple[int, float], ...] = ()
     """Numbers of transactions that a replica lacks, each with the time of the first look
@@ -92,7 +91,8 @@ class View:
     """Seconds since the leader took the lease, by its clock; None: unknown."""
     takeovers: int
     """Recent takeovers that this replica has seen."""
-    condition: Condition
+    condition: Condition | None
+    """None: unknown, since the database does not answer."""
     replicas: tuple[ReplicaView, ...]
     """In the order of their names."""
 
@@ -119,10 +119,15 @@ class View:
 
         With one replica, the database is like a file: nothing is there to fail over.
         """
-        return len(self.replicas) > 1 and self.condition.standby in {
+        return len(self.replicas) > 1 and self.standby in {
             StandbyState.NOT_SET,
             StandbyState.MISSING,
         }
+
+    @property
+    def standby(self) -> StandbyState | None:
+        """Return the state of the synchronous standby; None: the database is away."""
+        return None if self.condition is None else self.condition.standby
 
     @property
     def lagging(self) -> tuple[ReplicaView, ...]:
@@ -176,7 +181,7 @@ def view(watch: Watch, now: float, *, observer: str) -> View:
             leader=None,
             led_for=None,
             takeovers=len(watch.takeovers),
-            condition=NOTHING_KNOWN,
+            condition=None,
             replicas=_ordered(_unknown(watch, row, now) for row in rows),
         )
     replicas = _ordered(_seen(watch, look, row, now) for row in look.rows)

@@ -45,7 +45,7 @@ def report(view: View | None) -> dict[str, Any]:
         "led_for_seconds": _rounded(view.led_for),
         "term": None if view.lease is None else view.lease.term,
         "takeovers": view.takeovers,
-        "synchronous_standby": view.condition.standby.value,
+        "synchronous_standby": None if view.standby is None else view.standby.value,
         "replicas": [_replica(each) for each in view.replicas],
     }
 
@@ -93,7 +93,7 @@ def problems(view: View | None) -> Iterator[Problem]:
             ProblemKind.LEADER_CHANGES, "cluster", wording.changes(view.takeovers)
         )
     if view.lacks_standby:
-        is_set = view.condition.standby is StandbyState.MISSING
+        is_set = view.standby is StandbyState.MISSING
         yield _problem(
             ProblemKind.NO_STANDBY, "database", wording.no_standby(is_set=is_set)
         )

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from forewarn.cluster.port import LeaseRow, Role
+from forewarn.cluster.port import Condition, LeaseRow, Role, StandbyState
 from forewarn.cluster.view import Look, View, looked
 from tests.unit.cli.conftest import REPLICAS, Ended
 from tests.unit.cluster.test_view import Watcher, row
@@ -34,9 +35,14 @@ def test_cluster_is_printed_as_a_table_or_json(
 ) -> None:
     watcher = Watcher()
     watcher.look(10, 10)
+    unseen = Condition(standby=StandbyState.UNKNOWN)
+    watcher.watch = replace(watcher.watch, condition=unseen)
     head, standby, columns, first, second = shown(watcher.look(12, 10))
     assert head == "a leads for 50 s (term 3), says b"
     assert standby.startswith("synchronous standby: unknown")
+    assert standby.endswith(
+        'sudo -u postgres psql -c "GRANT pg_read_all_stats TO forewarn"'
+    )
     assert columns.split() == [
         "REPLICA",
         "ROLE",
@@ -69,6 +75,8 @@ def test_unknown_and_refused_are_answers(shown: Callable[[View], list[str]]) -> 
     assert shown(watcher.view(20))[0] == (
         "unknown: b has had no answer of the database for 20 s"
     )
+    # No right is missing: nothing at all is known of the database.
+    assert "synchronous standby" not in "".join(shown(watcher.view(20)))
     view = watcher.look(10, 10, holder="", term=7)
     assert shown(view)[0] == "no replica leads (term 7), says b"
     free = LeaseRow(term=8, holder="b 1", url="", beat=1, number=10)

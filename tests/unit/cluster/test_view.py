@@ -125,7 +125,8 @@ def test_everything_is_unknown_while_the_database_is_away() -> None:
     assert view.has_leader is None
     assert (view.age, view.led_for) == (views.SILENT_SECONDS, None)
     assert [each.role for each in view.replicas] == [None, None]
-    assert view.condition.standby is StandbyState.UNKNOWN
+    assert view.condition is view.standby is None
+    assert not view.lacks_standby
 
 
 @pytest.mark.parametrize(

@@ -44,10 +44,12 @@ def readings(
     yield Reading(
         metric_definitions.CLUSTER_RENEWAL_AGE, now - seat.renewed if seat.leads else 0
     )
-    yield Reading(metric_definitions.CLUSTER_FEED_ROWS, view.condition.feed_rows)
+    if view.condition is not None:
+        yield Reading(metric_definitions.CLUSTER_FEED_ROWS, view.condition.feed_rows)
+    standby = view.standby or StandbyState.UNKNOWN
     yield Reading(
         metric_definitions.CLUSTER_STANDBY,
-        {each.value: int(each is view.condition.standby) for each in StandbyState},
+        {each.value: int(each is standby) for each in StandbyState},
     )
     yield Reading(metric_definitions.CLUSTER_PASSED_ON, dict(passed_on))
 

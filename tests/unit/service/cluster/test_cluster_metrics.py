@@ -1,8 +1,10 @@
 """What a replica reports of itself: unknown is not 0."""
 
+from dataclasses import replace
 from typing import Any
 
 from forewarn.cluster.lease import Seat
+from forewarn.cluster.port import Condition, StandbyState
 from forewarn.cluster.view import SILENT_SECONDS, Look, View, looked
 from forewarn.service import metric_definitions
 from forewarn.service.cluster import cluster_metrics
@@ -18,6 +20,8 @@ def reported(view: View) -> dict[str, Any]:
 
 BEHIND = metric_definitions.CLUSTER_BEHIND_SECONDS.name
 ENTRIES = metric_definitions.CLUSTER_BEHIND_ENTRIES.name
+FEED_ROWS = metric_definitions.CLUSTER_FEED_ROWS.name
+STANDBY = metric_definitions.CLUSTER_STANDBY.name
 
 
 def test_follower_reports_what_it_lacks_and_for_how_long() -> None:
@@ -53,3 +57,15 @@ def test_replica_without_answers_of_the_database_is_behind_since_the_last_one() 
     found = reported(watcher.view(20))
     assert found[BEHIND] == 20
     assert ENTRIES not in found
+
+
+def test_condition_of_a_database_that_is_away_is_unknown() -> None:
+    watcher = Watcher()
+    condition = Condition(standby=StandbyState.STREAMING, feed_rows=7)
+    watcher.watch = replace(watcher.watch, condition=condition)
+    found = reported(watcher.look(10, 10))
+    assert found[FEED_ROWS] == 7
+    assert found[STANDBY]["streaming"] == 1
+    found = reported(watcher.view(20))
+    assert FEED_ROWS not in found
+    assert [state for state, is_so in found[STANDBY].items() if is_so] == ["unknown"]
