@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-from forewarn.instants import SECOND, Micros
+from forewarn.instants import CLOCK_STEP_MIN, SECOND, Micros
 
 
 class Clock(Protocol):
@@ -71,3 +71,41 @@ class VirtualClock:
         if instant < self._now:
             raise ValueError("the clock cannot go back")
         self._now = instant
+
+
+class ClockSteps:
+    """Finds steps of the wall clock: it moves against the monotonic clock.
+
+    Both times of a reading must be taken together: between them, time passes, and this
+    would be taken for a step.
+    """
+
+    def __init__(self) -> None:
+        """Start without a reading."""
+        self.skew: Micros | None = None
+        """Wall clock minus monotonic clock, at the first reading or the last step."""
+
+    def read(self, *, now: Micros, monotonic: float) -> Micros:
+        """Take a reading of both clocks; return the size of a step, or 0.
+
+        The step is returned again until `take` is called.
+        """
+        skew = now - round(monotonic * SECOND)
+        if self.skew is None:
+            self.skew = skew
+        step = skew - self.skew
+        return step if abs(step) >= CLOCK_STEP_MIN else 0
+
+    def take(self, step: Micros) -> None:
+        """Note that a step was handled."""
+        assert self.skew is not None, "a step is between two readings"
+        self.skew += step
+
+    def since_last(self, clock: Clock) -> Micros:
+        """Read both times of `clock` and take the step since the last call; 0: none.
+
+        The time of a turn would be too old: a slow turn would be taken for a step.
+        """
+        step = self.read(now=clock.now(), monotonic=clock.monotonic())
+        self.take(step)
+        return step

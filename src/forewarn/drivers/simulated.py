@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from forewarn.clock import Clock
-from forewarn.drivers.clock_steps import ClockSteps
+from forewarn.clock import Clock, ClockSteps
 from forewarn.drivers.domains import Domains
 from forewarn.drivers.journal import Journal, MemoryJournal, Note
 from forewarn.drivers.limited import Limited, told_by
@@ -97,7 +96,7 @@ class SimulatedDriver:
         self._steps, self._step_time = steps, step_time
         self._targets = Targets(targets)
         self._domains = Domains(marks)
-        self._steps_of_clock = ClockSteps(clock)
+        self._clock, self._steps_of_clock = clock, ClockSteps()
         self._limited, self._silent = tuple(limited), frozenset[str]()
         self._faults: list[Fault] = []
         self._tasks: dict[str, Task] = {}
@@ -175,9 +174,9 @@ class SimulatedDriver:
         self._expect(moved)
         self._domains.work_on(moved)
 
-    def _keep_durations(self, now: Micros) -> None:
+    def _keep_durations(self) -> None:
         """Move the ends of running calls with the wall clock, if it was set."""
-        step = self._steps_of_clock.since_last(now)
+        step = self._steps_of_clock.since_last(self._clock) if self._clock else 0
         for task in list(self._tasks.values()) if step else ():
             if not task.reported:
                 self._move(task.moved(step))
@@ -218,7 +217,7 @@ class SimulatedDriver:
 
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""
-        self._keep_durations(now)
+        self._keep_durations()
         if call.operation_id not in self._tasks:
             # If the memory and a backup of the store were lost together, a mark tells
             # that the call was made.
@@ -241,7 +240,7 @@ class SimulatedDriver:
 
     def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Return the state of a call, even if an earlier process made it."""
-        self._keep_durations(now)
+        self._keep_durations()
         task = self._tasks.get(call.operation_id)
         if task is None or task.call.generation < call.generation:
             if memory == self.memory:
@@ -264,7 +263,7 @@ class SimulatedDriver:
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
         """Stop a call before `abort_share` of its time; its VMs are unchanged."""
-        self._keep_durations(now)
+        self._keep_durations()
         task = self._tasks.get(operation_id)
         if (
             task is None
@@ -313,7 +312,7 @@ class SimulatedDriver:
 
     def reports(self, *, now: Micros) -> Sequence[Report]:
         """Return the reports that are due, earliest first."""
-        self._keep_durations(now)
+        self._keep_durations()
         found = [report for _, report in self._again]
         self._again.clear()
         self._drop_stale()

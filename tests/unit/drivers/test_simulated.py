@@ -259,6 +259,18 @@ def test_the_journal_keeps_only_the_last_notes_when_it_is_opened(
     assert file.read_bytes() == b'["a",{"n":99}]\n'
 
 
+def test_a_turn_that_lasts_a_second_is_no_step_of_the_wall_clock() -> None:
+    clock = VirtualClock(NOW)
+    driver = SimulatedDriver(clock=clock)
+    driver.begin(call_of(Action.REBOOT), now=NOW)
+    clock.advance_to(NOW + SECOND)
+    # The turn began a second ago, and has this time to its end.
+    assert driver.reports(now=NOW) == []
+    assert driver.next_report_at() == NOW + 60 * SECOND
+    assert driver.reports(now=clock.now()) == []
+    assert driver.next_report_at() == NOW + 60 * SECOND
+
+
 @pytest.mark.parametrize("step", [-HOUR, HOUR])
 def test_a_step_of_the_wall_clock_does_not_change_how_long_a_call_takes(
     step: Micros,

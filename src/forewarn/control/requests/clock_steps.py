@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from forewarn.clock import ClockSteps
 from forewarn.control.execution import release
 from forewarn.control.requests import rollouts
 from forewarn.control.rules import waits
@@ -18,7 +19,7 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.transactions.inquiries import ASK_AGAIN_AFTER
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.work import Work
-from forewarn.instants import CLOCK_STEP_MIN, SECOND, Micros
+from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import CallState, Operation, OperationState
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
@@ -37,8 +38,7 @@ class NoticeClock:
     def __init__(self) -> None:
         """Start without a reading."""
         self._monotonic: Micros = 0
-        self._skew: Micros | None = None
-        """Wall clock minus monotonic clock, at the first reading or the last step."""
+        self._steps = ClockSteps()
         self._ends: Mapping[str, tuple[Micros, Micros]] = {}
         """NotBefore and the end on the monotonic clock, by operation."""
 
@@ -48,23 +48,19 @@ class NoticeClock:
         The step is returned again until `take_step` is called.
         """
         self._monotonic = round(monotonic * SECOND)
-        skew = now - self._monotonic
-        if self._skew is None:
-            self._skew = skew
-        step = skew - self._skew
-        return step if abs(step) >= CLOCK_STEP_MIN else 0
+        return self._steps.read(now=now, monotonic=monotonic)
 
     def take_step(self, step: Micros, noticed: Mapping[str, Micros]) -> None:
         """Process a step; `noticed` has the NotBefore of each running notice."""
-        assert self._skew is not None, "a step is between two readings"
-        skew, known = self._skew, self._ends
+        skew, known = self._steps.skew, self._ends
+        assert skew is not None, "a step is between two readings"
         ends: dict[str, tuple[Micros, Micros]] = {}
         for operation_id, not_before in noticed.items():
             before = known.get(operation_id, (0, 0))
             is_known = before[0] == not_before
             ends[operation_id] = before if is_known else (not_before, not_before - skew)
         self._ends = ends
-        self._skew = skew + step
+        self._steps.take(step)
 
     def left(self, operation: Operation) -> Micros:
         """Return the rest of the notice on the monotonic clock.
