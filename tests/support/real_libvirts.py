@@ -63,7 +63,7 @@ BEFORE = """
 echo sshd:x:64057:65534::/run/sshd:/bin/false >> "$folder/passwd"
 cp /usr/bin/qemu-img "$folder/qemu-img.real"
 mount --bind "$folder/qemu-img" /usr/bin/qemu-img
-mkdir -p /run/sshd
+test -d /run/sshd || mkdir /run/sshd
 /usr/sbin/sshd -D -f "$folder/sshd_config" -E "$folder/sshd.log" &
 """
 
@@ -118,6 +118,8 @@ class RealLibvirts(Libvirts):
         for host in ("h1", "h2"):
             tls = TLS_SETTINGS.format(port=self._ports[host], pki=self.pki)
             self.prepare(host, settings=tls, before=BEFORE)
+            # Where /run is read-only below it.
+            (folder / host / "point" / "sshd").mkdir()
             wrapper = folder / host / "qemu-img"
             wrapper.write_text(QEMU_IMG.format(folder=folder / host))
             wrapper.chmod(0o755)
