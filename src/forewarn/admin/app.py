@@ -127,8 +127,8 @@ def create_app(
     there. Then a caller without a token is the operator. Tokens of the store are valid
     in both cases. `/metrics` calls `collect`, `answered` counts the responses by
     status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, `/v1/cluster` uses
-    `replicas`, and `/v1/relay` serves `relays`. Routes of `extra` are below `/v1` too, and for operators only.
-    `watchers` counts the open streams. `clock` has the time by which the rate of tenants
+    `replicas`, and `/v1/relay` serves `relays`. Routes of `extra` are below `/v1` too, and
+    for operators only. `watchers` counts the open streams. `clock` has the time by which the rate of tenants
     is limited. `leading` says whether another replica decides.
     """
     app = _Described(

@@ -35,17 +35,18 @@ class DatabaseTarget:
         Raises StoreError if a table has rows, and StoreBusyError if a service runs.
         """
         self._place = place_of(url)
+        steps = load_steps()
+        self._tables, self._indexes = made_by(steps), definitions(steps).indexes
         self._fence = Fence(self._place, SystemClock())
         self._connection = connection = PostgresConnection(url)
         try:
             connection.limit_statements(is_limited=False)
             self._fence.take(connection)
-            bring_up_to_date(connection, self._place, load_steps())
+            bring_up_to_date(connection, self._place, steps)
             self._fence.read(connection)
             connection.begin()
             self._fence.enter(connection)
             self._refuse_rows()
-            self._indexes = definitions(load_steps()).indexes
             # Rows without indexes, and then each index at once, is faster.
             for name in self._indexes:
                 connection.run(f"DROP INDEX {name}")
@@ -54,7 +55,7 @@ class DatabaseTarget:
             raise
 
     def _refuse_rows(self) -> None:
-        for table in made_by(load_steps()):
+        for table in self._tables:
             if self._connection.raw(f"SELECT 1 FROM {table.name} LIMIT 1"):  # noqa: S608
                 raise StoreError(
                     f"{self._place} is not empty: it has {table.name}",
@@ -74,7 +75,7 @@ class DatabaseTarget:
         for sql in self._indexes.values():
             self._connection.run(dialect.definition(sql))
         # The planner knows nothing about the new rows until autovacuum has looked.
-        for table in made_by(load_steps()):
+        for table in self._tables:
             self._connection.run(f"ANALYZE {table.name}")
         self._connection.commit()
 
