@@ -222,8 +222,11 @@ DEMANDS: dict[str, Demand] = {
 }
 """The right that each route needs, by method and path."""
 
-PAGES = frozenset({"/", "/docs", "/openapi.json"})
+PAGES = frozenset({"/", "/docs", "/docs/page.css", "/docs/page.js", "/openapi.json"})
 """Paths that need no token, with a limit for each source."""
+
+CONSOLE = "/console"
+"""The path of the pages of the console. It and all paths below need no token."""
 
 OPEN_PATHS = PAGES | {"/healthz", "/readyz"}
 """Paths that need no token. Health has no limit: the probes of a load balancer come from
@@ -239,6 +242,11 @@ TOPIC_DEMANDS: Mapping[str, Demand] = {
     "history": Demand.TENANT_READS,
 }
 """The right that each topic of the stream needs; a topic without an entry is closed."""
+
+
+def is_of_console(path: str) -> bool:
+    """Return whether a path is one of the console, which has only fixed files."""
+    return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
 _PATTERNS = {

@@ -102,6 +102,10 @@ class SafeJsonResponse(JSONResponse):
         await super().__call__(scope, receive, send)
 
 
+REVALIDATED = {"Cache-Control": "no-cache"}
+"""Headers of a page that a browser may keep, and asks for before each use."""
+
+
 class FixedResponse:
     """A response that is always the same: rendered once, with an ETag.
 
@@ -116,6 +120,8 @@ class FixedResponse:
         self._tag = tag
         self._response = response
         self._same = _same(tag)
+        if (kept := response.headers.get("Cache-Control")) is not None:
+            self._same.headers["Cache-Control"] = kept
 
     def to(self, scope: Scope) -> Response:
         """Return the response, or 304 if the caller has it already."""

@@ -3,13 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from http import HTTPStatus
 from importlib import resources
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.telemetry import TelemetryConfig
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
 
 from forewarn.admin import (
     attention,
@@ -37,7 +40,7 @@ from forewarn.admin import (
     windows,
 )
 from forewarn.admin import checks as checks_routes
-from forewarn.admin.answers import FixedResponse, with_schemas
+from forewarn.admin.answers import REVALIDATED, FixedResponse, with_schemas
 from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
@@ -45,6 +48,7 @@ from forewarn.admin.hubs import Hubs
 from forewarn.admin.leader import Leading
 from forewarn.admin.leading import OnlyReads
 from forewarn.admin.relay_hub import RelayHub
+from forewarn.admin.security import Secured
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
@@ -55,13 +59,6 @@ _ABOUT = (
     "`error`, `hint` and `kind`. Durations are `500ms`, `7s`, `15m` or ISO 8601; times are "
     "RFC 3339."
 )
-
-_PAGE_POLICY = (
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-"""The page loads only itself and /openapi.json."""
-
 
 _NO_TELEMETRY: TelemetryConfig = {
     "tracing": False,
@@ -117,6 +114,7 @@ def create_app(
     replicas: ClusterGateway | None = None,
     relays: RelayHub | None = None,
     extra: Sequence[APIRouter] = (),
+    pages: Sequence[BaseRoute] = (),
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
     leading: Leading | None = None,
@@ -128,8 +126,9 @@ def create_app(
     in both cases. `/metrics` calls `collect`, `answered` counts the responses by
     status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, `/v1/cluster` uses
     `replicas`, and `/v1/relay` serves `relays`. Routes of `extra` are below `/v1` too, and
-    for operators only. `watchers` counts the open streams. `clock` has the time by which the rate of tenants
-    is limited. `leading` says whether another replica decides.
+    for operators only. `pages` are the routes of the console, which need no token. `watchers`
+    counts the open streams. `clock` has the time by which the rate of tenants is limited.
+    `leading` says whether another replica decides.
     """
     app = _Described(
         title=title,
@@ -168,10 +167,7 @@ def create_app(
     if collect is not None:
         admitted = [Depends(context.admit), context.BEARER]
         app.include_router(metrics.router(collect), dependencies=admitted)
-    fixed = _Fixed(app)
-    app.add_route("/", fixed.page, include_in_schema=False)
-    app.add_route("/docs", fixed.page, include_in_schema=False)
-    app.add_route("/openapi.json", fixed.description, include_in_schema=False)
+    app.router.routes.extend((*_Fixed(app).routes(), *pages))
     return app
 
 
@@ -219,6 +215,7 @@ def _guard(
     )
     app.add_middleware(error_responses.LastResort)
     app.add_middleware(Unread)
+    app.add_middleware(Secured)
     if answered is not None:
         app.add_middleware(metrics.Responses, counts=answered)
 
@@ -229,9 +226,25 @@ class _Fixed:
     def __init__(self, app: FastAPI) -> None:
         self._app = app
 
+    def routes(self) -> Sequence[BaseRoute]:
+        """Return the routes of the page, its files and the description."""
+        return [
+            Route("/", self.page),
+            Route("/docs", self.page),
+            Route("/docs/{name}", self.file),
+            Route("/openapi.json", self.description),
+        ]
+
     async def page(self, request: Request) -> Response:
         """Return the page that explains this API, from /openapi.json."""
         return self._page.to(request.scope)
+
+    async def file(self, request: Request) -> Response:
+        """Return a file of that page."""
+        found = self._files.get(request.url.path)
+        if found is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND)
+        return found.to(request.scope)
 
     async def description(self, request: Request) -> Response:
         """Return /openapi.json."""
@@ -239,10 +252,22 @@ class _Fixed:
 
     @cached_property
     def _page(self) -> FixedResponse:
-        file = resources.files(__package__ or "").joinpath("page.html")
-        headers = {"Content-Security-Policy": _PAGE_POLICY}
-        return FixedResponse(HTMLResponse(file.read_text("utf-8"), headers=headers))
+        return _fixed("page.html", "text/html")
+
+    @cached_property
+    def _files(self) -> dict[str, FixedResponse]:
+        kinds = {"css": "text/css", "js": "text/javascript"}
+        return {
+            f"/docs/page.{suffix}": _fixed(f"page.{suffix}", kind)
+            for suffix, kind in kinds.items()
+        }
 
     @cached_property
     def _description(self) -> FixedResponse:
-        return FixedResponse(JSONResponse(self._app.openapi()))
+        return FixedResponse(JSONResponse(self._app.openapi(), headers=REVALIDATED))
+
+
+def _fixed(name: str, kind: str) -> FixedResponse:
+    """Return a file of this package as a response."""
+    content = resources.files(__package__ or "").joinpath(name).read_bytes()
+    return FixedResponse(Response(content, headers=REVALIDATED, media_type=kind))

@@ -31,6 +31,7 @@ from forewarn.admin.access import (
     UNIX_PEER,
     Caller,
     UnixPeer,
+    is_of_console,
     unauthorized,
 )
 from forewarn.admin.decisions import Decision, Use
@@ -149,6 +150,9 @@ class Gate:
         A token is checked even if none is needed: its holder may be another caller than
         the operator.
         """
+        if is_of_console(scope["path"]):
+            self._throttle.read_file(source_of(peer_of(scope)))
+            return NOBODY
         is_open = scope["path"] in OPEN_PATHS
         if "authorization" not in headers:
             peer: UnixPeer | None = scope.get(UNIX_PEER)

@@ -166,6 +166,14 @@ PAGE_SECONDS = 0.2
 """Seconds between two of these requests, after the burst. The description has 140 KB, so
 one source gets at most 0.7 MB a second."""
 
+FILES_AT_ONCE = 1_000
+"""Maximum burst of requests for files of the console from one source: some 25 people
+behind one address open it, with 40 files each. Their browsers then have the files."""
+
+FILE_SECONDS = 0.02
+"""Seconds between two of these requests, after the burst. Most files have some KB, so one
+source gets at most some 0.5 MB a second."""
+
 SOURCES_MAX = 10_000
 """Maximum sources whose failures are remembered, some 200 bytes each; the oldest are
 removed."""

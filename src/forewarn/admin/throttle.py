@@ -87,6 +87,9 @@ class Throttle:
         self._pages = _Sources(
             monotonic, at_once=limits.PAGES_AT_ONCE, seconds=limits.PAGE_SECONDS
         )
+        self._files = _Sources(
+            monotonic, at_once=limits.FILES_AT_ONCE, seconds=limits.FILE_SECONDS
+        )
         self._known: OrderedDict[bytes, None] = OrderedDict()
         """Digests of valid tokens."""
 
@@ -118,6 +121,16 @@ class Throttle:
                 retry_seconds=wait,
             )
         self._pages.charge(source)
+
+    def read_file(self, source: str) -> None:
+        """Count a request for a file of the console; raises TooManyError."""
+        if wait := self._files.wait_of(source):
+            raise TooManyError(
+                "too many requests for the console from this address",
+                hint="Wait.",
+                retry_seconds=wait,
+            )
+        self._files.charge(source)
 
     def succeeded(self, token: str) -> None:
         """Remember a valid token."""

@@ -23,6 +23,7 @@ from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.watch import Watchers as Streams
 from forewarn.clock import Clock, SystemClock
 from forewarn.cluster.view import View
+from forewarn.console.pages import console_pages
 from forewarn.instants import SECOND
 from forewarn.metadata.limits import Limits
 from forewarn.service import limits, metric_definitions
@@ -160,6 +161,7 @@ class ApiHere(Api):
             watchers=self._streams,
             clock=self._clock,
             leading=self._leading,
+            pages=console_pages(),
         )
         self.server = AdminServer(
             app,

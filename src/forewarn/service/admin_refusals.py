@@ -2,6 +2,7 @@
 
 from forewarn.admin.error_responses import problem
 from forewarn.admin.errors import Kind
+from forewarn.admin.security import HEADERS, NOT_STORED
 from forewarn.metadata import limits as metadata_limits
 from forewarn.service import limits
 
@@ -19,6 +20,8 @@ def _refusal(status: int, phrase: str, kind: Kind, error: str, hint: str) -> byt
         "content-type: application/json",
         f"content-length: {len(body)}",
         "connection: close",
+        f"cache-control: {NOT_STORED}",
+        *(f"{name.lower()}: {value}" for name, value in HEADERS.items()),
         *((f"retry-after: {limits.ADMIN_RETRY_SECONDS}",) if is_busy else ()),
     )
     return "\r\n".join((*lines, "", "")).encode("ascii") + body

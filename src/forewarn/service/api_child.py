@@ -37,6 +37,7 @@ from forewarn.admin.watch import Watchers as Streams
 from forewarn.campaigns.text import CampaignText
 from forewarn.clock import SystemClock
 from forewarn.cluster.view import View
+from forewarn.console.pages import console_pages
 from forewarn.control.gateway import BusyError, CallerGateway, Health
 from forewarn.control.requests.idempotency import Once, Result
 from forewarn.control.transactions.work import Check, Who
@@ -394,6 +395,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 relays=hub,
                 watchers=streams,
                 leading=service.leading,
+                pages=console_pages(),
             ),
             grace_seconds=limits.GRACE_SECONDS,
             bounds=door_limits(is_tls=bool(certificate)),
@@ -403,18 +405,17 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         hub.begin()
         service.role_changed = lambda leads: hub.change_role(leads=leads)
         own = OwnListener(listener, server.door)
+        listening = partial(service.listen, is_reached=own.takes_connections)
         _keep_modules()
         await channel.send(b'{"ask":"ready"}')
-        await service.listen(is_reached=own.takes_connections)
+        await listening()
         hub.end()
         fleets.close()
         campaigns.close()
         watchers.close()
         service.end_news()
         # Earlier calls still get their response, or fail when the grace time ends.
-        receiving = asyncio.create_task(
-            service.listen(is_reached=own.takes_connections)
-        )
+        receiving = asyncio.create_task(listening())
         asyncio.get_running_loop().call_later(limits.GRACE_SECONDS, service.give_up)
         await server.stop()
         receiving.cancel()

@@ -16,6 +16,7 @@ from typing import Any
 from forewarn import __version__
 from forewarn.admin.app import create_app
 from forewarn.clock import Clock, SystemClock
+from forewarn.console.pages import console_pages
 from forewarn.control.transactions.work import Who
 from forewarn.metadata.connection import Connection
 from forewarn.metadata.server import Address
@@ -234,6 +235,7 @@ class Simulator:
             version=__version__,
             title="forewarn simulator",
             extra=[router(self)],
+            pages=console_pages(),
         )
         self._admin = AdminServer(self._app, grace_seconds=GRACE_SECONDS)
         host, port = wanted

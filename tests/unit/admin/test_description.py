@@ -5,6 +5,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from pydantic import BaseModel
@@ -165,9 +166,18 @@ def test_page_loads_nothing_from_other_servers(client: TestClient, path: str) ->
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     links = Links()
     links.feed(answer.text)
-    assert links.found == ["openapi.json"]
-    assert not re.search(r"https?://", answer.text)
-    assert "innerHTML" not in answer.text
+    assert links.found == ["docs/page.css", "docs/page.js", "openapi.json"]
+    for link in links.found[:2]:
+        file = client.get(urljoin(path, link))
+        assert file.status_code == 200
+        assert not re.search(r"https?://|innerHTML", file.text)
+    assert "<style" not in answer.text
+    assert not re.search(r"https?://|<script>|style=| on\w+=", answer.text)
+
+
+def test_page_has_no_other_file(client: TestClient) -> None:
+    assert client.get("/docs/page.html").status_code == 404
+    assert client.get("/docs/app.py").status_code == 404
 
 
 def test_the_description_is_json_without_framework_errors(description: Any) -> None:
