@@ -22,8 +22,9 @@ import psycopg
 from forewarn.protocol.operations import OperationState, Request
 from forewarn.store.port import Reader
 from forewarn.store.postgres.cluster import PostgresCluster
-from tests.support import replica_reader, stepped_clock
+from tests.support import lease_witness, replica_reader, stepped_clock
 from tests.support.agents import free_port
+from tests.support.lease_witness import Act, Witness
 from tests.support.processes import Serving, http
 from tests.support.watched import Mirror, stored
 from tests.system.aftermath import Work, end_all, journal, judge_content
@@ -33,9 +34,14 @@ LEASE_SECONDS = 0.6
 """Short, so that a takeover is soon over; the usual one is 3 s."""
 
 PROGRAM = r"""
+read -r stat < "/proc/$$/stat"
 printf 'begun %s %s %s\n' "$2" "$3" "$4" >> "$0.log"
 read -r up _ < /proc/uptime
 printf '%s %s %s\n' "$3" "$1" "$up" >> "$0.times"
+started() { shift 19; printf '%s %s %s\n' "$replica" "$1" "$work" >> "$0.acts"; }
+replica=$1 work=$3.$4
+# shellcheck disable=SC2086 # they are words
+started ${stat##*) }
 mark() {
   printf '{"vm": "%s", "mark": "%s", "state": "%s"}\n' "$1" "$2" "$3" > "$0.marks/$1.$$"
   mv "$0.marks/$1.$$" "$0.marks/$1"
@@ -111,6 +117,7 @@ class Pair:
         self.running: dict[str, Serving] = {}
         self.ended: list[Serving] = []
         self._reader: subprocess.Popen[str] | None = None
+        self._witness: Witness | None = None
         self._over = threading.Event()
         self._resolver = threading.Thread(target=self._resolve)
         self.told: dict[str, Any] = {}
@@ -168,6 +175,7 @@ class Pair:
         """Start both replicas, all clients and the reader."""
         for name in NAMES:
             self.start(name).wait_ready()
+        self._witness = Witness(self.url)
         vms = [f"{vm}={address_of(vm)}" for vm in VMS]
         replicas = [f"{name}={place.metadata}" for name, place in self.places.items()]
         self._reader = subprocess.Popen(
@@ -293,6 +301,10 @@ class Pair:
         """Return what the programs of all drivers have done."""
         return journal(Path(f"{self.program}.log"))
 
+    def acts(self) -> list[Act]:
+        """Return which replica has started which program, and when."""
+        return lease_witness.acts(Path(f"{self.program}.acts"))
+
     def approvals(self) -> int:
         """Return how many approvals were answered with 200."""
         return sum(len(crowd.acknowledged) for crowd in self.crowds.values())
@@ -338,6 +350,11 @@ class Pair:
         assert not lost, f"orders that were answered with 201 are lost: {lost}"
         judge_content(mirror, crowds, work)
         self._judge_calls(mirror)
+        assert self._witness is not None, "it has begun"
+        acted, held = self.acts(), self._witness.holdings()
+        assert acted, "no driver has acted"
+        wrong = lease_witness.faults(held, acted)
+        assert not wrong, wrong
 
     def _judge_calls(self, mirror: Mirror) -> None:
         """No replica showed an event as Scheduled after a call for it had begun."""

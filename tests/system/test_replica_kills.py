@@ -1,7 +1,8 @@
 """Two replicas under load, of which one is killed, stopped or paused again and again.
 
-No approval is lost, no incarnation goes back, no call is made twice, and no document
-is from before a call that has begun. `--kills=1000` searches longer.
+No approval is lost, no incarnation goes back, no call is made twice, no replica acts that
+does not lead, and no document is from before a call that has begun. `--kills=1000`
+searches longer.
 """
 
 import sys
@@ -81,6 +82,7 @@ def test_promises_hold_when_replicas_are_killed(
     record_property(
         KILLED,
         f"{dict(done)}, seed {kill_seed}: {pair.approvals()} approvals,"
-        f" {len(pair.journal()) // 2} calls, answers {pair.told['answers']},"
+        f" {len(pair.journal()) // 2} calls, {len(pair.acts())} programs,"
+        f" answers {pair.told['answers']},"
         f" without a document for at most {pair.told['longest']:.1f} s",
     )

@@ -30,6 +30,13 @@ class CallGate(Protocol):
         """
         ...
 
+    def may_act(self) -> bool:
+        """Return whether a driver may start what a call has left to start.
+
+        Any thread may ask.
+        """
+        ...
+
 
 class OpenGate:
     """The gate of a service without replicas: always open."""
@@ -39,6 +46,10 @@ class OpenGate:
         return 0
 
     def is_open(self, _place: int, /) -> bool:
+        """Return True."""
+        return True
+
+    def may_act(self) -> bool:
         """Return True."""
         return True
 

@@ -267,6 +267,10 @@ class CommandDriver:
         has printed something."""
         self._wake = wake
 
+    def start_only_while(self, may_start: Callable[[], bool]) -> None:
+        """Start a program only if this returns True; the watcher's thread asks it."""
+        self._watcher.may_start = may_start
+
     def close(self) -> None:
         """End the thread; programs continue, and their shims record the results."""
         if self._watch is not None:

@@ -338,6 +338,18 @@ class Driver(Protocol):
 
 
 @runtime_checkable
+class LateStarter(Protocol):
+    """A driver that starts a part of a call later than in `begin`."""
+
+    def start_only_while(self, may_start: Callable[[], bool]) -> None:
+        """Ask this before each start, from any thread; what may not start waits.
+
+        A replica that may have lost its lease starts nothing more.
+        """
+        ...
+
+
+@runtime_checkable
 class HostWatcher(Protocol):
     """A driver that keeps connections to the hosts of the fleet."""
 

@@ -75,6 +75,8 @@ class Watcher:
             name="forewarn-probe",
             monotonic=clock.monotonic,
         )
+        self.may_start: Callable[[], bool] = lambda: True
+        """Whether a program may start now."""
         self._wakeup = threading.Event()
         self._is_over = False
         self._purge_at = clock.monotonic() + PURGE_SECONDS
@@ -168,6 +170,8 @@ class Watcher:
                 return
             if each.state is not RunState.WAITING:
                 continue
+            if not self.may_start():
+                return
             earlier = self._earlier_states(case, number)
             if RunState.RUNNING in earlier:
                 continue

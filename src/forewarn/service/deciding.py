@@ -23,7 +23,7 @@ from forewarn.control.gateway import Health
 from forewarn.control.plane import Plane
 from forewarn.control.tokens import revoke_unauthenticated
 from forewarn.control.transactions.work import Who
-from forewarn.drivers.port import Driver
+from forewarn.drivers.port import Driver, LateStarter
 from forewarn.ids import RandomIds
 from forewarn.metadata.endpoint import Endpoint
 from forewarn.protocol.actors import service_part
@@ -125,6 +125,8 @@ class Deciding:
         driver = self._owned.enter_context(
             contextlib.closing(driver_kinds.kind_of(settings).open(settings))
         )
+        if isinstance(driver, LateStarter):
+            driver.start_only_while(self._around.gate.may_act)
         self._watched_hosts.attach(driver, store)
         self._around.metrics.begin_tally(store)
         self._pending.load(store)

@@ -73,6 +73,10 @@ class ReplicaGate:
                 }
         return open_now and self._may_call()
 
+    def may_act(self) -> bool:
+        """Return whether this replica may begin calls now."""
+        return self._may_call()
+
     def why_wait(self, place: int) -> Wait | None:
         """Return why the calls of a commit wait; None if all replicas have it."""
         with self._lock:

@@ -48,7 +48,9 @@ def test_candidate_takes_the_lease_of_a_leader_that_ended(shared: SharedMemory) 
     second.keeper.turn()
     assert second.terms == [2]
     assert second.keeper.may_call()
+    assert second.keeper.gate.may_act()
     assert not first.keeper.may_call()
+    assert not first.keeper.gate.may_act()
 
 
 def test_paused_leader_finds_out_that_its_term_has_ended(shared: SharedMemory) -> None:
