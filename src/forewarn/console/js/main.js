@@ -1,5 +1,124 @@
-// The first module of each page.
+// The console: reads who is here, opens the page of the address, and draws it.
+//
+// To add a page:
+// 1. Write js/pages/NAME.js, which exports `page` (see `Page` in pages.js): a title and a
+//    view, which returns a template of lit.js. It reads objects of the stream with
+//    `all("problems")` and lists of the API with a `resource`, both of store.js. A view
+//    has no effects: it is called up to four times a second.
+// 2. Add a line to `ROUTES` in pages.js.
+// 3. Give orders only through `ask` of dialogs.js.
+// Text of others goes into templates as it is: they escape it. There is no innerHTML, no
+// style attribute and no inline handler; positions are attributes of SVG.
 
-const title = document.createElement("h1");
-title.textContent = document.title;
-document.body.append(title);
+import { html, nothing, render } from "./lit.js";
+import { get, onUnknownCaller, Refused } from "./api.js";
+import { announcement, header, needed, notices } from "./frame.js";
+import { find, BASE } from "./pages.js";
+import { changed, drawBy, refreshAll, state, use } from "./store.js";
+import { follow, look, stop } from "./stream.js";
+import * as time from "./time.js";
+
+const TOPICS = { operator: "campaigns,problems,history", tenant: "problems,operations,events,upcoming,history" };
+
+/** @type {{route: import("./pages.js").Route, params: string[], page: import("./pages.js").Page} | null} */
+let shown = null;
+let trouble = "";
+const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+
+function view() {
+  if (state.isOut) return login ? html`<main id="m" class="out">${login()}</main>` : nothing;
+  const body = trouble
+    ? html`<div class="card empty" role="alert"><b>${trouble}</b><a href=${BASE}>To the first page</a></div>`
+    : shown ? shown.page.view(shown.params) : html`<span class="vh" aria-busy="true">Loading</span>`;
+  if (shown?.page.isBare) return body;
+  return html`<a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
+    <main id="m" tabindex="-1" class=${state.link.mode === "stale" ? "old" : ""}><div class="notices">${notices()}</div>${body}</main>
+    <p class="vh" role="status">${announcement()}</p>`;
+}
+
+/** @type {(() => any) | null} */
+let login = null;
+
+function draw() {
+  if (shown) use(shown.page.uses?.(shown.params) ?? []);
+  render(view(), app);
+  const name = shown && !trouble ? shown.page.title(shown.params) : "forewarn";
+  const number = needed() && !state.session?.tenant ? `(${needed()}) ` : "";
+  document.title = `${number}${name} · forewarn`;
+}
+
+async function open() {
+  const found = find(location.pathname, Boolean(state.session?.tenant));
+  if (shown && found?.route === shown.route) {
+    shown.params = found.params;
+    return changed({ now: true });
+  }
+  shown?.page.leave?.();
+  trouble = found ? "" : "There is no such page";
+  shown = null;
+  if (found) {
+    try {
+      const { page } = await found.route.load();
+      shown = { ...found, page };
+      page.enter?.(found.params);
+    } catch {
+      trouble = "This page cannot be loaded: the service may have a new version. Reload the page";
+    }
+  }
+  changed({ now: true });
+}
+
+/** @param {string} href An address of the console. */
+export function go(href) {
+  history.pushState(null, "", href);
+  window.scrollTo(0, 0);
+  void open();
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("a") : null;
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+  if (!link.pathname.startsWith(BASE) || link.getAttribute("href")?.startsWith("#")) return;
+  event.preventDefault();
+  go(link.href);
+});
+addEventListener("popstate", () => void open());
+addEventListener("go", (event) => go(/** @type {CustomEvent} */ (event).detail));
+
+/** Without a route for sessions, everybody who reaches the API may do everything. */
+const ANYBODY = { name: "", tenant: null, roles: [], read_only: false, expires: null };
+
+async function enter() {
+  try {
+    const began = Date.now();
+    const session = await get("/v1/session");
+    if (session.now) time.learn(time.at(session.now) + (Date.now() - began) / 2, (Date.now() - began) / 2);
+    if (state.session?.version && session.version !== state.session.version) state.newVersion = session.version;
+    state.session = session;
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) return out();
+    if (error instanceof Refused && error.status === 404) state.session = ANYBODY;
+    else return void setTimeout(enter, 2000);
+  }
+  state.isOut = false;
+  follow(TOPICS[state.session?.tenant ? "tenant" : "operator"], out);
+  await open();
+  refreshAll();
+}
+
+/** Somebody must log in: what was typed stays, since the page is not loaded again. */
+async function out() {
+  if (state.isOut) return;
+  state.isOut = true;
+  stop();
+  changed({ now: true });
+}
+
+drawBy(draw);
+onUnknownCaller(out);
+setInterval(() => {
+  look();
+  changed();
+}, 1000);
+void enter();

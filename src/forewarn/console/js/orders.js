@@ -1,0 +1,180 @@
+// Each order of the pages: its question, what it means, and what it sends. The verbs are
+// those of the command line.
+
+import { html } from "./lit.js";
+import { ask } from "./dialogs.js";
+import { list } from "./api.js";
+import { count, some } from "./text.js";
+
+const NOTHING_STARTS = "Nothing new starts. Announced hosts go on.";
+
+/**
+ * Lines for the parts of a counted effect, or those that say it without numbers.
+ * @param {any[]} plain
+ */
+const says = (...plain) => () => plain.filter(Boolean);
+
+/** @param {string[]} names */
+export const restore = (names) =>
+  ask({
+    title: `Mark ${names.length === 1 ? names[0] : count(names.length, "VM")} as restored?`,
+    path: "/v1/restore", body: { names },
+    effect: says(html`<b>${some(names)}</b>: recorded as up again`, "Their events end, and held hosts may go on"),
+    button: () => `Mark ${names.length} restored`,
+    presets: ["repaired by hand", "it was never down", "checked with the tenant"],
+  });
+
+/** @param {string[]} vms */
+export const redeploy = (vms) =>
+  ask({
+    title: `Redeploy ${vms.length === 1 ? vms[0] : count(vms.length, "VM")} elsewhere?`,
+    path: "/v1/redeploy", body: { vms },
+    effect: says(html`<b>${some(vms)}</b>: started again on another host with room`, "Local disks and memory are lost"),
+    button: () => `Redeploy ${count(vms.length, "VM")}`,
+    placeholder: "Such as: host does not answer, 22:29",
+  });
+
+/** @param {string} operation @param {"done" | "failed"} outcome @param {string} what */
+export const resolve = (operation, outcome, what) =>
+  ask({
+    title: outcome === "done" ? `Was ${what} done?` : `Did ${what} fail?`,
+    path: "/v1/resolve", body: { operation, outcome },
+    effect: says(
+      html`<b class="mono">${operation}</b> is recorded as ${outcome}. Look first: the service does not check it`,
+      outcome === "done" ? "Its events end, and the next work may start" : "Its VMs run where they were; it can be tried again",
+    ),
+    button: () => (outcome === "done" ? "It was done" : "It failed"),
+    placeholder: "Such as: virsh list on c1-r04-10 shows it",
+  });
+
+/** @param {string} tenant */
+export async function approveFor(tenant) {
+  const { items } = await list(`/v1/events?tenant=${encodeURIComponent(tenant)}`, "events");
+  const open = items.filter((each) => each.EventStatus === "Scheduled" && !each.approved_by);
+  const vms = new Set(open.flatMap((each) => each.vms));
+  approve(open.map((each) => each.EventId), tenant, vms.size);
+}
+
+/** @param {string[]} ids @param {string} tenant @param {number} vms */
+export const approve = (ids, tenant, vms) =>
+  ask({
+    title: `Approve ${count(ids.length, "event")} for ${tenant}?`,
+    path: "/v1/approve", body: { event_ids: ids },
+    effect: says(
+      html`<b>${count(vms, "VM")}</b> of ${tenant}: their hosts can start before NotBefore, when their turn comes`,
+      "Agents that still prepare are not waited for",
+      `The history and ${tenant} see who has approved, and why`,
+    ),
+    button: () => `Approve ${count(ids.length, "event")}`,
+    placeholder: "Such as: agreed by phone with M. Weber, 22:29",
+  });
+
+/** @param {boolean} on */
+export const brake = (on) =>
+  ask({
+    title: on ? "Put the brake on?" : "Take the brake off?",
+    path: "/v1/brake", body: { on },
+    effect: says(on ? "No routine work starts, in no campaign. What has started goes on to its end." : "Routine work starts again, as its campaigns allow."),
+    button: () => (on ? "Brake on" : "Brake off"),
+    isStop: on,
+  });
+
+/** @param {any} campaign @param {string} verb @param {object} [more] */
+const steer = (campaign, verb, more = {}) => ({
+  path: `/v1/campaign-${verb}`, body: { campaign: campaign.campaign, ...more },
+});
+
+/** @param {any} campaign */
+export const halt = (campaign) =>
+  ask({
+    ...steer(campaign, "halt"),
+    title: `Stop ${campaign.name}?`,
+    effect: says(
+      "Announced hosts that have not started are cancelled without impact, and their VMs are told",
+      html`<b>${count(campaign.waiting, "host")}</b> ${campaign.waiting === 1 ? "is" : "are"} not begun`,
+      html`<b>Hosts that have started go on to their end:</b> that is their point of no return`,
+      "Cordoned hosts stay cordoned. It can be resumed",
+    ),
+    button: () => `Stop ${count(campaign.waiting + campaign.in_flight, "host")}`,
+    presets: ["VMs down", "wrong version", "tenant asked", "room"],
+    isStop: true,
+    back: "Keep running",
+  });
+
+/** @param {any} campaign */
+export const pause = (campaign) =>
+  ask({ ...steer(campaign, "pause"), title: `Pause ${campaign.name}?`, effect: says(NOTHING_STARTS, "It waits until you resume it"),
+    button: () => "Pause", presets: ["tenant asked", "to look at it", "shift ends"] });
+
+/** @param {any} campaign */
+export const resume = (campaign) =>
+  ask({ ...steer(campaign, "resume"), title: `Resume ${campaign.name}?`,
+    effect: says(html`<b>${count(campaign.waiting, "host")}</b> wait for their turn; the first of them are announced at once`),
+    button: () => "Resume", placeholder: "Such as: cause is repaired" });
+
+/** @param {any} campaign */
+export const abort = (campaign) =>
+  ask({ ...steer(campaign, "abort"), title: `Abort ${campaign.name} for good?`,
+    effect: says("As Stop, but it cannot be resumed", html`<b>${count(campaign.waiting, "host")}</b> are left out`),
+    button: () => "Abort", isStop: true, back: "Keep it" });
+
+/** @param {any} campaign @param {string[]} hosts */
+export const retry = (campaign, hosts) =>
+  ask({ ...steer(campaign, "retry", hosts.length ? { hosts } : { failed: true }), title: `Retry ${hosts.length ? some(hosts) : "all failed hosts"}?`,
+    effect: says("It is announced again, with a new notice, when its turn comes"),
+    button: () => `Retry ${hosts.length ? count(hosts.length, "host") : "all"}`, placeholder: "Such as: DIMM replaced" });
+
+/** @param {any} campaign @param {string[]} hosts */
+export const skip = (campaign, hosts) =>
+  ask({ ...steer(campaign, "skip", { hosts }), title: `Skip ${some(hosts)}?`,
+    effect: says(`${campaign.name} goes on without ${hosts.length === 1 ? "it" : "them"}. The budget place is free again`),
+    button: () => `Skip ${count(hosts.length, "host")}`, placeholder: "Such as: DIMM tomorrow" });
+
+/** @param {any} campaign */
+export const approveStage = (campaign) =>
+  ask({ ...steer(campaign, "approve", { stage: campaign.stage }), title: `Begin the stage after ${campaign.stage} of ${campaign.name}?`,
+    effect: says("The next stage begins when the soak is over"), button: () => `Approve stage ${campaign.stage}`, placeholder: "Such as: canary looks well" });
+
+/** @param {string} operation @param {string} what */
+export const cancel = (operation, what) =>
+  ask({ path: "/v1/cancel", body: { names: [operation] }, title: `Cancel ${what}?`,
+    effect: says("It has not started: nothing happens to its VMs, and they are told"), button: () => "Cancel it", back: "Keep it" });
+
+/** @param {"retry" | "skip"} verb @param {string[]} hosts */
+export const visit = (verb, hosts) =>
+  ask({ path: `/v1/visit-${verb}`, body: { hosts }, title: `${verb === "retry" ? "Retry" : "Skip"} the visit of ${some(hosts)}?`,
+    effect: says(verb === "retry" ? "The failed step runs again, with no further notice" : "Its steps are left out, and the host is opened"),
+    button: () => `${verb === "retry" ? "Retry" : "Skip"} ${count(hosts.length, "host")}` });
+
+/** @param {"cordon" | "open"} verb @param {string[]} hosts */
+export const cordon = (verb, hosts) =>
+  ask({ path: `/v1/host-${verb}`, body: { hosts }, title: `${verb === "open" ? "Open" : "Cordon"} ${some(hosts)}?`,
+    effect: says(verb === "open" ? "VMs can be placed there again" : "No VM is placed there any more; those on it stay"),
+    button: () => `${verb === "open" ? "Open" : "Cordon"} ${count(hosts.length, "host")}` });
+
+/**
+ * What can end a problem, as buttons: label and call. Commands without a button here are
+ * for the command line.
+ * @param {any} problem
+ * @param {any} campaign The campaign of the problem, if it has one.
+ * @returns {[string, () => void][]}
+ */
+export function remedies(problem, campaign) {
+  /** @type {Record<string, [string, () => void] | false>} */
+  const known = {
+    restore: ["Mark restored…", () => restore(problem.vms.length ? problem.vms : problem.hosts)],
+    redeploy: ["Redeploy elsewhere…", () => redeploy(problem.vms)],
+    "brake off": ["Brake off…", () => brake(false)],
+    "campaign resume": campaign && ["Resume…", () => resume(campaign)],
+    "campaign abort": campaign && ["Abort…", () => abort(campaign)],
+    "campaign retry": campaign && ["Retry…", () => retry(campaign, problem.hosts)],
+    "campaign skip": campaign && problem.hosts.length > 0 && ["Skip…", () => skip(campaign, problem.hosts)],
+    "campaign approve": campaign && ["Approve…", () => approveStage(campaign)],
+    approve: problem.events.length > 0 && ["Approve…", () => approve(problem.events, some(problem.tenants), problem.vms.length)],
+    cancel: problem.operation && ["Cancel…", () => cancel(problem.operation, problem.target ?? problem.operation)],
+    "visit retry": ["Retry…", () => visit("retry", problem.hosts)],
+    "visit skip": ["Skip…", () => visit("skip", problem.hosts)],
+    "host open": ["Open…", () => cordon("open", problem.hosts)],
+  };
+  return problem.actions.map((/** @type {string} */ each) => known[each]).filter(Boolean);
+}

@@ -1,0 +1,39 @@
+// All pages: the path of each, and its module.
+
+/**
+ * @typedef {object} Page
+ * @property {(params: string[]) => string} title The title, without the number of problems.
+ * @property {(params: string[]) => any} view What is shown, drawn again after each change.
+ * @property {(params: string[]) => import("./store.js").Resource[]} [uses] The lists that it needs.
+ * @property {(params: string[]) => void} [enter] Called when the page is opened.
+ * @property {() => void} [leave] Called when another page is opened.
+ * @property {boolean} [isBare] Whether it has no header, as on a wall.
+ */
+
+/**
+ * @typedef {object} Route
+ * @property {RegExp} path What follows /console/; its groups are the parameters.
+ * @property {() => Promise<{page: Page}>} load
+ * @property {string} [nav] Its name in the navigation.
+ * @property {string} [href] Where the navigation leads.
+ * @property {"operator" | "tenant" | "both"} who
+ */
+
+/** @type {Route[]} */
+export const ROUTES = [
+  { path: /^$/, load: () => import("./pages/now.js"), nav: "Now", href: "", who: "operator" },
+  { path: /^campaigns$/, load: () => import("./pages/campaigns.js"), nav: "Campaigns", href: "campaigns", who: "operator" },
+];
+
+export const BASE = "/console/";
+
+/** @param {string} path The path of an address. @param {boolean} isTenant */
+export function find(path, isTenant) {
+  const rest = path.startsWith(BASE) ? path.slice(BASE.length).replace(/\/$/, "") : "";
+  for (const route of ROUTES) {
+    if (route.who !== "both" && (route.who === "tenant") !== isTenant) continue;
+    const match = route.path.exec(rest);
+    if (match) return { route, params: match.slice(1).map((each) => decodeURIComponent(each ?? "")) };
+  }
+  return null;
+}

@@ -1,0 +1,121 @@
+// Now: what needs a person, the worst first, and what runs.
+
+import { html, nothing } from "../lit.js";
+import { list } from "../api.js";
+import { all, changed, news, resource, state } from "../store.js";
+import { bar, campaignAddress, campaignPill, empty, errorNote, feed, isMain, loaded, loading } from "../parts.js";
+import { address } from "../parts.js";
+import { count, number } from "../text.js";
+import * as time from "../time.js";
+import { down, held, lookups, unknown, waiting } from "./now_lists.js";
+
+const waits = resource("/v1/waits?limit=200", { topics: ["history", "problems"] });
+const capacity = resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 });
+
+/** Lines of activity. */
+const LINES = 14;
+/** Spans that are tried until there are enough entries. */
+const SPANS = ["15m", "2h", "2d", "60d"];
+
+/** The latest entries of the history from before this page was opened, the newest first. */
+export const past = resource(async () => {
+  for (const span of SPANS) {
+    const { items } = await list(`/v1/history?since=${span}&limit=1000`, "entries", 20);
+    if (items.filter(isMain).length >= 2 * LINES || span === SPANS.at(-1)) return items.reverse();
+  }
+}, { topics: [], pause: 30_000 });
+
+export function entries() {
+  const fresh = news();
+  const known = new Set(fresh.map((each) => each.id));
+  return [...fresh, ...(past.value ?? []).filter((/** @type {any} */ each) => !known.has(each.id))];
+}
+
+const filters = { who: "", what: "main" };
+const PARTS = ["driver", "clock", "policy"];
+
+/** @param {any} entry */
+function isWanted({ actor, ...entry }) {
+  const kind = PARTS.includes(actor) ? actor : actor.startsWith("vm ") ? "tenants" : actor.includes("/") ? "tenants" : "operators";
+  return (filters.what === "all" || isMain(entry)) && (!filters.who || filters.who === kind);
+}
+
+/** While the pointer is over the feed, its lines stay where they are. @type {any[] | null} */
+let frozen = null;
+
+function activity() {
+  const found = entries().filter(isWanted);
+  const shown = frozen ?? found;
+  const newer = frozen ? found.findIndex((each) => each.id === frozen?.[0]?.id) : 0;
+  const set = (/** @type {"who" | "what"} */ name) => (/** @type {any} */ event) => {
+    filters[name] = event.target.value;
+    frozen = null;
+    changed({ now: true });
+  };
+  return html`<section class="card" aria-labelledby="act" @pointerenter=${() => (frozen = found)} @pointerleave=${() => (frozen = null)}>
+    <header><h2 id="act">Activity</h2>${newer > 0 ? html`<span class="soft">${newer} new</span>` : nothing}<span class="grow"></span>
+    <select class="small" aria-label="Who" @change=${set("who")}><option value="">everybody</option><option>operators</option><option>tenants</option><option>driver</option><option>clock</option></select>
+    <select class="small" aria-label="What" @change=${set("what")}><option value="main">main changes</option><option value="all">all changes</option></select></header>
+    ${past.value === undefined && !past.error ? loading : shown.length ? feed(shown, LINES) : empty("Nothing has happened", "Changes appear here at once.")}
+    <div class="in"><a href=${address("history")}>Whole history</a></div></section>`;
+}
+
+/** @param {any} each */
+export function campaignCard(each) {
+  const failed = each.failed.length;
+  const held = each.pauses[0];
+  const stage = each.stages.length > 1 ? `wave ${each.stage} of ${each.stages.length} · ` : "";
+  const note = each.halted ? each.halted.message || each.halted.cause
+    : held ? html`${held.by}, ${time.when(time.at(held.at))} ${held.reason ? html`<q>${held.reason}</q>` : nothing}`
+    : `${stage}${each.in_flight} in flight${failed ? ` · ${failed} failed` : ""}${each.skipped ? ` · ${each.skipped} skipped` : ""}`;
+  const right = each.ended ? `ended ${time.when(time.at(each.ended))}` : each.outlook?.eta ? `ETA ${time.when(time.at(each.outlook.eta))}` : `since ${time.when(time.at(each.created))}`;
+  return html`<div class="camp"><div class="r"><a class="b" href=${campaignAddress(each.campaign)}>${each.name}</a>${campaignPill(each)}<span class="grow"></span><span><b>${number(each.done)}</b> of ${number(each.hosts)}</span></div>
+    ${bar([["s-done", each.done, "done"], ["s-impact", each.in_flight, "in flight"], ["s-failed", failed, "failed"]], each.hosts)}
+    <div class="r soft"><span>${note}</span><span class="grow"></span><span class="nw">${right}</span></div></div>`;
+}
+
+function campaigns() {
+  const open = all("campaigns").filter((each) => !each.ended);
+  return html`<section class="card" aria-labelledby="camps"><header><h2 id="camps">Campaigns</h2><span class="grow"></span><a href=${address("campaigns")}>all</a></header>
+    ${open.length ? open.map(campaignCard) : state.isReady ? empty("No campaign runs", html`A campaign says what is done to which hosts, and when:<p><code>forewarn campaign plan bios.toml</code></p>`) : loading}</section>`;
+}
+
+function clusters() {
+  return html`<section class="card" aria-labelledby="clus"><header><h2 id="clus">${capacity.value?.clusters ? "Clusters" : "Zones"}</h2><span class="grow"></span>${
+    capacity.value ? html`<span class="soft">${count(sum("hosts"), "host")}, ${count(sum("used"), "VM")}</span>` : nothing}</header>
+    ${loaded(capacity, (value) => html`<table class="clus"><thead><tr><th>${value.clusters ? "Cluster" : "Zone"}</th><th class="num">Up</th><th class="num">Working</th><th class="num hide-n">Cordoned</th><th class="num">Down</th><th class="num">Free slots</th><th class="num hide-n">Next needs</th></tr></thead>
+      <tbody>${places(value).map(place)}</tbody></table>`)}</section>`;
+}
+
+const places = (/** @type {any} */ value) => value.clusters ?? value.zones;
+const sum = (/** @type {string} */ key) => places(capacity.value).reduce((/** @type {number} */ all, /** @type {any} */ each) => all + each[key], 0);
+
+/** @param {any} each */
+function place(each) {
+  const name = each.cluster ?? each.zone;
+  const next = capacity.value.next_hosts.filter((/** @type {any} */ host) => (host.cluster ?? host.zone) === name);
+  const needs = Math.max(0, ...next.map((/** @type {any} */ host) => host.needs));
+  // Below twice of what the next host needs, the one after it may find no room.
+  const isShort = needs > 0 && each.free < 2 * needs;
+  return html`<tr><th><a href=${address("hosts", ["q", name])}>${name || "–"}</a></th><td class="num">${number(each.hosts - each.down)}</td><td class="num">${each.in_work}</td><td class="num hide-n">${each.cordoned}</td>
+    <td class="num ${each.down ? "bad b" : ""}">${each.down}</td><td class="num ${isShort ? "warn b" : ""}">${each.unlimited ? "–" : number(each.free)}</td><td class="num hide-n">${needs || "–"}</td></tr>`;
+}
+
+function quiet() {
+  const running = all("campaigns").filter((each) => each.state === "Running").length;
+  const hosts = capacity.value ? `${count(sum("hosts"), "host")} and ${count(sum("used"), "VM")} are up. ` : "";
+  return html`<div class="card">${empty("Nothing needs attention", `${hosts}${running ? `${count(running, "campaign")} in progress.` : "No campaign runs."}`)}</div>`;
+}
+
+/** @param {string[]} _ */
+function view(_) {
+  const problems = all("problems");
+  const lists = [down(problems), unknown(problems), waiting(waits), held(problems, waits.value?.held ?? [])].filter(Boolean);
+  const isCalm = state.isReady && waits.value && !lists.length;
+  return html`<h1 class="vh">Now</h1><div class="cols"><div class="stack">${state.isReady ? lists : html`<div class="card">${loading}</div>`}
+    ${waits.error ? errorNote(waits.error) : nothing}${isCalm ? quiet() : nothing}</div>
+    <div class="stack">${campaigns()}${clusters()}${activity()}</div></div>`;
+}
+
+/** @type {import("../pages.js").Page} */
+export const page = { title: () => "Now", view, uses: () => [waits, capacity, past, ...lookups()] };

@@ -1,0 +1,209 @@
+// The data of a page: the objects of the stream by topic, and lists that are fetched.
+// Whatever changes calls `changed`, and the page is drawn once for all of it.
+
+import { Refused, get } from "./api.js";
+
+/** Frames a second at most, for changes that the stream brings. */
+const FRAME_MS = 250;
+/** Entries of the history that are kept for the page. */
+const HISTORY_MAX = 500;
+/** A list is fetched again after this time, even if nothing tells of a change. */
+const OLD_MS = 60_000;
+
+/** The member of an object that is its ID, by topic. @type {Record<string, string>} */
+const KEYS = {
+  campaigns: "campaign", problems: "problem", operations: "operation",
+  events: "EventId", hosts: "host", upcoming: "work", history: "id",
+};
+
+/**
+ * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean, expires: string | null,
+ *   now?: string, version?: string, features?: string[], simulation?: boolean}} Session
+ */
+
+export const state = {
+  /** @type {Session | null} */
+  session: null,
+  /** Whether a login form is needed. */
+  isOut: false,
+  /** A version of the service that is not the one of this page. */
+  newVersion: "",
+  /** The stream: `mode` is connecting, live, stale or off; `at` is the last message, in the browser's ms. */
+  link: { mode: "connecting", at: 0, retryAt: 0, why: "" },
+  /** Whether all present objects have arrived. */
+  isReady: false,
+};
+
+/** @typedef {Record<string, Map<string, any>>} Topics */
+
+/** @returns {Topics} */
+const nothing = () => Object.fromEntries(Object.keys(KEYS).map((name) => [name, new Map()]));
+
+let topics = nothing();
+/** @type {Topics | null} What arrives before `ready`. */
+let coming = null;
+
+/** @param {string} name @returns {any[]} The objects of a topic. */
+export const all = (name) => [...(topics[name]?.values() ?? [])];
+
+/** @param {string} name @param {string} id */
+export const one = (name, id) => topics[name]?.get(id);
+
+/** The entries of the history that the stream has brought, the newest first. */
+export const news = () => all("history").reverse();
+
+/** @param {Topics} found The objects of another tab of this browser. */
+export function take(found) {
+  topics = { ...nothing(), ...found };
+  coming = null;
+  state.isReady = true;
+  noteTopics(Object.keys(KEYS));
+}
+
+/** The objects, for another tab of this browser. */
+export const given = () => (state.isReady ? topics : null);
+
+/** Everything is sent again: what is there stays until it has arrived. */
+export function begin() {
+  coming = nothing();
+  for (const [id, entry] of topics.history ?? []) coming.history?.set(id, entry);
+}
+
+/**
+ * One message of the stream.
+ * @param {string} topic
+ * @param {any} body
+ */
+export function apply(topic, body) {
+  if (topic === "reset") return begin();
+  if (topic === "ready") {
+    if (coming) topics = coming;
+    coming = null;
+    state.isReady = true;
+    return noteTopics(Object.keys(KEYS));
+  }
+  const key = KEYS[topic];
+  const kept = (coming ?? topics)[topic];
+  if (!key || !kept) return;
+  const id = body[key] ?? body.name;
+  if (isOver(topic, body)) kept.delete(id);
+  else kept.set(id, body);
+  if (topic === "history" && kept.size > HISTORY_MAX) kept.delete(kept.keys().next().value ?? "");
+  if (!coming) noteTopics([topic]);
+}
+
+/** @param {string} topic @param {any} body */
+const isOver = (topic, body) =>
+  topic === "events" ? body.EventStatus === "Removed" : topic !== "campaigns" && topic !== "history" && Boolean(body.ended);
+
+// Drawing
+
+/** @type {() => void} */
+let draw = () => {};
+let isPlanned = false;
+let drawnAt = 0;
+
+/** @param {() => void} how */
+export const drawBy = (how) => (draw = how);
+
+/**
+ * Draw the page soon.
+ * @param {{now?: boolean}} [how] `now` in the next frame, since a person waits for it.
+ */
+export function changed({ now: isNow = false } = {}) {
+  if (isPlanned && !isNow) return;
+  const pause = isNow ? 0 : Math.max(0, drawnAt + FRAME_MS - performance.now());
+  isPlanned = true;
+  setTimeout(() => requestAnimationFrame(() => {
+    if (!isPlanned) return;
+    isPlanned = false;
+    drawnAt = performance.now();
+    draw();
+  }), pause);
+}
+
+// Lists that are fetched
+
+/**
+ * @typedef {object} Resource
+ * @property {any} value The latest answer, or undefined.
+ * @property {Error | null} error Why there is no newer answer.
+ * @property {number} since When the first request was sent, in the browser's ms.
+ * @property {() => void} refresh
+ * @property {(names: string[]) => void} note Topics of which something has changed.
+ */
+
+/** @type {Set<Resource>} */
+let used = new Set();
+
+/**
+ * A list of the API that follows the stream: it is fetched again if one of the topics has
+ * changed, but never more often than each `pause` ms, and only while the page uses it.
+ * @param {string | (() => Promise<any>)} from A path, or what fetches.
+ * @param {{topics?: string[], pause?: number}} [how]
+ * @returns {Resource}
+ */
+export function resource(from, { topics: watched = ["history"], pause = 3000 } = {}) {
+  let isBusy = false;
+  let isDue = false;
+  let askedAt = -Infinity;
+  let timer = 0;
+  const ask = typeof from === "string" ? () => get(from) : from;
+
+  /** @type {Resource} */
+  const self = {
+    value: undefined,
+    error: null,
+    since: 0,
+    refresh() {
+      self.since ||= Date.now();
+      isDue = true;
+      clearTimeout(timer);
+      if (isBusy) return;
+      const left = askedAt + pause - Date.now();
+      if (left > 0 && self.value !== undefined) timer = setTimeout(fetchNow, left);
+      else fetchNow();
+    },
+    note(names) {
+      const isOld = Date.now() - askedAt > OLD_MS;
+      if (isOld || names.some((name) => watched.includes(name))) self.refresh();
+    },
+  };
+
+  async function fetchNow() {
+    if (isBusy || !used.has(self) || document.visibilityState === "hidden") return;
+    isBusy = true;
+    isDue = false;
+    askedAt = Date.now();
+    try {
+      self.value = await ask();
+      self.error = null;
+    } catch (error) {
+      self.error = /** @type {Error} */ (error);
+      // What is gone must not stay on the page.
+      if (error instanceof Refused && [403, 404].includes(error.status)) self.value = undefined;
+    }
+    isBusy = false;
+    changed();
+    if (isDue) self.refresh();
+  }
+  return self;
+}
+
+/** @param {Resource[]} found The lists of the page that is shown now. */
+export function use(found) {
+  const before = used;
+  used = new Set(found);
+  for (const each of used) if (!before.has(each)) each.refresh();
+}
+
+/** Fetch all lists of the page again. */
+export function refreshAll() {
+  for (const each of used) each.refresh();
+}
+
+/** @param {string[]} names */
+function noteTopics(names) {
+  for (const each of used) each.note(names);
+  changed();
+}

@@ -1,0 +1,198 @@
+// The one stream of this browser. The tab that holds the lock reads it, and passes each
+// message on to the others: a browser opens six connections to a server, so with a stream
+// in each tab the seventh tab would not load.
+
+import { parse } from "./text.js";
+import { apply, begin, changed, given, refreshAll, state, take } from "./store.js";
+import { stopCountdowns } from "./time.js";
+
+/** Without a message for this long, the data can be old. The service sends a comment each 5 s. */
+const STALE_MS = 12_000;
+/** The longest pause between two attempts to connect. */
+const RETRY_MS_MAX = 15_000;
+/** A tab that is hidden for this long stops listening. */
+const HIDDEN_MS = 5 * 60_000;
+const LOCK = "forewarn-stream";
+
+const channel = new BroadcastChannel(LOCK);
+let path = "";
+let lastId = "";
+let isLeader = false;
+/** @type {AbortController | null} */
+let listening = null;
+/** @type {AbortController | null} */
+let connection = null;
+/** @type {() => void} */
+let wake = () => {};
+let whenOut = () => {};
+
+/**
+ * Follow the topics from now on.
+ * @param {string} topics
+ * @param {() => void} onOut Called when the caller's session has ended.
+ */
+export function follow(topics, onOut) {
+  path = `/v1/watch?topics=${topics}`;
+  whenOut = onOut;
+  stop();
+  void listen();
+}
+
+/** Stop following, such as at log-out. */
+export function stop() {
+  listening?.abort();
+  listening = null;
+  lastId = "";
+}
+
+/** Connect at once, without the pause. */
+export function retryNow() {
+  channel.postMessage({ kind: "retry" });
+  wake();
+}
+
+async function listen() {
+  const mine = (listening = new AbortController());
+  hear({ mode: "connecting" });
+  channel.postMessage({ kind: "hello" });
+  if (!navigator.locks) return lead(mine.signal);
+  try {
+    await navigator.locks.request(LOCK, { signal: mine.signal }, () => lead(mine.signal));
+  } catch (error) {
+    if (!mine.signal.aborted) throw error;
+  }
+}
+
+/** @param {AbortSignal} signal */
+async function lead(signal) {
+  isLeader = true;
+  for (let failures = 0; !signal.aborted; ) {
+    const wasFine = await connect(signal);
+    if (signal.aborted || state.isOut) break;
+    failures = wasFine ? 0 : failures + 1;
+    const pause = Math.min(RETRY_MS_MAX, 1000 * 2 ** failures) * (0.5 + Math.random() / 2);
+    tell({ mode: state.link.mode === "stale" ? "stale" : "connecting", retryAt: Date.now() + pause });
+    await new Promise((resolve) => {
+      wake = () => resolve(undefined);
+      setTimeout(wake, pause);
+      signal.addEventListener("abort", wake, { once: true });
+    });
+  }
+  isLeader = false;
+}
+
+/**
+ * Read the stream until it ends. Returns whether there was a message.
+ * @param {AbortSignal} signal
+ */
+async function connect(signal) {
+  connection = new AbortController();
+  const either = AbortSignal.any([signal, connection.signal]);
+  let hadMessage = false;
+  try {
+    const response = await fetch(path, { signal: either, headers: lastId ? { "Last-Event-ID": lastId } : {} });
+    if (!response.ok || !response.body) return await refused(response);
+    if (!lastId) begin();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let rest = ""; ; ) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      hadMessage = true;
+      const texts = (rest + value).split("\n\n");
+      rest = texts.pop() ?? "";
+      for (const text of texts) message(text);
+      tell({ mode: "live", at: Date.now() });
+    }
+  } catch {
+    // The connection has broken, or was given up.
+  }
+  return hadMessage;
+}
+
+/** @param {Response} response */
+async function refused(response) {
+  const body = await response.text().then(parse, () => ({}));
+  tell({ why: body?.error ?? `the service answered ${response.status}` });
+  lastId = "";
+  if (response.status === 401) whenOut();
+  return false;
+}
+
+/** @param {string} text One message, without the empty line after it. */
+function message(text) {
+  let name = "";
+  let data = "";
+  for (const line of text.split("\n")) {
+    if (line.startsWith("id: ")) lastId = line.slice(4) === "0" ? "" : line.slice(4);
+    else if (line.startsWith("event: ")) name = line.slice(7);
+    else if (line.startsWith("data: ")) data += line.slice(6);
+  }
+  if (!data) return;
+  const body = parse(data);
+  if (name === "error") {
+    tell({ why: body.error });
+    if (body.kind === "unauthorized") whenOut();
+    return;
+  }
+  apply(name, body);
+  channel.postMessage({ kind: "message", name, body, id: lastId });
+}
+
+/** @param {Partial<typeof state.link>} link What the leader knows, for all tabs. */
+function tell(link) {
+  hear(link);
+  channel.postMessage({ kind: "link", link });
+}
+
+/** @param {Partial<typeof state.link>} link */
+function hear(link) {
+  state.link = { ...state.link, ...link };
+  if (link.mode === "live") state.link.why = "";
+  stopCountdowns(state.link.mode !== "live" && state.link.at > 0);
+  changed();
+}
+
+channel.onmessage = ({ data }) => {
+  if (data.kind === "hello" && isLeader && given()) {
+    channel.postMessage({ kind: "all", topics: given(), link: state.link, id: lastId });
+  } else if (data.kind === "retry") wake();
+  else if (data.kind === "session") location.reload();
+  else if (isLeader || !listening) return;
+  else if (data.kind === "link") hear(data.link);
+  else if (data.kind === "all") {
+    take(data.topics);
+    hear(data.link);
+    lastId = data.id;
+  } else if (data.kind === "message" && state.isReady) {
+    apply(data.name, data.body);
+    // If this tab leads next, it continues after this message.
+    lastId = data.id;
+  }
+};
+
+/** Tell the other tabs that somebody has logged in or out. */
+export const tellSession = () => channel.postMessage({ kind: "session" });
+
+/** To be called each second. */
+export function look() {
+  const { at, mode } = state.link;
+  if (!at || mode === "stale" || Date.now() - at < STALE_MS) return;
+  hear({ mode: "stale" });
+  // A connection that is silent for so long is dead.
+  if (isLeader) connection?.abort();
+}
+
+let hiddenTimer = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(hiddenTimer);
+  if (document.visibilityState === "hidden") {
+    hiddenTimer = setTimeout(() => {
+      if (!listening) return;
+      stop();
+      state.link.mode = "off";
+    }, HIDDEN_MS);
+  } else if (path && !listening && !state.isOut) {
+    listen();
+    refreshAll();
+  } else refreshAll();
+});
