@@ -14,12 +14,16 @@ export const brand = html`<a class="brand" href=${BASE}>${MARK}forewarn</a>`;
 /** The number of things that need a person. */
 export const needed = () => all("problems").length;
 
+/** @param {import("./pages.js").Route} each @param {import("./pages.js").Route | undefined} current */
+const isCurrent = (each, current) =>
+  each === current || (!current?.nav && each.href && location.pathname.startsWith(`${BASE}${each.href}/`));
+
 /** @param {import("./pages.js").Route | undefined} current */
 function navigation(current) {
   const isTenant = Boolean(state.session?.tenant);
   const shown = ROUTES.filter((each) => each.nav && (each.who === "both" || (each.who === "tenant") === isTenant));
   return html`<nav aria-label="Pages">${shown.map((each) => html`<a href=${BASE + each.href}
-    aria-current=${each === current || (current && !current.nav && each.href && current.path.source.startsWith(`^${each.href}\\/`)) ? "page" : nothing}>${each.nav}${
+    aria-current=${isCurrent(each, current) ? "page" : nothing}>${each.nav}${
     each.nav === "Now" ? html` <span class="count ${needed() ? "" : "calm"}">${needed()}<span class="vh"> need you</span></span>` : nothing}</a>`)}</nav>`;
 }
 

@@ -13,6 +13,8 @@
 import { html, nothing, render } from "./lit.js";
 import { get, onUnknownCaller, Refused } from "./api.js";
 import { announcement, header, needed, notices } from "./frame.js";
+import { keysOfPage } from "./keys.js";
+import { login, onLogin, useLink } from "./login.js";
 import { find, BASE } from "./pages.js";
 import { changed, drawBy, refreshAll, state, use } from "./store.js";
 import { follow, look, stop } from "./stream.js";
@@ -26,18 +28,16 @@ let trouble = "";
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
 
 function view() {
-  if (state.isOut) return login ? html`<main id="m" class="out">${login()}</main>` : nothing;
   const body = trouble
     ? html`<div class="card empty" role="alert"><b>${trouble}</b><a href=${BASE}>To the first page</a></div>`
     : shown ? shown.page.view(shown.params) : html`<span class="vh" aria-busy="true">Loading</span>`;
-  if (shown?.page.isBare) return body;
-  return html`<a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
+  const asked = state.isOut ? html`<div class="out" role="dialog" aria-label="Log in">${login()}</div>` : nothing;
+  if (shown?.page.isBare) return html`${body}${asked}`;
+  if (state.isOut && !state.session) return html`<main id="m">${asked}</main>`;
+  return html`${asked}<a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
     <main id="m" tabindex="-1" class=${state.link.mode === "stale" ? "old" : ""}><div class="notices">${notices()}</div>${body}</main>
     <p class="vh" role="status">${announcement()}</p>`;
 }
-
-/** @type {(() => any) | null} */
-let login = null;
 
 function draw() {
   if (shown) use(shown.page.uses?.(shown.params) ?? []);
@@ -60,6 +60,7 @@ async function open() {
     try {
       const { page } = await found.route.load();
       shown = { ...found, page };
+      keysOfPage(page.keys);
       page.enter?.(found.params);
     } catch {
       trouble = "This page cannot be loaded: the service may have a new version. Reload the page";
@@ -116,9 +117,10 @@ async function out() {
 }
 
 drawBy(draw);
+onLogin(enter);
 onUnknownCaller(out);
 setInterval(() => {
   look();
   changed();
 }, 1000);
-void enter();
+void useLink().then(enter);

@@ -7,6 +7,7 @@
  * @property {(params: string[]) => import("./store.js").Resource[]} [uses] The lists that it needs.
  * @property {(params: string[]) => void} [enter] Called when the page is opened.
  * @property {() => void} [leave] Called when another page is opened.
+ * @property {Record<string, () => void>} [keys] What single keys do on it; none of them gives an order.
  * @property {boolean} [isBare] Whether it has no header, as on a wall.
  */
 
@@ -22,7 +23,10 @@
 /** @type {Route[]} */
 export const ROUTES = [
   { path: /^$/, load: () => import("./pages/now.js"), nav: "Now", href: "", who: "operator" },
+  { path: /^campaigns\/([^/]+)$/, load: () => import("./pages/campaign.js"), who: "operator" },
   { path: /^campaigns$/, load: () => import("./pages/campaigns.js"), nav: "Campaigns", href: "campaigns", who: "operator" },
+  { path: /^hosts$/, load: () => import("./pages/hosts.js"), nav: "Hosts", href: "hosts", who: "operator" },
+  { path: /^history$/, load: () => import("./pages/history.js"), nav: "History", href: "history", who: "both" },
 ];
 
 export const BASE = "/console/";

@@ -104,7 +104,7 @@ const subjects = (entry, kind) =>
   entry.subjects.filter((/** @type {string} */ each) => each.startsWith(`${kind}:`)).map((/** @type {string} */ each) => each.slice(kind.length + 1));
 
 /**
- * Entries of one actor at one instant about the same, as one line.
+ * Entries of one actor at one instant about the same object, as one line.
  * @param {any[]} entries The newest first.
  */
 function grouped(entries) {
@@ -112,24 +112,33 @@ function grouped(entries) {
   const found = [];
   for (const each of entries) {
     const last = found.at(-1)?.[0];
-    if (last && last.at === each.at && last.actor === each.actor && last.what === each.what) found.at(-1)?.push(each);
+    const isSame = last && last.at === each.at && last.actor === each.actor &&
+      (last.what === each.what || (about(last) && about(last) === about(each)) || / ordered$/.test(each.what));
+    if (isSame) found.at(-1)?.push(each);
     else found.push([each]);
   }
   return found;
 }
 
+/** @param {any} entry */
+const about = (entry) => (/^(event|scope) /.test(entry.what) ? "" : subjects(entry, "host")[0] ?? subjects(entry, "vm")[0] ?? "");
+
 /** @param {any[]} group */
 function sentence(group) {
-  const entry = group[0];
+  // Of what happened at once, the failure or the last step says the most.
+  const entry = group.find((each) => BAD.test(each.what)) ?? group[0];
+  const same = group.filter((each) => each.what === entry.what);
   const [noun, ...rest] = entry.what.split(" ");
-  const hosts = [...new Set(group.flatMap((each) => subjects(each, "host")))];
-  const vms = [...new Set(group.flatMap((each) => subjects(each, "vm")))];
+  const hosts = [...new Set(same.flatMap((each) => subjects(each, "host")))];
+  const vms = [...new Set(same.flatMap((each) => subjects(each, "vm")))];
   const named = noun === "event" || noun === "vm" || !hosts.length ? vms : hosts;
   const words = ["operation", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
   const links = named.length > 2 ? some(named, 2) : named.map((each, index) => html`${index ? ", " : ""}<a href=${address("hosts", [named === hosts ? "host" : "q", each])}>${each}</a>`);
   const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;
-  const tells = entry.detail && !entry.detail.includes(named[0] ?? "\0") ? `: ${entry.detail.split("\n")[0]}` : "";
-  return html`<span>${links}${named.length ? " " : ""}${said}${tells} ${entry.why ? html`<q>${entry.why}</q>` : nothing}</span>`;
+  const detail = entry.detail.split("\n")[0] ?? "";
+  const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${detail}` : "";
+  const why = group.find((each) => each.why)?.why;
+  return html`<span>${links}${named.length ? " " : ""}${said}${tells} ${why ? html`<q>${why}</q>` : nothing}</span>`;
 }
 
 /**

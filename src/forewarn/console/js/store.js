@@ -119,8 +119,14 @@ export function changed({ now: isNow = false } = {}) {
     isPlanned = false;
     drawnAt = performance.now();
     draw();
+    for (const call of waiting.splice(0)) call();
   }), pause);
 }
+
+/** @type {(() => void)[]} */
+const waiting = [];
+/** @param {() => void} call Called once, after the next drawing: such as to set the focus. */
+export const afterDraw = (call) => waiting.push(call);
 
 // Lists that are fetched
 

@@ -36,7 +36,8 @@ export const lookups = () => [...details.values()];
 /** @param {any[]} problems @returns {DownVm[]} */
 const downVms = (problems) =>
   problems.filter((each) => each.kind === "vm-down").flatMap((problem) => (problem.vms.length ? problem.vms : [""]).map((/** @type {string} */ vm) => ({
-    vm, problem, tenant: vm && tenantOf(problem, vm), host: problem.hosts[0] ?? "", since: time.at(problem.since), text: problem.text,
+    vm, problem, tenant: vm && tenantOf(problem, vm), host: problem.hosts[0] ?? "", since: time.at(problem.since),
+    text: vm && problem.target === problem.hosts[0] && problem.vms.length > 1 ? "its host is down" : capital(problem.text),
   })));
 
 /** @param {string} vm */
@@ -72,7 +73,7 @@ function downRow(each) {
   const first = problem.actions.includes("redeploy") && vm ? html`<button class="quiet small" @click=${() => orders.redeploy([vm])}>Redeploy…</button>`
     : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>Restore…</button>`;
   return html`<tr aria-selected=${chosen.has(vm) ? "true" : nothing}>${mayOrder() ? html`<td>${vm ? html`<input type="checkbox" aria-label=${vm} .checked=${chosen.has(vm)} @change=${() => toggle(vm)}>` : nothing}</td>` : nothing}
-    <th class="mono">${vm || "–"}</th><td>${each.tenant}</td><td class="mono">${hostLink(each.host)}</td><td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
+    <th class="mono nw">${vm || "–"}</th><td class="nw">${each.tenant}</td><td class="mono nw">${hostLink(each.host)}</td><td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
     <td class="wide">${each.text}</td><td>${mayOrder() ? first : problem.actions[0]}</td></tr>`;
 }
 
@@ -109,25 +110,29 @@ function agents(wait) {
   return isSilent ? html`<td class="warn b">silent for ${time.roughly(time.now() - polled)}</td>` : html`<td>polled ${time.ago(polled)}</td>`;
 }
 
-/** @param {any} wait */
-function waitRow(wait) {
+/** @param {any} wait @param {boolean} isShort Without the columns that a campaign has no room for. */
+function waitRow(wait, isShort) {
   const since = time.at(wait.since);
   const limit = time.at(wait.not_before);
   const over = time.share(since, limit);
   const isLate = over > 0.75;
   const start = html`${time.minute(limit)} · ${time.until(limit)}`;
-  return html`<tr><th>${wait.tenant}</th><td class="num" data-l="missing">${wait.events}</td><td class="num" data-l="VMs">${wait.vms}</td><td class="num" data-l="hosts waiting">${wait.hosts}</td><td class="nw" data-l="since">${time.ago(since)}</td>
-    <td class="nw" data-l="starts at latest">${isLate ? html`<b class="warn">${start}</b>` : start}${little(over, isLate ? "s-held" : "s-noticed")}</td>${agents(wait)}
-    <td class="nw wide"><a class="quiet small btn" href=${address("history", ["tenant", wait.tenant])}>Which?</a>
-    ${mayOrder() && wait.enabled ? html`<button class="small" @click=${() => orders.approveFor(wait.tenant)}>Approve for ${wait.tenant}…</button>` : nothing}</td></tr>`;
+  const may = mayOrder() && wait.enabled;
+  return html`<tr><th scope="row">${wait.tenant}</th><td class="num" data-l="missing">${wait.events}</td>${isShort ? nothing : html`<td class="num" data-l="VMs">${wait.vms}</td>`}<td class="num" data-l="hosts">${wait.hosts}</td><td class="nw" data-l="since">${time.ago(since)}</td>
+    <td class="nw" data-l="starts at latest">${isLate ? html`<b class="warn">${start}</b>` : start}${isShort ? nothing : little(over, isLate ? "s-held" : "s-noticed")}</td>${isShort ? nothing : agents(wait)}
+    <td class="nw wide">${isShort ? nothing : html`<a class="quiet small btn" href=${address("history", ["tenant", wait.tenant], ["what", "event"])}>Which?</a> `}${
+      may ? html`<button class="small" @click=${() => orders.approveFor(wait.tenant)}>${isShort ? "Approve…" : `Approve for ${wait.tenant}…`}</button>` : isShort && !wait.enabled ? html`<span class="soft">does not listen</span>` : nothing}</td></tr>`;
 }
+
+/** @param {any[]} found @param {boolean} [isShort] */
+export const waitsTable = (found, isShort = false) => html`<table class="flow"><thead><tr><th>Tenant</th><th class="num">Missing</th>${isShort ? nothing : html`<th class="num">VMs</th>`}<th class="num">Hosts</th><th>Since</th><th>Starts at latest</th>${isShort ? nothing : html`<th>Agents</th>`}<th><span class="vh">Act</span></th></tr></thead>
+  <tbody>${repeat(found, (each) => each.tenant, (each) => waitRow(each, isShort))}</tbody></table>`;
 
 /** @param {import("../store.js").Resource} waits */
 export function waiting({ value }) {
   if (!value?.waits.length) return null;
   return html`<section class="card" aria-labelledby="waits"><header>${pill("wait", "Waits")}<h2 id="waits">Waiting for approval</h2><span class="grow"></span><span class="soft">${count(value.sums.events, "approval")} of ${count(value.sums.tenants, "tenant")}, longest wait first${value.complete ? "" : "; not all are counted"}</span></header>
-    <table class="flow"><thead><tr><th>Tenant</th><th class="num">Missing</th><th class="num">VMs</th><th class="num">Hosts waiting</th><th>Since</th><th>Starts at latest</th><th>Agents</th><th><span class="vh">Act</span></th></tr></thead>
-    <tbody>${repeat(value.waits, (/** @type {any} */ each) => each.tenant, waitRow)}</tbody></table></section>`;
+    ${waitsTable(value.waits)}</section>`;
 }
 
 // Held, and all other problems

@@ -1,0 +1,63 @@
+// The form for a token, and the link that logs in once. The token is sent once, in a body:
+// it is in no address, cookie or storage.
+
+import { html, nothing } from "./lit.js";
+import { NoAnswer, post, Refused } from "./api.js";
+import { changed } from "./store.js";
+import { brand } from "./frame.js";
+import { tellSession } from "./stream.js";
+
+/** The part of an address that has a one-time link: the server never sees it. */
+const LINK = /^#(?:once|login)=(.+)$/;
+
+let error = "";
+let isBusy = false;
+/** @type {() => void} */
+let whenIn = () => {};
+
+/** @param {() => void} call Called after somebody has logged in. */
+export const onLogin = (call) => (whenIn = call);
+
+/** @param {object} body */
+async function send(body) {
+  isBusy = true;
+  error = "";
+  changed({ now: true });
+  try {
+    await post("/v1/session", body);
+    tellSession();
+    whenIn();
+  } catch (failure) {
+    error = failure instanceof NoAnswer ? "The service does not answer. Try again."
+      : failure instanceof Refused ? `${failure.message}. ${failure.hint}` : String(failure);
+  }
+  isBusy = false;
+  changed({ now: true });
+}
+
+/** Use the link of the address, if it has one. Returns whether it had. */
+export async function useLink() {
+  const found = LINK.exec(location.hash);
+  if (!found?.[1]) return false;
+  // It must not stay in the history of the browser.
+  history.replaceState(null, "", location.pathname + location.search);
+  await send({ link: decodeURIComponent(found[1]) });
+  return true;
+}
+
+/** @param {Event} event */
+function submit(event) {
+  event.preventDefault();
+  const form = /** @type {HTMLFormElement} */ (event.target);
+  const field = /** @type {HTMLInputElement} */ (form.elements.namedItem("token"));
+  const token = field.value.trim();
+  if (!token) return field.focus();
+  void send({ token }).then(() => error || form.reset());
+}
+
+export const login = () => html`<form class="card login" @submit=${submit}><div class="in">${brand}
+  <h1 class="vh">Log in</h1><input class="vh" name="username" value="token" autocomplete="username" tabindex="-1" aria-hidden="true" readonly>
+  <label for="token">Token</label><input id="token" type="password" name="token" autocomplete="current-password" spellcheck="false" autofocus aria-describedby="token-help">
+  <p class="soft" id="token-help">Sent once, never stored in the page or in an address. The session ends with the token, or after 12 hours. <code>forewarn console</code> gives a link that logs in.</p>
+  ${error ? html`<p class="bad b" role="alert">${error}</p>` : nothing}
+  <p class="acts"><span class="grow"></span><button class="prim" aria-disabled=${isBusy ? "true" : nothing}>${isBusy ? "Sending…" : "Log in"}</button></p></div></form>`;

@@ -1,0 +1,166 @@
+// One campaign: head, progress, waves and budgets, the timeline, a host's drawer, who is
+// waited for, and what has happened.
+
+import { html, nothing } from "../lit.js";
+import { get } from "../api.js";
+import { afterDraw, all, changed, one, resource } from "../store.js";
+import { empty, errorNote, feed, isMain, loading } from "../parts.js";
+import { asked, look } from "../query.js";
+import { detail, drawer } from "../drawer.js";
+import * as orders from "../orders.js";
+import * as timeline from "../timeline.js";
+import { opensFirst } from "../timeline_rows.js";
+import { head, progress, waves, termsOf } from "./campaign_head.js";
+import { hostTable } from "./campaign_table.js";
+import { entries, past } from "./now.js";
+import { waitsTable } from "./now_lists.js";
+
+/** Clusters up to this size are fetched as a whole: larger ones by rack. */
+const CLUSTER_HOSTS_MAX = 400;
+const LINES = 8;
+/** @type {Record<string, string>} */
+const STATES = { running: "impacting,recovering", held: "ready", failed: "failed" };
+
+let id = "";
+/** @type {Record<string, import("../store.js").Resource>} */
+let lists = {};
+
+/** @param {string} key @param {() => import("../store.js").Resource} make */
+const list = (key, make) => (lists[key] ??= make());
+
+/** @param {string} path @param {string} key @returns {() => Promise<any[]>} All pages. */
+const whole = (path, key) => async () => {
+  /** @type {any[]} */
+  const found = [];
+  for (let after = ""; ; ) {
+    const page = await get(`${path}${path.includes("?") ? "&" : "?"}limit=200${after && `&after=${encodeURIComponent(after)}`}`);
+    found.push(...page[key]);
+    if (!page.next) return found;
+    after = page.next;
+  }
+};
+
+const path = (/** @type {string} */ rest) => `/v1/campaigns/${encodeURIComponent(id)}${rest}`;
+const self = () => list("self", () => resource(path(""), { topics: ["campaigns"] }));
+const tree = () => list("tree", () => resource(path("/tree"), { topics: ["history", "campaigns"], pause: 2000 }));
+const outlook = () => list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
+const waits = () => list("waits", () => resource("/v1/waits?limit=200"));
+const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
+const clusterTree = (/** @type {string} */ cluster) =>
+  list(`tree ${cluster}`, () => resource(path(`/tree?cluster=${encodeURIComponent(cluster)}`), { topics: ["history"], pause: 3000 }));
+const hosts = (/** @type {string} */ query) =>
+  list(`hosts ${query}`, () => resource(whole(path(`/hosts?${query}`), "hosts"), { topics: ["history"], pause: 2000 }));
+
+const campaign = () => one("campaigns", id) ?? all("campaigns").find((each) => each.name === id) ?? self().value;
+
+/** @param {string} cluster @returns {any[]} */
+function racksOf(cluster) {
+  const { racks, racks_left_out: left } = tree().value;
+  if (!left) return racks.filter((/** @type {any} */ each) => each.cluster === cluster);
+  return openClusters().includes(cluster) ? clusterTree(cluster).value?.racks ?? [] : [];
+}
+
+/** @returns {any[]} */
+const clusters = () => tree().value?.clusters ?? [];
+const openClusters = () => clusters().filter((each) => timeline.isOpen(`c:${each.cluster}`, opensFirst(tree().value, each))).map((each) => each.cluster);
+
+/** @param {string} cluster @param {string} rack */
+const hostQuery = (cluster, rack) => {
+  const size = clusters().find((each) => each.cluster === cluster)?.hosts ?? 0;
+  const wide = `cluster=${encodeURIComponent(cluster)}`;
+  return size <= CLUSTER_HOSTS_MAX ? wide : `${wide}&rack=${encodeURIComponent(rack)}`;
+};
+
+/** Racks that are open now, as the last drawing has asked for them. @type {Set<string>} */
+let wanted = new Set();
+
+/** @param {string} cluster @param {string} rack @returns {any[] | undefined} */
+function hostsOf(cluster, rack) {
+  const query = hostQuery(cluster, rack);
+  wanted.add(query);
+  return hosts(query).value?.filter((/** @type {any} */ each) => each.rack === rack);
+}
+
+/** @param {string} host */
+function select(host) {
+  look({ host });
+  if (host && matchMedia("(max-width: 1100px)").matches) afterDraw(() => document.getElementById("drawer")?.focus());
+}
+
+function close() {
+  const was = asked("host");
+  look({ host: "" });
+  timeline.focusHost(was);
+}
+
+function hostsCard() {
+  const value = tree().value;
+  if (!value) return html`<section class="card tl">${tree().error ? errorNote(/** @type {Error} */ (tree().error)) : loading}</section>`;
+  const filter = STATES[asked("show")];
+  const before = wanted;
+  wanted = new Set();
+  const found = filter ? hosts(`state=${filter}`).value ?? [] : null;
+  if (filter) wanted.add(`state=${filter}`);
+  const isTable = asked("as") === "table";
+  if (isTable && !filter) wanted.add("");
+  const body = isTable ? hostTable(found ?? hosts("").value ?? [], select)
+    : timeline.timeline({ tree: value, racksOf, hostsOf, found, terms: termsOf(outlook().value), selected: asked("host"), select });
+  // What was opened just now is fetched with the next drawing.
+  if ([...wanted].some((each) => !before.has(each))) changed();
+  return html`<section class="card tl" aria-labelledby="tlh">${timeline.tools(value.counts)}${body}</section>`;
+}
+
+function dock() {
+  const found = campaign();
+  const mine = entries().filter((each) => isMain(each) && each.subjects.some((/** @type {string} */ one) => one === `request:${found.rollout}` || one === `campaign:${found.campaign}`));
+  return html`<div class="dock"><section class="card" aria-labelledby="wh"><header><h2 id="wh">Waiting for approval</h2><span class="soft">longest wait first</span></header>
+      ${waits().value?.waits.length ? waitsTable(waits().value.waits, true) : empty("Nobody is waited for", "Approvals that are missing appear here.")}</section>
+    <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span></header>${feed(mine, LINES)}</section></div>`;
+}
+
+function view() {
+  const found = campaign();
+  if (!found) {
+    const { error } = self();
+    return error ? html`<div class="card">${empty("There is no such campaign", "It may have been removed.")}</div>` : html`<div class="card">${loading}</div>`;
+  }
+  const host = asked("host");
+  return html`${head(found, outlook().value)}
+    <div class="sum">${progress(found, tree().value?.counts, outlook().value)}${waves(found, outlook().value, capacity().value)}</div>
+    <div class="two ${host ? "" : "alone"}"><div>${hostsCard()}${dock()}</div>${host ? drawer(found, host, close) : nothing}</div>`;
+}
+
+/** @param {string} state */
+const nextIn = (state) => timeline.next((row) => row.host?.state === state);
+
+const keys = {
+  f: () => nextIn("failed"),
+  h: () => {
+    const holder = timeline.focusedRow()?.holder;
+    if (holder) timeline.focusHost(holder);
+    else nextIn("ready");
+  },
+  "+": () => timeline.zoom(-1), "-": () => timeline.zoom(1), "−": () => timeline.zoom(1), 0: () => timeline.pan(0),
+  "!": () => campaign() && !campaign().ended && orders.halt(campaign()),
+};
+
+/** @type {import("../pages.js").Page} */
+export const page = {
+  title: () => {
+    const found = campaign();
+    return found ? `${found.name}: ${found.state.toLowerCase()}, ${found.done} of ${found.hosts}` : "Campaign";
+  },
+  view,
+  keys,
+  uses([name]) {
+    if (name !== id) {
+      id = name ?? "";
+      lists = {};
+      timeline.reset();
+    }
+    const opened = [...wanted].map(hosts);
+    const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
+    const shown = asked("host") && campaign() ? [detail(campaign().campaign, asked("host"))] : [];
+    return [self(), tree(), outlook(), waits(), capacity(), past, ...opened, ...parts, ...shown];
+  },
+};

@@ -1,0 +1,93 @@
+// The upper part of a campaign: name and verbs, counts, waves and budgets.
+
+import { html, nothing } from "../lit.js";
+import { bar, campaignPill, mayOrder } from "../parts.js";
+import * as orders from "../orders.js";
+import { capital, count, number } from "../text.js";
+import * as time from "../time.js";
+
+/** @param {any} campaign */
+function because(campaign) {
+  if (campaign.halted) return html`<b class="bad">Halted</b> by ${campaign.halted.by}, ${time.when(time.at(campaign.halted.at))}: ${campaign.halted.message || campaign.halted.cause}`;
+  const [paused] = campaign.pauses;
+  if (paused) return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))} ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${campaign.in_flight} in flight go on, nothing starts`;
+  return campaign.waits_for ? capital(campaign.waits_for.replace(`campaign ${campaign.name}: `, "")) : nothing;
+}
+
+/** @param {any} campaign */
+function verbs(campaign) {
+  if (!mayOrder() || campaign.ended) return nothing;
+  const isStopped = campaign.state === "Halted";
+  const isPaused = campaign.pauses.length > 0;
+  return html`${isStopped || isPaused ? html`<button class="prim" @click=${() => orders.resume(campaign)}>Resume…</button>` : html`<button @click=${() => orders.pause(campaign)}>Pause…</button>`}
+    ${isStopped ? html`<button @click=${() => orders.abort(campaign)}>Abort…</button>`
+      : html`<button class="stop" aria-describedby="stopwhat" @click=${() => orders.halt(campaign)}>■ Stop</button><span class="vh" id="stopwhat">Asks first; cancels what has not started</span>`}`;
+}
+
+/** @param {any} campaign @param {any} _outlook */
+export function head(campaign, _outlook) {
+  return html`<div class="head"><div class="tell"><h1>${campaign.name} ${campaignPill(campaign)}${campaign.emergency ? html` <span class="pill err">Emergency</span>` : nothing}</h1>
+    <p class="what">${campaign.reason} · ${campaign.impact} · <span class="mono">${campaign.campaign}</span> · ${campaign.actor}, ${time.when(time.at(campaign.created))}</p>
+    <p class="what now-what">${because(campaign)}</p></div><span class="grow"></span>
+    <div class="acts stopbar"><a class="btn hide-n" href="/console/campaigns/${encodeURIComponent(campaign.campaign)}/report">Report</a>${verbs(campaign)}</div></div>`;
+}
+
+/** @param {any} campaign @param {Record<string, number> | undefined} counts @param {any} outlook */
+export function progress(campaign, counts, outlook) {
+  const of = counts ?? { done: campaign.done, announced: campaign.in_flight, failed: campaign.failed.length, planned: campaign.waiting, skipped: campaign.skipped };
+  const running = (of.impacting ?? 0) + (of.recovering ?? 0);
+  const announced = (of.announced ?? 0) + (of.ready ?? 0);
+  const failed = of.failed ?? 0;
+  const ends = time.at(outlook?.eta ?? campaign.ended);
+  const closes = time.at(outlook?.window?.closes);
+  const isLate = ends > closes;
+  return html`<section class="card" aria-label="Progress"><div class="kpis"><div><b>${number(of.done ?? 0)}</b>done</div><div><b>${number(running)}</b>running</div><div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div>
+    <div><b>${number(announced)}</b>announced</div><div><b>${number(of.planned ?? 0)}</b>left of ${number(campaign.hosts)}</div>
+    <div class="eta"><b class=${isLate ? "warn" : ""}>${time.minute(ends)}</b>${campaign.ended ? "ended" : "ETA"}${Number.isNaN(closes) ? "" : `, window closes ${time.minute(closes)}`}</div>
+    <div class="wide">${bar([["s-done", of.done ?? 0, "done"], ["s-impact", running, "running"], ["s-failed", failed, "failed"], ["s-noticed", announced, "announced"], ["s-gone", of.skipped ?? 0, "skipped"]], campaign.hosts)}</div>
+    <div class="wide">${of.skipped ? `${count(of.skipped, "host")} skipped · ` : ""}${campaign.deferred_count ? `${number(campaign.deferred_count)} deferred · ` : ""}${
+      campaign.vms_down ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>` : "no VM down after the work"}${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}</div></div></section>`;
+}
+
+/** Words for the width of a wave. @param {number} hosts @param {number} whole */
+const width = (hosts, whole) => `w${Math.max(2, Math.min(12, Math.round((12 * hosts) / Math.max(1, whole))))}`;
+
+/** @param {any} campaign @param {any} stage @param {number} index @param {any} planned */
+function wave(campaign, stage, index, planned) {
+  const place = index + 1;
+  const isPast = place < campaign.stage || campaign.state === "Done";
+  const isNow = place === campaign.stage && !isPast;
+  const name = index === 0 && campaign.stages.length > 1 && stage.hosts * 10 <= campaign.hosts ? "Canary" : `Wave ${place}`;
+  const soak = stage.soak_seconds ? `soak ${time.roughly(stage.soak_seconds * 1000)}` : "";
+  const gate = stage.approval ? (stage.approved ? "approved" : "then approval") : "";
+  const later = [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
+  const until = time.at(stage.soaks_until);
+  const begins = time.at(planned?.begins);
+  return html`<li class="${isPast ? "past" : isNow ? "cur" : "fut"} ${width(stage.hosts, campaign.hosts)}" aria-current=${isNow ? "step" : nothing}><b>${name}${isPast ? " ✓" : ""}</b>${
+    isNow ? ` · ${number(stage.hosts - stage.left)} of ${number(stage.hosts)} done` : !isPast && !Number.isNaN(begins) ? ` · ${time.when(begins)}` : ""}<br>${
+    isNow ? (Number.isNaN(until) ? later : `soak until ${time.minute(until)}`) : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`}</li>`;
+}
+
+/** @param {any} campaign @param {any} outlook @param {any} capacity */
+export function waves(campaign, outlook, capacity) {
+  const budgets = outlook?.budgets ?? [{ name: "in flight", used: campaign.in_flight, limit: campaign.at_once }];
+  const down = campaign.vms_down_max;
+  return html`<section class="card" aria-label="Waves and budgets"><ol class="waves">${campaign.stages.map((/** @type {any} */ stage, /** @type {number} */ index) => wave(campaign, stage, index, outlook?.stages?.[index]))}</ol>
+    <div class="budget">${budgets.map((/** @type {any} */ each) => html`<span class=${each.used >= each.limit ? "full" : ""}>${each.name} <b>${each.used}/${each.limit}</b></span>`)}
+      ${campaign.failed.length ? html`<span>failed <b class="bad">${campaign.failed.length}</b></span>` : nothing}
+      ${down === null ? nothing : html`<span>VMs down <b>${campaign.vms_down}/${down}</b>, then it halts</span>`}
+      ${capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing}</div></section>`;
+}
+
+/** @param {any} capacity */
+function slots(capacity) {
+  const needs = Math.max(0, ...capacity.next_hosts.map((/** @type {any} */ each) => each.needs));
+  return (capacity.clusters ?? capacity.zones).map((/** @type {any} */ each, /** @type {number} */ index) => html`${index ? " · " : ""}${each.cluster ?? (each.zone ? `zone ${each.zone}` : "")} <b class=${needs && each.free < 2 * needs ? "warn" : ""}>${number(each.free)}</b>${
+    needs && each.free < 2 * needs ? ` (next needs ${needs})` : ""}`);
+}
+
+/** Windows and blackouts of the timeline. @param {any} outlook */
+export const termsOf = (outlook) => ({
+  windows: (outlook?.windows ?? []).map((/** @type {any} */ each) => (Array.isArray(each) ? each.map(time.at) : [time.at(each.opens), time.at(each.closes)])),
+  blackouts: (outlook?.blackouts ?? []).map((/** @type {any} */ each) => ({ name: each.name, from: time.at(each.from ?? each.begins), until: time.at(each.until ?? each.ends) })),
+});
