@@ -18,6 +18,7 @@ from forewarn.admin import (
     attention,
     blackouts,
     brake,
+    campaign_timeline,
     campaigns,
     choices,
     cluster,
@@ -49,6 +50,7 @@ from forewarn.admin.leader import Leading
 from forewarn.admin.leading import OnlyReads
 from forewarn.admin.relay_hub import RelayHub
 from forewarn.admin.security import Secured
+from forewarn.admin.shared_reads import SharedReads
 from forewarn.admin.throttle import Paces, RefusalLog, Throttle
 from forewarn.admin.tokens import Tokens
 from forewarn.clock import Clock, SystemClock
@@ -80,6 +82,7 @@ _PARTS = (
     history,
     fleet,
     campaigns,
+    campaign_timeline,
     windows,
     choices,
     upcoming,
@@ -150,6 +153,7 @@ def create_app(
     app.state.hubs = Hubs(
         lambda: app.state.gateway, partial(attention.surroundings, receivers, replicas)
     )
+    app.state.shared_reads = SharedReads()
     app.state.receivers, app.state.replicas = receivers, replicas
     app.state.names_in_file = tokens.names if tokens else frozenset()
     monotonic = (clock or SystemClock()).monotonic

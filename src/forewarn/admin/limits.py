@@ -211,6 +211,20 @@ PROBLEMS_PAUSE = 20
 """Minimum pause between two searches for problems, in multiples of the time that one
 search takes: at most a twentieth of a core."""
 
+SHARED_PAUSE = 5
+"""Time for which the hosts of a whole campaign are not read again, in multiples of the time
+that one read takes: at most a sixth of a core. 400 hosts take 20 ms, 100,000 two seconds."""
+
+SHARED_FROM_SECONDS = 0.5
+"""Duration of a read from which its answer is kept: shorter ones are read each time."""
+
+TIMELINE_ROWS = 100
+"""Default hosts of one page of a campaign: two racks, and some 30 ms of work."""
+
+TIMELINE_ROWS_MAX = 200
+"""Maximum hosts of one page of a campaign: more than a screen shows, and each can take a
+millisecond."""
+
 REASONS_PAUSE = 5
 """Minimum pause between two pages of open operations that are read again for their
 reasons, in multiples of the time that one page takes: at most a sixth of a core."""

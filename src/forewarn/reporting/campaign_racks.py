@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import Host
 from forewarn.protocol.operations import OperationState
-from forewarn.protocol.visits import ENDED_VISITS, VisitState
+from forewarn.protocol.visits import VisitState
 from forewarn.reporting.campaign_reports import stage_of
+from forewarn.reporting.campaign_states import IN_FLIGHT_STATES, HostState, state_of
 from forewarn.store import kinds
 from forewarn.store.port import Reader, columns, columns_of
 
@@ -35,21 +36,22 @@ class HostCourse(enum.Enum):
     """The campaign leaves it out, or has ended before its turn."""
 
 
+_COURSES = {
+    HostState.PLANNED: HostCourse.WAITING,
+    HostState.DONE: HostCourse.DONE,
+    HostState.SKIPPED: HostCourse.SKIPPED,
+    # Only a visit that stands still, in a rollout without a stored campaign.
+    HostState.FAILED: HostCourse.IN_FLIGHT,
+    **dict.fromkeys(IN_FLIGHT_STATES, HostCourse.IN_FLIGHT),
+}
+
+
 def course_of(state: OperationState, visit: VisitState | None) -> HostCourse:
     """Return how far a host is by its last operation, and by its visit if it has one.
 
     The host is not one of the campaign's failed hosts.
     """
-    if state is OperationState.PLANNED:
-        return HostCourse.WAITING
-    if state in {OperationState.CANCELLED, OperationState.FAILED}:
-        return HostCourse.SKIPPED
-    if visit is VisitState.SKIPPED:
-        return HostCourse.SKIPPED
-    has_left = visit is None or visit in ENDED_VISITS
-    if state is OperationState.DONE and has_left:
-        return HostCourse.DONE
-    return HostCourse.IN_FLIGHT
+    return _COURSES[state_of(state, visit)]
 
 
 def campaign_racks(reader: Reader, campaign: CampaignRecord) -> Json:

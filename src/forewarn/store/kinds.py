@@ -8,8 +8,6 @@ from typing import Any
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import (
-    UNLIMITED,
-    UNLIMITED_PLACES,
     AppliedFile,
     Capacity,
     Host,
@@ -31,6 +29,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.views import View
 from forewarn.protocol.visits import Visit
+from forewarn.store import room_questions
 from forewarn.store.host_abilities import HostAbilities
 from forewarn.store.questions import Query, Range, Ranking, Record, everything
 from forewarn.store.records import (
@@ -199,6 +198,16 @@ WORKED_ON_HOST: Query[Operation] = Query(
     lambda op: (op.host,) if op.position and op.started_at else (),
 )
 """Operations of rollouts that have started on a host."""
+ATTEMPTS_ON_HOST: Query[Operation] = Query(
+    "attempts_on_host", Operation, lambda op: (op.host,) if op.position else ()
+)
+"""Operations of rollouts on a host, in all states."""
+ENDED_OF_REQUEST: Ranking[Operation] = Ranking(
+    "ended_of_request",
+    Operation,
+    lambda op: ((op.request, op.ended_at),) if op.position and op.ended_at else (),
+)
+"""The ended operations of a rollout, by the times of their ends."""
 OPERATIONS_IN_STATE: Query[Operation] = Query(
     "operations_in_state", Operation, lambda op: (op.state.value,)
 )
@@ -381,92 +390,20 @@ ANNOUNCED_DOMAINS: Ranking[Event] = Ranking(
 """The live events of planned work in a scope, by the fault domains of their VMs."""
 
 
-def zone_value(pool: str, zone: str) -> str:
-    """Return the value that the hosts of a zone in a pool are found under."""
-    return f"{pool}/{zone}"
-
-
-def done_value(request: str, pool: str, zone: str) -> str:
-    """Return the value that the hosts are found under that are done in a request."""
-    return f"{request}/{zone_value(pool, zone)}"
-
-
-ROOMS_AWAY: Query[Capacity] = Query(
-    "rooms_away", Capacity, lambda room: ("",) if room.is_away else ()
-)
-"""Hosts that are announced, in work, cordoned or down."""
-ROOMS_AT_WORK: Query[Capacity] = Query(
-    "rooms_at_work", Capacity, lambda room: room.stands_at if room.works else ()
-)
-"""Hosts at a place that are announced or in work: `fleet.model.place`."""
-ROOMS_OPEN_IN_ZONE: Ranking[Capacity] = Ranking(
-    "rooms_open_in_zone",
-    Capacity,
-    lambda room: (
-        ((zone_value(room.pool, room.zone), room.free),) if room.is_open else ()
-    ),
-)
-"""The hosts of a pool and zone that can take a VM now, by their free capacity."""
-ROOMS_DONE: Ranking[Capacity] = Ranking(
-    "rooms_done",
-    Capacity,
-    lambda room: (
-        ((done_value(room.done_in, room.pool, room.zone), room.free),)
-        if room.is_open and room.done_in
-        else ()
-    ),
-)
-"""The hosts of a pool and zone that are done in a request and can take a VM now, by
-their free capacity."""
-ROOMS_OPEN: Ranking[Capacity] = Ranking(
-    "rooms_open",
-    Capacity,
-    lambda room: ((room.pool, room.free),) if room.is_open else (),
-)
-"""The hosts of a pool that can take a VM now, by their free capacity."""
-ROOMS_WITH_SPACE: Ranking[Capacity] = Ranking(
-    "rooms_with_space",
-    Capacity,
-    lambda room: ((room.pool, room.free),) if room.has_space else (),
-)
-"""Hosts of a pool with free capacity that are not cordoned, including those with running
-operations."""
-ROOMS_BY_VCPU: Ranking[Capacity] = Ranking(
-    "rooms_by_vcpu",
-    Capacity,
-    lambda room: (
-        ((room.pool, room.vcpu - room.vcpu_used),)
-        if room.has_space and room.vcpu < UNLIMITED
-        else ()
-    ),
-)
-"""Hosts of a pool with free places and limited vCPUs, by the free vCPUs."""
-ROOMS_BY_MEMORY: Ranking[Capacity] = Ranking(
-    "rooms_by_memory",
-    Capacity,
-    lambda room: (
-        ((room.pool, room.memory - room.memory_used),)
-        if room.has_space and room.memory < UNLIMITED
-        else ()
-    ),
-)
-"""Hosts of a pool with free places and limited memory, by the free memory."""
-ROOMS_BY_PLACES_LIMIT: Ranking[Capacity] = Ranking(
-    "rooms_by_places_limit",
-    Capacity,
-    lambda room: ((room.pool, room.places),) if room.places < UNLIMITED_PLACES else (),
-)
-"""All hosts of a pool with a limit on places, by the limit."""
-ROOMS_BY_VCPU_LIMIT: Ranking[Capacity] = Ranking(
-    "rooms_by_vcpu_limit",
-    Capacity,
-    lambda room: ((room.pool, room.vcpu),) if room.vcpu < UNLIMITED else (),
-)
-ROOMS_BY_MEMORY_LIMIT: Ranking[Capacity] = Ranking(
-    "rooms_by_memory_limit",
-    Capacity,
-    lambda room: ((room.pool, room.memory),) if room.memory < UNLIMITED else (),
-)
+# The questions about the capacity of hosts, which another module defines.
+ROOMS_AT_WORK = room_questions.ROOMS_AT_WORK
+ROOMS_AWAY = room_questions.ROOMS_AWAY
+ROOMS_BY_MEMORY = room_questions.ROOMS_BY_MEMORY
+ROOMS_BY_MEMORY_LIMIT = room_questions.ROOMS_BY_MEMORY_LIMIT
+ROOMS_BY_PLACES_LIMIT = room_questions.ROOMS_BY_PLACES_LIMIT
+ROOMS_BY_VCPU = room_questions.ROOMS_BY_VCPU
+ROOMS_BY_VCPU_LIMIT = room_questions.ROOMS_BY_VCPU_LIMIT
+ROOMS_DONE = room_questions.ROOMS_DONE
+ROOMS_OPEN = room_questions.ROOMS_OPEN
+ROOMS_OPEN_IN_ZONE = room_questions.ROOMS_OPEN_IN_ZONE
+ROOMS_WITH_SPACE = room_questions.ROOMS_WITH_SPACE
+done_value = room_questions.done_value
+zone_value = room_questions.zone_value
 
 EVERYTHING: Mapping[type[Record], Query[Any]] = {
     query.kind: query

@@ -83,7 +83,7 @@ def why_waiting(
 ) -> tuple[AnyBlocker, ...]:
     """Return all reasons why the operation waits now (`explain`)."""
     if operation.state in WAITING_STATES:
-        return _missing_consent(reader, operation, now=now) + why_not_start(
+        return missing_consent(reader, operation, now=now) + why_not_start(
             reader, operation, now=now
         )
     if operation.state is OperationState.PLANNED:
@@ -192,7 +192,7 @@ def _domains_of(vms: Sequence[Vm]) -> dict[str, frozenset[int]]:
     return {scope: frozenset(domains) for scope, domains in own.items()}
 
 
-def _missing_consent(
+def missing_consent(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
     # After a clock step back, NotBefore of a held operation can be in the future again.

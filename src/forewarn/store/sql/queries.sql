@@ -227,6 +227,17 @@ WHERE links.scope = :value;
 SELECT * FROM operations INDEXED BY operations_worked_by_host
 WHERE position != 0 AND started_at != 0 AND host = :value;
 
+-- name: attempts_on_host
+-- The operations of rollouts on a host, in all states.
+SELECT * FROM operations INDEXED BY operations_attempted_on_host
+WHERE position != 0 AND host = :value;
+
+-- name: ended_of_request
+-- The ended operations of a rollout, by the times of their ends.
+SELECT * FROM operations INDEXED BY operations_ended_by_request
+WHERE position != 0 AND ended_at != 0 AND request = :value
+ORDER BY ended_at, operation_id;
+
 -- name: operations_in_state
 -- The operations in a state.
 SELECT * FROM operations WHERE state = :value;

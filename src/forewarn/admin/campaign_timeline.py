@@ -1,0 +1,167 @@
+"""The hosts of a campaign over time: by cluster and rack, as rows, and one with its VMs."""
+
+from typing import Annotated, Any, cast
+
+from fastapi import Query
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from forewarn.admin import limits, timeline_shapes
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.history import check_order, instant_of
+from forewarn.admin.lists import Name
+from forewarn.admin.shared_reads import SharedReads
+from forewarn.control.redaction import tenant_reader
+from forewarn.control.requests import campaigns
+from forewarn.fleet.model import place
+from forewarn.instants import Micros
+from forewarn.reporting import campaign_rows
+from forewarn.reporting.campaign_host import campaign_host as one_host
+from forewarn.reporting.campaign_rows import Asked
+from forewarn.reporting.campaign_states import HostState
+from forewarn.reporting.campaign_tree import campaign_tree as tree_of
+from forewarn.reporting.expected import expected_of
+from forewarn.store.port import Reader
+
+router = v1_router(tags=["campaigns"])
+
+
+class Spanned(BaseModel):
+    """The time of a timeline."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    since: Name = Field(
+        default="", description="Only what ends later: RFC 3339, or an age like `4h`."
+    )
+    until: Name = Field(default="", description="Only what begins earlier.")
+
+    def span(self, now: Micros) -> tuple[Micros, Micros]:
+        """Return both ends, 0 for one that is not given; raises BadRequestError."""
+        first = instant_of("since", self.since, now=now) if self.since else 0
+        last = instant_of("until", self.until, now=now) if self.until else 0
+        if last:
+            check_order(first, last)
+        return first, last
+
+
+class TreeQuery(Spanned):
+    """The part of a campaign, and the time."""
+
+    cluster: Name | None = Field(
+        default=None,
+        description="Only this cluster and its racks; empty: hosts without a cluster.",
+    )
+
+
+def _known_states(text: str) -> str:
+    known = {each.value for each in HostState}
+    for name in text.split(",") if text else ():
+        if name not in known:
+            raise ValueError(
+                f"must be some of {', '.join(each.value for each in HostState)}"
+            )
+    return text
+
+
+class RowQuery(Spanned):
+    """The hosts of a campaign, their time, and paging."""
+
+    zone: Name = Field(default="", description="Only hosts of this zone.")
+    cluster: Name = Field(default="", description="Only hosts of this cluster.")
+    rack: Name = Field(default="", description="Only hosts of this rack.")
+    pool: Name = Field(default="", description="Only hosts of this pool.")
+    state: Annotated[Name, AfterValidator(_known_states)] = Field(
+        default="",
+        description="Only hosts in these states, separated by commas.",
+        examples=["failed,ready"],
+    )
+    after: Name = Field(default="", description="`next` of the previous page.")
+    limit: int = Field(default=limits.TIMELINE_ROWS, ge=1, le=limits.TIMELINE_ROWS_MAX)
+
+    def asked(self, now: Micros) -> Asked:
+        """Return the hosts of the page."""
+        first, last = self.span(now)
+        named = ("rack", "cluster", "pool", "zone")
+        return Asked(
+            places=tuple(
+                place(kind, name) for kind in named if (name := getattr(self, kind))
+            ),
+            states=frozenset(map(HostState, filter(None, self.state.split(",")))),
+            first=first,
+            last=last,
+            after=self.after,
+            limit=self.limit,
+        )
+
+
+@router.get(
+    "/campaigns/{name}/tree",
+    responses=documented(timeline_shapes.CampaignTreeShape, 400, 404),
+)
+async def campaign_tree(
+    name: str, query: Annotated[TreeQuery, Query()], gateway: Desk, request: Request
+) -> Response:
+    """Return the hosts of a campaign by cluster, and by rack if there are few racks.
+
+    Of a large campaign, callers share an answer that is at most some seconds old.
+    """
+    now = gateway.now()
+    first, last = query.span(now)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        return tree_of(
+            reader,
+            campaigns.find(reader, name),
+            cluster=query.cluster,
+            first=first,
+            last=last,
+            now=now,
+        )
+
+    shared = cast("SharedReads", request.app.state.shared_reads)
+    # The caller's rights are checked for each request, and the same for all operators.
+    campaign = await gateway.read(lambda reader: campaigns.find(reader, name))
+    key = ("tree", campaign.campaign_id, query)
+    return answer(await shared.get(key, lambda: gateway.read(read)))
+
+
+@router.get(
+    "/campaigns/{name}/hosts",
+    responses=documented(timeline_shapes.CampaignRowPage, 400, 404),
+)
+async def campaign_hosts(
+    name: str, query: Annotated[RowQuery, Query()], gateway: Desk
+) -> Response:
+    """List the hosts of a campaign by name, with what each did, does and waits for.
+
+    The work depends on the page, and not on the size of the campaign. A page can have few
+    hosts, even none, and still have a next page.
+    """
+    now = gateway.now()
+    asked = query.asked(now)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        known = tenant_reader.remembered(reader)
+        campaign = campaigns.find(known, name)
+        return campaign_rows.campaign_rows(expected_of(known, campaign, now=now), asked)
+
+    return answer(await gateway.read(read))
+
+
+@router.get(
+    "/campaigns/{name}/hosts/{host}",
+    responses=documented(timeline_shapes.CampaignHostShape, 404),
+)
+async def campaign_host(name: str, host: str, gateway: Desk) -> Response:
+    """Return a host of a campaign with its VMs, its steps, and what the driver said."""
+    now = gateway.now()
+
+    def read(reader: Reader) -> dict[str, Any]:
+        known = tenant_reader.remembered(reader)
+        campaign = campaigns.find(known, name)
+        return one_host(expected_of(known, campaign, now=now), host)
+
+    return answer(await gateway.read(read))

@@ -1,0 +1,208 @@
+"""One host of a campaign: its VMs, the steps of its visit, and what its driver said.
+
+For operators only.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import median_high
+from typing import Any, TypeAlias
+
+from forewarn.campaigns.pace import PACE_HOSTS
+from forewarn.control.redaction import tenant_reader
+from forewarn.fleet.model import Host, Span, Vm, VmState
+from forewarn.instants import Micros, instant_or_none
+from forewarn.protocol.blockers import CallEnd
+from forewarn.protocol.errors import NotFoundError
+from forewarn.protocol.notes import StepEnded
+from forewarn.protocol.operations import (
+    MOVING_ACTIONS,
+    Move,
+    Operation,
+    OperationState,
+)
+from forewarn.protocol.visits import Visit
+from forewarn.reporting import campaign_courses
+from forewarn.reporting.campaign_courses import visit_of
+from forewarn.reporting.campaign_rows import Asked, blockers_with_hosts, row_of
+from forewarn.reporting.expected import Expected
+from forewarn.reporting.host_phases import phases
+from forewarn.reporting.uptime import seconds
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditEntry, AuditKind
+from forewarn.wording import operators
+
+Json: TypeAlias = dict[str, Any]
+
+OUTPUTS_MAX = 20
+"""Maximum messages of the driver about a host, the last ones: each has some lines."""
+
+_DRIVER_SAID = frozenset(
+    {AuditKind.DRIVER_DONE, AuditKind.DRIVER_FAILED, AuditKind.DRIVER_OUTCOME_UNKNOWN}
+)
+
+
+def campaign_host(expected: Expected, name: str) -> Json:
+    """Return a host of a campaign with each of its VMs; raises NotFoundError."""
+    reader, campaign = expected.reader, expected.campaign
+    host = reader.get(Host, name)
+    failed = set(campaign.failed_hosts)
+    row = None if host is None else row_of(expected, host, failed, Asked())
+    if host is None or row is None:
+        raise NotFoundError(
+            f"campaign {campaign.name} has no host {name!r}",
+            hint=f"Run `forewarn campaign show {campaign.name} --all` to list its hosts.",
+        )
+    operations = campaign_courses.on_host(reader, campaign, name)
+    last = operations[-1] if operations else None
+    visit = None if last is None else visit_of(reader, last)
+    if last is not None and not last.ended_at:
+        blockers = tenant_reader.blockers(reader, last, now=expected.now)
+        row["blockers"] = blockers_with_hosts(expected, last, blockers)
+    return {
+        **row,
+        "zone": host.zone,
+        "pool": host.pool,
+        "host_state": host.state.value,
+        "cordoned": bool(host.cordons),
+        "impact": campaign.impact.value,
+        "vm_list": _vms(reader, host, last, now=expected.now),
+        "steps": [] if visit is None else _steps(visit),
+        "output": [] if last is None else _output(reader, last),
+        "usual": usual(expected),
+    }
+
+
+def _vms(
+    reader: Reader, host: Host, operation: Operation | None, *, now: Micros
+) -> list[Json]:
+    """Return the VMs of the last attempt; before its announcement, those on the host."""
+    if operation is None or operation.state is OperationState.PLANNED:
+        there = every(reader, kinds.VMS_ON_HOST, host.name)
+        return [_vm(vm, None, (), "waiting", now=now) for vm in there]
+    pauses: defaultdict[str, list[Span]] = defaultdict(list)
+    for span in every(reader, kinds.SPANS_OF_OPERATION, operation.operation_id):
+        pauses[span.vm].append(span)
+    found: list[Json] = []
+    for move in operation.moves:
+        vm = reader.get(Vm, move.vm)
+        course = _course(operation, move, vm)
+        spans = pauses[move.vm]
+        found.append(
+            _vm(vm, move, spans, course, now=now)
+            if vm is not None
+            else {**_vm_base(move.vm), "course": course, **_moved(move, spans, now)}
+        )
+    return found
+
+
+def _vm_base(name: str) -> Json:
+    return {"vm": name, "tenant": None, "scope": None, "host": None, "state": None}
+
+
+def _vm(
+    vm: Vm, move: Move | None, spans: Iterable[Span], course: str, *, now: Micros
+) -> Json:
+    return {
+        "vm": vm.name,
+        "tenant": vm.tenant,
+        "scope": vm.scope,
+        "host": vm.host,
+        "state": vm.state.value,
+        "course": course,
+        **_moved(move, spans, now),
+    }
+
+
+def _moved(move: Move | None, spans: Iterable[Span], now: Micros) -> Json:
+    known = list(spans)
+    paused = sum((each.ended or now) - each.began for each in known)
+    return {
+        "to_host": (move.to_host or None) if move else None,
+        "pause_seconds": seconds(paused) if known else None,
+    }
+
+
+def _course(operation: Operation, move: Move, vm: Vm | None) -> str:
+    """Return how far a VM of an announced operation is."""
+    if vm is None or vm.state is VmState.DELETED:
+        return "gone"
+    if vm.state is VmState.DOWN or move.is_down:
+        return "down"
+    if move.done:
+        return "moved" if operation.action in MOVING_ACTIONS else "done"
+    if move.has_failed:
+        return "failed"
+    if operation.state is OperationState.IMPACTING:
+        return "in work"
+    return "waiting" if not operation.ended_at else "unchanged"
+
+
+def _steps(visit: Visit) -> list[Json]:
+    """Return the host steps of a visit in their order, with the last result of each."""
+    current = visit.current_kind
+    found: list[Json] = []
+    for step in visit.steps:
+        result = visit.result(step.kind)
+        found.append(
+            {
+                "kind": step.kind.value,
+                "step": step.text,
+                "current": step.kind is current,
+                "outcome": None if result is None else result.outcome.value,
+                "at": None if result is None else instant_or_none(result.at),
+                "said": "" if result is None else operators.call_end(result.end),
+            }
+        )
+    return found
+
+
+def _output(reader: Reader, operation: Operation) -> list[Json]:
+    """Return what the driver said about the VMs of an operation, the last message last."""
+    subject = f"operation:{operation.operation_id}"
+    entries = [
+        each
+        for each in every(reader, kinds.AUDIT_OF_SUBJECT, subject)
+        if each.kind in _DRIVER_SAID
+    ]
+    return [_said(each) for each in entries[-OUTPUTS_MAX:]]
+
+
+def _said(entry: AuditEntry) -> Json:
+    note = entry.facts.note
+    text = operators.note(note) if isinstance(note, CallEnd | StepEnded) else ""
+    return {
+        "at": instant_or_none(entry.at),
+        "what": entry.what,
+        "text": text or entry.facts.text,
+    }
+
+
+def usual(expected: Expected) -> Json | None:
+    """Return the median times of the hosts that were done last; None: none was."""
+    pace = expected.pace
+    if pace is None:
+        return None
+    lengths: defaultdict[str, list[Micros]] = defaultdict(list)
+    newest = expected.reader.ranked(
+        kinds.ENDED_OF_REQUEST, expected.request.request_id, limit=PACE_HOSTS
+    )
+    for operation in newest:
+        if operation.state is not OperationState.DONE:
+            continue
+        for each in phases(
+            expected.reader, operation, visit_of(expected.reader, operation)
+        ):
+            if each.ends:
+                lengths[each.step or each.state.value].append(each.ends - each.begins)
+    return {
+        "hosts": pace.hosts,
+        "turn_seconds": seconds(pace.turn),
+        "work_seconds": seconds(pace.work),
+        "step_seconds": _medians(lengths),
+    }
+
+
+def _medians(lengths: Mapping[str, list[Micros]]) -> dict[str, float]:
+    return {name: seconds(median_high(found)) for name, found in lengths.items()}

@@ -1,0 +1,154 @@
+"""When hosts of a running campaign are expected to begin and end, for operators.
+
+The cost depends on the windows that are looked at, and not on the number of hosts.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from forewarn.campaigns import gate, pace
+from forewarn.campaigns.lifecycle import CampaignState
+from forewarn.campaigns.pace import PACE_HOSTS, Line, Pace, Sample
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.rules import brake, campaign_gate
+from forewarn.fleet.calendars import free_times
+from forewarn.fleet.windows import Opening
+from forewarn.instants import DAY, Micros
+from forewarn.protocol.operations import Operation, OperationState, Request
+from forewarn.reporting.campaign_courses import attempt_of, visit_of
+from forewarn.reporting.campaigns import deferred_count
+from forewarn.store import kinds
+from forewarn.store.port import Reader
+
+AHEAD_MAX: Micros = 90 * DAY
+"""Maximum time that is looked ahead: each day can have windows to compute."""
+
+SAMPLED_MAX = 3 * PACE_HOSTS
+"""Maximum ended operations that are looked at: some of them failed or were withdrawn."""
+
+
+class Expected:
+    """The expectations for a campaign at one instant; each fact is read once."""
+
+    def __init__(
+        self, reader: Reader, campaign: CampaignRecord, request: Request, *, now: Micros
+    ) -> None:
+        """Read what is needed from `reader`; `request` is the campaign's rollout."""
+        self.reader, self.campaign, self.request = reader, campaign, request
+        self.now = now
+
+    @cached_property
+    def pace(self) -> Pace | None:
+        """Return the usual times of a host; None: no host is done."""
+        newest = self.reader.ranked(
+            kinds.ENDED_OF_REQUEST, self.campaign.request, limit=SAMPLED_MAX
+        )
+        found = (_sample(self.reader, each) for each in newest)
+        return pace.pace_of([each for each in found if each is not None][:PACE_HOSTS])
+
+    @cached_property
+    def line(self) -> Line:
+        """Return the hosts that are left, and how many can be in flight."""
+        campaign, in_flight = self.campaign, self.request.in_flight
+        deferred = deferred_count(self.reader, campaign)
+        return Line(
+            waiting=max(0, campaign.left - in_flight - deferred),
+            in_flight=in_flight,
+            slots=self.slots,
+        )
+
+    @cached_property
+    def slots(self) -> int:
+        """Return how many hosts can be in flight when the stage runs at full speed."""
+        most = campaign_gate.at_once(self.campaign)
+        return max(1, most - len(self.campaign.failed))
+
+    @cached_property
+    def is_moving(self) -> bool:
+        """Return whether the campaign announces hosts, so that it has an end."""
+        return (
+            self.campaign.state is CampaignState.RUNNING
+            and not self.campaign.has_ended
+            and not gate.is_only_failed(self.campaign)
+            and not list(brake.why_braked(self.reader, self.request.verb))
+        )
+
+    def end(self) -> Micros | None:
+        """Return when the last host is expected to be done; None: unknown."""
+        if self.pace is None or not self.is_moving:
+            return None
+        found = pace.spent(self._free(), pace.end_after(self.line, self.pace))
+        return None if found is None else found + self._soaks(len(self.campaign.stages))
+
+    def stage_begins(self, stage: int) -> Micros | None:
+        """Return when a later stage is expected to begin; None: unknown."""
+        if self.pace is None or not self.is_moving:
+            return None
+        hosts = max(0, self.campaign.stage_left)
+        ahead = sum(
+            each.hosts - dict(self.campaign.skipped_ahead).get(number, 0)
+            for number, each in enumerate(self.campaign.stages, start=1)
+            if self.campaign.stage < number < stage
+        )
+        waiting = max(0, hosts + ahead - self.line.in_flight)
+        line = Line(
+            waiting=waiting, in_flight=min(hosts, self.line.in_flight), slots=self.slots
+        )
+        found = pace.spent(self._free(), pace.end_after(line, self.pace))
+        return None if found is None else found + self._soaks(stage)
+
+    def host_begins(self, position: int) -> Micros | None:
+        """Return when a waiting host is expected to be announced; None: unknown.
+
+        Hosts are announced in their order, so all those that are left come before it that
+        are not behind it.
+        """
+        if self.pace is None or not self.is_moving:
+            return None
+        behind = self.campaign.hosts - position
+        ahead = max(0, self.line.waiting - 1 - behind)
+        after = pace.turn_after(self.line, self.pace, ahead)
+        found = pace.spent(self._free(), after)
+        if found is None:
+            return None
+        return found + self._soaks(self.campaign.stage_of(position))
+
+    def _free(self) -> Iterator[Opening]:
+        hours = campaign_gate.hours_of(self.reader, self.campaign)
+        closed = (*hours.blackouts, *hours.wide)
+        return free_times(hours.windows, closed, self.now, self.now + AHEAD_MAX)
+
+    def _soaks(self, stage: int) -> Micros:
+        """Return the soaks before a stage begins, as if it were approved at once."""
+        as_approved = self.campaign
+        found: Micros = 0
+        for number in range(as_approved.stage, stage):
+            terms = as_approved.stages[number - 1]
+            is_running = number == as_approved.stage and as_approved.soaks_until
+            left = as_approved.soaks_until - self.now
+            found += max(0, left) if is_running else terms.soak
+        return found
+
+
+def expected_of(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Expected:
+    """Return the expectations for a campaign."""
+    request = reader.get(Request, campaign.request)
+    assert request is not None, f"{campaign.campaign_id} has no rollout"
+    return Expected(reader, campaign, request, now=now)
+
+
+def announced_at(reader: Reader, operation: Operation) -> Micros:
+    """Return when an operation was announced; 0: it was not, or it has no VMs."""
+    if operation.state is OperationState.PLANNED:
+        return 0
+    first = reader.select(kinds.EVENTS_OF_OPERATION, operation.key, limit=1)
+    return first[0].created if first else 0
+
+
+def _sample(reader: Reader, operation: Operation) -> Sample | None:
+    """Return the times of a host that was done; None: it was not."""
+    attempt = attempt_of(operation, visit_of(reader, operation))
+    if operation.state is not OperationState.DONE or not attempt.started:
+        return None
+    announced = announced_at(reader, operation) or attempt.started
+    return Sample(announced, attempt.started, attempt.over or operation.ended_at)

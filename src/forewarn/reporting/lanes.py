@@ -1,0 +1,93 @@
+"""Times of several hosts merged into one lane: values in, values out.
+
+At each instant, a lane shows the state that needs attention most.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from forewarn.instants import Micros
+from forewarn.reporting.campaign_states import HostState
+
+_ENDLESS: Micros = 2**62
+
+_ORDER = (
+    *(HostState.FAILED, HostState.IMPACTING, HostState.RECOVERING),
+    *(HostState.READY, HostState.ANNOUNCED, HostState.DONE),
+    *(HostState.SKIPPED, HostState.PLANNED),
+)
+"""The states by what a lane shows first: work hides notices, and both hide the past."""
+
+_RANK = {state: place for place, state in enumerate(_ORDER)}
+
+
+class Stretch(NamedTuple):
+    """The time of a host in one state."""
+
+    state: HostState
+    begins: Micros
+    ends: Micros
+    """0: it has not ended."""
+
+
+def merged(stretches: Iterable[Stretch], *, most: int, now: Micros) -> list[Stretch]:
+    """Return the lane of some stretches in the order of time, at most the last `most`.
+
+    What has not ended goes on until `now`, and what is expected can follow it.
+    """
+    changes: list[tuple[Micros, int, HostState]] = []
+    going_on: set[HostState] = set()
+    for each in stretches:
+        ends = each.ends or now
+        if each.begins < ends:
+            changes += [(each.begins, 1, each.state), (ends, -1, each.state)]
+        if not each.ends:
+            going_on.add(each.state)
+    changes.sort(key=lambda change: change[0])
+    counts = dict.fromkeys(_ORDER, 0)
+    lane: list[Stretch] = []
+    shown: HostState | None = None
+    since: Micros = 0
+    for place, (at, by, state) in enumerate(changes):
+        counts[state] += by
+        is_last = place + 1 == len(changes) or changes[place + 1][0] > at
+        if not is_last:
+            continue
+        following = next((each for each in _ORDER if counts[each]), None)
+        if following is shown:
+            continue
+        if shown is not None:
+            goes_on = at == now and shown in going_on
+            lane.append(Stretch(shown, since, 0 if goes_on else at))
+        shown, since = following, at
+    return lane[-most:]
+
+
+def within(stretches: Sequence[Stretch], first: Micros, last: Micros) -> list[Stretch]:
+    """Return the stretches that overlap a time; `last` 0: it has no end."""
+    return [
+        each
+        for each in stretches
+        if (each.ends or _ENDLESS) > first and (not last or each.begins < last)
+    ]
+
+
+def busy(
+    stretches: Iterable[Stretch], first: Micros, last: Micros, *, steps: int
+) -> list[int]:
+    """Return how many stretches there are in each of some equal steps of a time."""
+    found = [0] * (steps + 1)
+    width = max(1, last - first)
+    for each in stretches:
+        ends = min(each.ends or last, last)
+        if each.begins >= last or ends < first:
+            continue
+        begin = max(0, (each.begins - first) * steps // width)
+        end = min(steps - 1, (ends - first) * steps // width)
+        found[begin] += 1
+        found[end + 1] -= 1
+    total = 0
+    for place, change in enumerate(found):
+        total += change
+        found[place] = total
+    return found[:steps]

@@ -1,0 +1,132 @@
+"""The routes about the hosts of a campaign over time."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin import limits, timeline_shapes
+from forewarn.admin.shared_reads import SharedReads
+from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.tenants import Shared
+from tests.unit.admin.test_campaign_watch import started
+from tests.unit.admin.test_description import check
+
+ROUTES = ("tree", "hosts", "hosts/h1")
+
+
+def get(client: TestClient, what: str, **query: str | int) -> dict[str, Any]:
+    answer = client.get(f"/v1/campaigns/bios/{what}", params=query)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+def test_answers_have_the_described_members(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    started(client)
+    gateway.advance("2h")
+    tree = get(client, "tree")
+    check(tree, timeline_shapes.CampaignTreeShape)
+    check(tree["clusters"][0], timeline_shapes.TreeClusterShape)
+    check(tree["racks"][0], timeline_shapes.TreeRackShape)
+    page = get(client, "hosts")
+    check(page, timeline_shapes.CampaignRowPage)
+    for each in page["hosts"]:
+        check(each, timeline_shapes.CampaignRowShape)
+        for segment in each["segments"]:
+            check(segment, timeline_shapes.SegmentShape)
+    one = get(client, "hosts/h1")
+    check(one, timeline_shapes.CampaignHostShape)
+    check(one["vm_list"][0], timeline_shapes.HostVmShape)
+
+
+def test_pages_and_states_select_hosts(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    started(client)
+    gateway.advance("1m")
+    first = get(client, "hosts", limit=1)
+    assert [each["host"] for each in first["hosts"]] == ["h1"]
+    rest = get(client, "hosts", after=first["next"])
+    assert [each["host"] for each in rest["hosts"]] == ["h2", "same"]
+    flying = get(client, "hosts", state="announced,ready,impacting,recovering")
+    found = get(client, "hosts")["hosts"]
+    assert flying["hosts"] == [each for each in found if each["state"] != "planned"]
+    assert flying["hosts"] != found
+    assert get(client, "hosts", rack="r1")["hosts"] == []
+
+
+@pytest.mark.parametrize(
+    ("what", "query", "says"),
+    [
+        ("hosts", {"state": "happy"}, "must be some of planned"),
+        ("hosts", {"since": "soon"}, "since"),
+        ("tree", {"since": "1h", "until": "2h"}, "until must be later than since"),
+    ],
+)
+def test_bad_queries_are_refused(
+    client: TestClient, what: str, query: dict[str, str], says: str
+) -> None:
+    started(client)
+    answer = client.get(f"/v1/campaigns/bios/{what}", params=query)
+    assert answer.status_code == 400
+    assert says in answer.text
+
+
+def test_unknown_campaign_and_host_are_not_found(client: TestClient) -> None:
+    assert client.get("/v1/campaigns/bios/tree").status_code == 404
+    started(client)
+    answer = client.get("/v1/campaigns/bios/hosts/h9")
+    assert (answer.status_code, answer.json()["error"]) == (
+        404,
+        "campaign bios has no host 'h9'",
+    )
+
+
+@pytest.mark.parametrize("what", ROUTES)
+def test_tenant_gets_none_of_it(what: str) -> None:
+    shared = Shared()
+    shared.live()
+    answer = shared.ask(shared.token(), "GET", f"/v1/campaigns/bios/{what}")
+    assert answer.status_code == 403
+
+
+def test_slow_answer_is_shared_for_a_while_and_an_error_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[str] = []
+
+    async def story() -> None:
+        shared, gate = SharedReads(), asyncio.Event()
+
+        async def read() -> str:
+            await gate.wait()
+            reads.append("read")
+            return "found"
+
+        both = asyncio.gather(shared.get("a", read), shared.get("a", read))
+        await asyncio.sleep(0)
+        gate.set()
+        assert await both == ["found", "found"]
+        assert len(reads) == 1
+        # It took no time, so it is read again.
+        await shared.get("a", read)
+        assert len(reads) == 2
+        monkeypatch.setattr(limits, "SHARED_FROM_SECONDS", 0)
+        monkeypatch.setattr(limits, "SHARED_PAUSE", 1e9)
+        await shared.get("a", read)
+        await shared.get("a", read)
+        assert len(reads) == 3
+        await shared.get("b", read)
+        assert len(reads) == 4
+
+        async def fail() -> str:
+            raise ValueError("no")
+
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no"):
+                await shared.get("c", fail)
+
+    asyncio.run(story())
