@@ -100,7 +100,7 @@ _ROW = {
     "attempts": (int, "Operations so far."),
     "step": (HostStepNowShape | None, "null: it is neither in flight nor failed."),
     "progress": (ProgressShape | None, "null: it moves no VM now."),
-    "segments": (list_of(SegmentShape), "What it did and does, the earliest first."),
+    "segments": (list_of(SegmentShape), "Its times in each state, the earliest first."),
     "forecast": (ExpectedShape | None, "null: unknown, or it is done."),
     "not_before": (str | None, "NotBefore of its live events."),
     "approvals": HaveOfShape,

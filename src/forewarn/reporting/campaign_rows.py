@@ -283,8 +283,8 @@ def _forecast(
 def _blockers(expected: Expected, operation: Operation, state: HostState) -> list[Json]:
     """Return why a host waits, as values; each names the host that it waits for.
 
-    A kind of reason has a few of them and a count. What holds a host that is ready or waits
-    for its turn was stored at the last check; to look for places again takes long.
+    A kind of reason has a few of them and a count. The reasons of a host that is ready or
+    waits for its turn are those of the last check: to look for places again takes long.
     """
     if operation.ended_at:
         return []

@@ -33,7 +33,7 @@ class Stretch(NamedTuple):
 def merged(stretches: Iterable[Stretch], *, most: int, now: Micros) -> list[Stretch]:
     """Return the lane of some stretches in the order of time, at most the last `most`.
 
-    What has not ended goes on until `now`, and what is expected can follow it.
+    A stretch without an end goes on until `now`, and an expected one can follow it.
     """
     changes: list[tuple[Micros, int, HostState]] = []
     going_on: set[HostState] = set()

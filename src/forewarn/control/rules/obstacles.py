@@ -195,6 +195,7 @@ def _domains_of(vms: Sequence[Vm]) -> dict[str, frozenset[int]]:
 def missing_consent(
     reader: Reader, operation: Operation, *, now: Micros
 ) -> tuple[AnyBlocker, ...]:
+    """Return the approvals and the time that an announced operation waits for."""
     # After a clock step back, NotBefore of a held operation can be in the future again.
     is_ready = operation.state is OperationState.READY
     if operation.state is not OperationState.ANNOUNCED and not (
