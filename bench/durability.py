@@ -19,7 +19,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import client, fleets, machine
+from bench import client, fleets, machine, postgres
 from bench.report import Report, Table, percentile, rounded
 from bench.service import Service, serving
 
@@ -30,10 +30,41 @@ HOSTS_PER_ORDER = 1000
 """Hosts of one request: a large maintenance, approved before the next one starts."""
 
 
+BAR = 10_000
+POSTGRES_BAR = 8_000
+"""Approvals a second: one process must decide more than a million VMs send in a bad hour."""
+
+
 def measure(report: Report, folder: Path, *, hosts: int) -> None:
     """Measure approvals that are only stored, and approvals that start an impact."""
     print(f"\nApprovals, SQLite with synchronous=FULL, {CLIENTS} clients")
     place = folder / "approvals"
+    found = _measured(report, place, hosts, "SQLite")
+    _check_stored(place / "forewarn.db", 2 * hosts)
+    report.judge("durable approvals a second", found.rate, BAR, at_most=False)
+    report.judge("durable approvals, p99", percentile(found.times, 0.99), 10, "ms")
+    if why := postgres.missing():
+        report.note(f"approvals on PostgreSQL were not measured: {why}")
+        return
+    print(f"\nApprovals, PostgreSQL, one replica, {CLIENTS} clients")
+    with postgres.running() as server:
+        place = folder / "approvals-postgres"
+        found = _measured(report, place, hosts, "PostgreSQL", server)
+        stored = server.count("audit", "kind = 'event approved'")
+    assert stored == 2 * hosts, f"{stored} of {2 * hosts} approvals are stored"
+    what = "durable approvals a second, PostgreSQL"
+    report.judge(what, found.rate, POSTGRES_BAR, at_most=False)
+    report.judge(f"{what}: p99", percentile(found.times, 0.99), 10, "ms")
+
+
+def _measured(
+    report: Report,
+    place: Path,
+    hosts: int,
+    store: str,
+    server: postgres.Server | None = None,
+) -> "_Found":
+    """Show the figures of one store; return those of approvals that are only stored."""
     place.mkdir()
     (place / "secret").write_text(SECRET, encoding="ascii")
     flush = machine.flush_milliseconds(place)
@@ -42,20 +73,19 @@ def measure(report: Report, folder: Path, *, hosts: int) -> None:
         "metadata_signed_secret_file": "secret",
         "driver_simulated_reboot": "1h",
     }
-    table = Table(
-        f"Approvals; fdatasync of the same disk: {flush:.2f} ms",
-        ("what", "a second", "median ms", "p99 ms", "CPU µs of the service"),
-    )
+    heads = ["what", "a second", "median ms", "p99 ms", "CPU µs of the service"]
+    if server is not None:
+        settings["store_url"] = server.url
+        heads.append("of PostgreSQL")
+    title = f"Approvals, {store}; fdatasync of the same disk: {flush:.2f} ms"
+    table = Table(title, heads)
     with serving(place, fleets.pairs(hosts), **settings) as service:
-        story = _Story(service)
+        story = _Story(service, server)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(story.run(hosts))
         story.tell(table)
-        _check_stored(place / "forewarn.db", 2 * hosts)
     report.show(table)
-    stored = story.found[_STORED]
-    report.judge("durable approvals a second", stored.rate, 10_000, at_most=False)
-    report.judge("durable approvals, p99", percentile(stored.times, 0.99), 10, "ms")
+    return story.found[_STORED]
 
 
 def _check_stored(file: Path, count: int) -> None:
@@ -91,6 +121,8 @@ class _Found:
     """Seconds from the first request to the last response."""
     spent: float = 0
     """Processor time of the service, in seconds."""
+    server_spent: float = 0
+    """That of PostgreSQL."""
 
     @property
     def rate(self) -> float:
@@ -99,8 +131,8 @@ class _Found:
 
 
 class _Story:
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(self, service: Service, server: postgres.Server | None) -> None:
+        self._service, self._server = service, server
         self.found: defaultdict[str, _Found] = defaultdict(_Found)
 
     async def run(self, hosts: int) -> None:
@@ -134,30 +166,37 @@ class _Story:
     async def _measure(
         self, what: str, requests: Sequence[bytes], *, clients: int = CLIENTS
     ) -> None:
-        before = machine.cpu_seconds(self._service.pid)
+        before, server_before = self._spent()
         began = time.perf_counter()
         times = await _send(self._service.address, requests, clients)
         took = time.perf_counter() - began
-        spent = machine.cpu_seconds(self._service.pid) - before
+        spent, server_spent = self._spent()
         found = self.found[what]
         found.times += times
         found.took += took
-        found.spent += spent
+        found.spent += spent - before
+        found.server_spent += server_spent - server_before
+
+    def _spent(self) -> tuple[float, float]:
+        """Return the processor times of the service and of PostgreSQL so far."""
+        server = 0.0 if self._server is None else self._server.cpu_seconds
+        return machine.cpu_seconds(self._service.pid), server
 
     def tell(self, table: Table) -> None:
         """Add the results to the report, in the order of the measurements."""
         for what, found in self.found.items():
             p99 = percentile(found.times, 0.99)
             count = len(found.times)
-            table.rows.append(
-                (
-                    f"{what} ({count})",
-                    rounded(found.rate),
-                    rounded(percentile(found.times, 0.5)),
-                    rounded(p99),
-                    rounded(found.spent / count * 1e6),
-                )
-            )
+            row = [
+                f"{what} ({count})",
+                rounded(found.rate),
+                rounded(percentile(found.times, 0.5)),
+                rounded(p99),
+                rounded(found.spent / count * 1e6),
+            ]
+            if self._server is not None:
+                row.append(rounded(found.server_spent / count * 1e6))
+            table.rows.append(row)
             print(f"  {what}: {found.rate:.0f}/s, p99 {p99:.1f} ms", flush=True)
 
 

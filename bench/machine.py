@@ -1,5 +1,6 @@
 """The machine: its description, its cores, and the resources of a process."""
 
+import contextlib
 import os
 import platform
 import shutil
@@ -53,6 +54,16 @@ def cpu_seconds(pid: int) -> float:
     """Return the processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def family_cpu_seconds(pid: int) -> float:
+    """Return the processor time of a process and of its running children so far."""
+    found = cpu_seconds(pid)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text("ascii").split():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += family_cpu_seconds(int(child))
+    return found
 
 
 def rss_mib(pid: int) -> float:

@@ -5,7 +5,6 @@ longest time between two other answers is what a fail-over or a hand-over takes.
 it for its document meanwhile. PostgreSQL flushes its commits to a disk.
 """
 
-import tempfile
 import threading
 import time
 from collections.abc import Generator
@@ -15,11 +14,9 @@ from http.client import HTTPConnection, HTTPException
 from itertools import pairwise
 from pathlib import Path
 
-from bench import client, fleets
+from bench import client, fleets, postgres
 from bench.report import Report, Table, percentile, rounded
 from bench.service import Service, eventually
-from tests.support import postgres_server
-from tests.support.unpacked import needs
 
 HOSTS = 100
 PROBE_SECONDS = 0.01
@@ -34,39 +31,17 @@ HEADERS = {"Metadata": "true", "Content-Type": "application/json"}
 BODY = '{"StartRequests": [{"EventId": "00000000-0000-4000-8000-000000000000"}]}'
 """The approval of an event that does not exist: the leader refuses it."""
 
-SERVER = {
-    "fsync": "on",
-    "full_page_writes": "on",
-    "autovacuum": "on",
-    "shared_buffers": "256MB",
-    "max_wal_size": "1GB",
-}
-
-
-@contextmanager
-def _server() -> Generator[str]:
-    """Run PostgreSQL where its own user can be; yield the URL of a database."""
-    with tempfile.TemporaryDirectory(prefix="bench-") as name:
-        Path(name).chmod(0o755)
-        folder = Path(name) / "server"
-        postgres_server.make(folder)
-        process = postgres_server.start(folder, **SERVER)
-        try:
-            yield postgres_server.url_of(folder)
-        finally:
-            postgres_server.stop(process)
-
 
 def measure(report: Report, folder: Path, *, rounds: int) -> None:
     """Measure fail-overs and hand-overs."""
-    if why := needs("postgres", "initdb"):
+    if why := postgres.missing():
         report.note(f"replicas were not measured: {why}")
         return
     place = folder / "replicas"
     place.mkdir()
     print("\nReplicas on PostgreSQL")
-    with _server() as url:
-        _measure_ends(report, place, url, rounds)
+    with postgres.running() as server:
+        _measure_ends(report, place, server.url, rounds)
 
 
 class _Pair:

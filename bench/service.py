@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,23 +15,38 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench import machine
+from forewarn.protocol.operations import OperationState
 
 PATIENCE_SECONDS = 60.0
 
 POLL_SECONDS = 0.01
 
+ANNOUNCED_SECONDS = 300.0
+"""Maximum time until all hosts of a request are announced: 1,000 take half a minute on a
+quiet machine."""
+
+ANNOUNCED_POLL_SECONDS = 0.2
+"""Between two questions whether all hosts are announced, so that they cost little."""
+
 _SERVING = re.compile(r"serving (.+) at (http://\S+)")
+_OPERATIONS = re.compile(
+    r'^forewarn_operations\{.*state="(\w+)".*\} (\S+)$', re.MULTILINE
+)
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def eventually(
-    is_so: Callable[[], bool], *, what: str, seconds: float = PATIENCE_SECONDS
+    is_so: Callable[[], bool],
+    *,
+    what: str,
+    seconds: float = PATIENCE_SECONDS,
+    pause: float = POLL_SECONDS,
 ) -> None:
     """Wait until a condition holds; fail after a timeout."""
     deadline = time.perf_counter() + seconds
     while not is_so():
         assert time.perf_counter() < deadline, f"{what} did not come"
-        time.sleep(POLL_SECONDS)
+        time.sleep(pause)
 
 
 def direct_get(url: str) -> bytes:
@@ -107,14 +123,31 @@ class Service:
 
     def maintain(self, hosts: Sequence[str], **more: str) -> None:
         """Request the reboot of hosts in one request; wait until all are announced."""
+        before = sum(self._operations().values())
         order = {"hosts": hosts, "impact": "reboot", "at_once": len(hosts), **more}
         self.admin("/v1/maintain", order)
 
         def are_announced() -> bool:
-            found = self.pages("/v1/operations?all=false", "operations")
-            return all(operation["state"] != "Planned" for operation in found)
+            found = self._operations()
+            return not found[
+                OperationState.PLANNED.value
+            ] and found.total() >= before + len(hosts)
 
-        eventually(are_announced, what="the announcement of every host")
+        # Not a list of operations: it explains each of them, with questions to the store.
+        what = "the announcement of every host"
+        eventually(
+            are_announced,
+            what=what,
+            seconds=ANNOUNCED_SECONDS,
+            pause=ANNOUNCED_POLL_SECONDS,
+        )
+
+    def _operations(self) -> Counter[str]:
+        """Return the number of open operations in each state."""
+        found: Counter[str] = Counter()
+        for state, count in _OPERATIONS.findall(self.metrics()):
+            found[state] += round(float(count))
+        return found
 
     def metrics(self) -> str:
         """Return the metrics."""

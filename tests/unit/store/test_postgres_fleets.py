@@ -1,35 +1,21 @@
-"""A fleet goes into PostgreSQL with a number of statements that does not depend on it."""
-
-from collections.abc import Sequence
-from typing import Any
+"""The number of statements to PostgreSQL for a fleet, and for a rollout over it."""
 
 import pytest
 
-from forewarn.control.plane import Plane
-from forewarn.control.requests import fleet_changes
-from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.work import Who
-from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.fleet.file import read_fleet
-from forewarn.ids import RandomIds
-from forewarn.protocol.actors import operator
-from forewarn.protocol.published import Publication
-from forewarn.store.postgres.connection import PostgresConnection
+from forewarn.control.requests import verbs
+from forewarn.control.requests.verbs import OrderOptions
+from forewarn.protocol.operations import Action
+from forewarn.store import kinds
 from forewarn.store.postgres.store import PostgresStore
 from tests.support import postgres
+from tests.support.postgres_planes import apply, counted, order, started
 from tests.unit.admin.gateway import START
 
 pytestmark = postgres.needing_postgres
 
-
-class Silent:
-    """Listens and does nothing."""
-
-    def publish(self, publication: Publication) -> None:
-        pass
-
-    def changed(self, operations: Sequence[str]) -> None:
-        pass
+ANNOUNCED_STATEMENTS_MAX = 52
+"""Statements for one more host of a rollout, with two VMs: its order, its announcement,
+and the questions which hosts may follow."""
 
 
 def fleet(hosts: int) -> str:
@@ -45,28 +31,7 @@ def fleet(hosts: int) -> str:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the statements of all connections, as they are sent."""
-    sent: list[str] = []
-    send = PostgresConnection._cursor
-
-    def count(self: PostgresConnection, sql: str, parameters: Any) -> Any:
-        sent.append(sql)
-        return send(self, sql, parameters)
-
-    monkeypatch.setattr(PostgresConnection, "_cursor", count)
-    return sent
-
-
-def started(store: PostgresStore) -> Plane:
-    plane = Plane(
-        store=store,
-        driver=SimulatedDriver(),
-        policy=Policy(),
-        ids=RandomIds(3),
-        listener=Silent(),
-    )
-    plane.start(now=START)
-    return plane
+    return counted(monkeypatch)
 
 
 def test_statements_of_fleet_and_takeover_do_not_grow_with_the_fleet(
@@ -81,12 +46,7 @@ def test_statements_of_fleet_and_takeover_do_not_grow_with_the_fleet(
             sent: list[int] = []
             for many in (hosts, 2 * hosts):
                 statements.clear()
-                wanted = read_fleet(fleet(many), name="fleet.toml")
-                plane.order(
-                    Who(actor=operator("test")),
-                    lambda work, wanted=wanted: fleet_changes.apply(work, wanted),
-                    now=START,
-                )
+                apply(plane, fleet(many))
                 sent.append(len(statements))
             statements.clear()
             started(store)
@@ -96,3 +56,39 @@ def test_statements_of_fleet_and_takeover_do_not_grow_with_the_fleet(
             store.close()
     small, large = counts
     assert small == large
+
+
+def announced(statements: list[str], hosts: int) -> int:
+    """Return the statements until all hosts of a fleet are announced, all at once."""
+    with postgres.lent_databases() as lend:
+        store = PostgresStore(lend())
+        plane = started(store)
+        names = [f"h{number}" for number in range(hosts)]
+        apply(
+            plane,
+            "".join(
+                f'[[host]]\nname = "{name}"\n'
+                f'[[vm]]\nname = "a_{name}"\nhost = "{name}"\n'
+                f'[[vm]]\nname = "b_{name}"\nhost = "{name}"\n'
+                for name in names
+            ),
+        )
+        options = OrderOptions(at_once=hosts)
+        statements.clear()
+        order(plane, lambda work: verbs.maintain(work, names, Action.REBOOT, options))
+        while plane.advance(now=START):  # the hosts beyond the first iteration
+            pass
+        sent = len(statements)
+        assert not store.read(
+            lambda reader: reader.select(kinds.OPERATIONS_IN_STATE, "Planned", limit=1)
+        )
+        store.close()
+    return sent
+
+
+def test_statements_for_one_host_do_not_grow_with_the_rollout(
+    statements: list[str],
+) -> None:
+    """Each turn announces the first host that waits, and asks nothing about the others."""
+    few, many = (announced(statements, hosts) for hosts in (6, 36))
+    assert (many - few) / 30 <= ANNOUNCED_STATEMENTS_MAX

@@ -15,8 +15,8 @@ the rest of the list in the request. Before a commit, the host still waits. Afte
 commit, the host is announced, and the next start checks all rollouts again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from forewarn.control.execution import calls, ending, replanning, visits
 from forewarn.control.requests import (
@@ -137,24 +137,41 @@ def _go_on(work: Work, request_id: str) -> bool:
     if campaign is not None and campaign.is_emergency:
         taking_over.take_over(work, campaign, found)
     found = [calls.renew_chooser(work, each) for each in found]
-    vms = {each.operation_id: rolling.vms_of(work.tx, each) for each in found}
-    waiting = _look_at(work, found, vms)
-    scopes = {scope for each in waiting.values() for scope in each.domains}
-    overlap = campaign_gate.overlap_of(work.tx, request_id)
-    work.lock_scopes(scopes)
-    decided = rolling.admit(
-        list(waiting.values()),
-        slots=1,
-        scopes={
-            scope: rolling.standing_of(work.tx, scope, overlap) for scope in scopes
-        },
-    )
-    for operation_id, blocker in decided.passed_over:
-        _pass_over(work, waiting[operation_id], blocker)
-    for operation_id in decided.announced:
-        _announce(work, work.operation(operation_id), vms[operation_id])
+    standings = _Standings(work, campaign_gate.overlap_of(work.tx, request_id))
+    passed_over: list[tuple[rolling.Waiting, AnyBlocker]] = []
+    announced: Operation | None = None
+    # One after the other: most turns announce the first host, and read no other.
+    for operation, waiting in _look_at(work, found):
+        blocker = rolling.why_not_announced(waiting, standings.of(waiting))
+        if blocker is None:
+            announced = operation
+            break
+        passed_over.append((waiting, blocker))
+    for waiting, blocker in passed_over:
+        _pass_over(work, waiting, blocker)
+    if announced is not None:
+        _announce(work, work.operation(announced.operation_id))
     work.take_turn(request_id)
-    return bool(decided.announced)
+    return announced is not None
+
+
+@dataclass(slots=True)
+class _Standings:
+    """The scopes of the hosts that one turn looks at, as they were before it."""
+
+    work: Work
+    overlap: int
+    known: dict[str, rolling.RolloutState] = field(
+        default_factory=dict[str, rolling.RolloutState]
+    )
+
+    def of(self, waiting: rolling.Waiting) -> Mapping[str, rolling.RolloutState]:
+        """Return the scopes read so far, with those of a host."""
+        unread = waiting.domains.keys() - self.known.keys()
+        self.work.lock_scopes(unread)
+        for scope in unread:
+            self.known[scope] = rolling.standing_of(self.work.tx, scope, self.overlap)
+        return self.known
 
 
 def _next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
@@ -189,21 +206,19 @@ def _is_cordoned(work: Work, operation: Operation) -> bool:
 
 
 def _look_at(
-    work: Work, found: Sequence[Operation], vms: Mapping[str, tuple[Vm, ...]]
-) -> dict[str, rolling.Waiting]:
-    """Return hosts as values, by operation.
+    work: Work, found: Sequence[Operation]
+) -> Iterator[tuple[Operation, rolling.Waiting]]:
+    """Yield hosts as values, each read when it is asked for.
 
     If the windows of some need many looks, the next turn looks at the others.
     """
-    waiting: dict[str, rolling.Waiting] = {}
     looks = 0
     for each in found:
-        name = each.operation_id
-        waiting[name], looked = _waiting(work, each, vms[name])
+        waiting, looked = _waiting(work, each, rolling.vms_of(work.tx, each))
+        yield each, waiting
         looks += looked
         if looks >= LOOKS_MAX:
             break
-    return waiting
 
 
 def _waiting(
@@ -253,7 +268,7 @@ def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> Non
     work.save_operation(operation, replace(changed_to, due_at=due_at))
 
 
-def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
+def _announce(work: Work, operation: Operation) -> None:
     """Announce a host to the VMs that are on it now, with a full notice.
 
     If the request has host steps, `needed` runs first: the host gets its turn again.
@@ -261,6 +276,7 @@ def _announce(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> None:
     if (admitted := visits.admit(work, operation)) is None:
         return
     operation = admitted
+    vms = rolling.vms_of(work.tx, operation)
     start = _earliest(work, operation, vms)
     notice = stops.notice_of(work, operation, is_empty=not vms)
     draft = admission.draft_like(

@@ -7,7 +7,7 @@ ones, and the guard lets them start one after the other. A host that cannot be a
 is skipped. A host that has waited for long *reserves* its scopes, so that it is not
 skipped indefinitely: no host after it is announced in these scopes.
 
-`admit` is a pure function of values. The functions after it read these values.
+`why_not_announced` is a pure function of values. The functions after it read them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -91,40 +91,14 @@ class RolloutState:
     """Operation of the host that has reserved the scope; empty: none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """Decision about the waiting hosts, in their order."""
+def why_not_announced(
+    host: Waiting, scopes: Mapping[str, RolloutState]
+) -> AnyBlocker | None:
+    """Return the first reason why a host must wait; None: it can be announced now.
 
-    announced: tuple[str, ...] = ()
-    """Operations of the hosts to announce now."""
-    passed_over: tuple[tuple[str, AnyBlocker], ...] = ()
-    """Operations of the hosts that must wait, each with its first blocker."""
-
-
-def admit(
-    waiting: Sequence[Waiting], *, slots: int, scopes: Mapping[str, RolloutState]
-) -> Admission:
-    """Decide about the hosts in their order, until the slots are used.
-
-    Each announced host counts for the hosts after it. A host in neither list was not
-    checked, because no slot was left.
+    A scope that `scopes` lacks is not in use.
     """
-    standings = dict(scopes)
-    announced: list[str] = []
-    passed_over: list[tuple[str, AnyBlocker]] = []
-    for host in waiting:
-        if len(announced) >= slots:
-            break
-        blocker = next(_in_the_way(host, standings), None)
-        if blocker is not None:
-            passed_over.append((host.operation, blocker))
-            continue
-        announced.append(host.operation)
-        for scope, domains in host.domains.items():
-            standing = standings.get(scope, RolloutState())
-            taken = {**dict.fromkeys(domains, host.operation), **standing.domains}
-            standings[scope] = replace(standing, domains=taken)
-    return Admission(announced=tuple(announced), passed_over=tuple(passed_over))
+    return next(_in_the_way(host, scopes), None)
 
 
 def _in_the_way(
@@ -427,7 +401,7 @@ def _in_its_way(
 ) -> tuple[AnyBlocker, ...]:
     """Return everything that keeps a Planned host waiting now, except its turn.
 
-    Scopes come first, as in `admit`, so most hosts need no search for destinations.
+    Scopes come first, as in a turn, so most hosts need no search for destinations.
     """
     vms = vms_of(reader, operation)
     obstacles = _at_the_host(reader, operation, vms)

@@ -137,6 +137,9 @@ def _next_overlapping(reader: Reader, scope: str) -> str:
 def _names(reader: Reader, freed: Freed) -> Iterator[str]:
     """Yield the names of waits to search, best first."""
     if scope := waits.TURNS.scope_of(freed.name):
+        # Each host that waits for a fault domain of the scope has this name too.
+        if not reader.select(kinds.OPERATIONS_THAT_WAIT, freed.name, limit=1):
+            return
         domains = rolling.standing_of(reader, scope).domains
         if len(domains) <= 1:
             yield from [waits.TURNS.in_domain(scope, each) for each in domains] or [
