@@ -122,7 +122,7 @@ class _Found:
     spent: float = 0
     """Processor time of the service, in seconds."""
     server_spent: float = 0
-    """That of PostgreSQL."""
+    """The processor time of PostgreSQL."""
 
     @property
     def rate(self) -> float:

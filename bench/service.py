@@ -26,7 +26,7 @@ ANNOUNCED_SECONDS = 300.0
 quiet machine."""
 
 ANNOUNCED_POLL_SECONDS = 0.2
-"""Between two questions whether all hosts are announced, so that they cost little."""
+"""Pause between two questions whether all hosts are announced: they cost little."""
 
 _SERVING = re.compile(r"serving (.+) at (http://\S+)")
 _OPERATIONS = re.compile(

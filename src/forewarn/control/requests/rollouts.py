@@ -15,8 +15,8 @@ the rest of the list in the request. Before a commit, the host still waits. Afte
 commit, the host is announced, and the next start checks all rollouts again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from forewarn.control.execution import calls, ending, replanning, visits
 from forewarn.control.requests import (
@@ -24,26 +24,22 @@ from forewarn.control.requests import (
     approvals,
     blackouts,
     campaign_turns,
+    looks,
     stops,
     taking_over,
 )
 from forewarn.control.rules import (
     abilities,
-    apart,
     campaign_gate,
-    holds,
-    promising,
     rolling,
     shared_limit,
     waits,
 )
 from forewarn.control.transactions.work import Work
-from forewarn.fleet.common_openings import LOOKS_MAX
-from forewarn.fleet.model import Capacity, Vm
 from forewarn.ids import place_in
-from forewarn.instants import HOUR, Micros, round_up_to_second
+from forewarn.instants import HOUR, Micros
 from forewarn.protocol.actors import Actor
-from forewarn.protocol.blockers import AnyBlocker, bounded
+from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.events import EventSource
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.lifecycle import RequestInput
@@ -57,10 +53,6 @@ from forewarn.protocol.operations import (
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditKind, Facts
-
-LOOKED_AT_MAX = 8
-"""Maximum waiting hosts per transaction. Hosts that cannot be announced are skipped and
-found again by the names of their waits."""
 
 CANCELLED_MAX = 50
 """Maximum Planned operations that one transaction cancels, so that it stays short."""
@@ -128,7 +120,7 @@ def _go_on(work: Work, request_id: str) -> bool:
     turn = campaign_turns.prepare(work, request)
     if not turn:
         return False
-    found = _next_in_turn(work, request, turn)
+    found = looks.next_in_turn(work, request, turn)
     if not found:
         return False
     if stops.wait_if_stopped(work, request, found[0]):
@@ -137,11 +129,11 @@ def _go_on(work: Work, request_id: str) -> bool:
     if campaign is not None and campaign.is_emergency:
         taking_over.take_over(work, campaign, found)
     found = [calls.renew_chooser(work, each) for each in found]
-    standings = _Standings(work, campaign_gate.overlap_of(work.tx, request_id))
+    standings = looks.Standings(work, campaign_gate.overlap_of(work.tx, request_id))
     passed_over: list[tuple[rolling.Waiting, AnyBlocker]] = []
     announced: Operation | None = None
     # One after the other: most turns announce the first host, and read no other.
-    for operation, waiting in _look_at(work, found):
+    for operation, waiting in looks.look_at(work, found):
         blocker = rolling.why_not_announced(waiting, standings.of(waiting))
         if blocker is None:
             announced = operation
@@ -153,99 +145,6 @@ def _go_on(work: Work, request_id: str) -> bool:
         _announce(work, work.operation(announced.operation_id))
     work.take_turn(request_id)
     return announced is not None
-
-
-@dataclass(slots=True)
-class _Standings:
-    """The scopes of the hosts that one turn looks at, as they were before it."""
-
-    work: Work
-    overlap: int
-    known: dict[str, rolling.RolloutState] = field(
-        default_factory=dict[str, rolling.RolloutState]
-    )
-
-    def of(self, waiting: rolling.Waiting) -> Mapping[str, rolling.RolloutState]:
-        """Return the scopes read so far, with those of a host."""
-        unread = waiting.domains.keys() - self.known.keys()
-        self.work.lock_scopes(unread)
-        for scope in unread:
-            self.known[scope] = rolling.standing_of(self.work.tx, scope, self.overlap)
-        return self.known
-
-
-def _next_in_turn(work: Work, request: Request, turn: str) -> list[Operation]:
-    """Return the hosts to check next: those that tenants have expedited come first."""
-    in_turn = work.tx.select(kinds.OPERATIONS_THAT_WAIT, turn, limit=LOOKED_AT_MAX)
-    if turn == waits.again_turn(request.request_id):
-        return [each for each in in_turn if _is_cordoned(work, each)]
-    if not request.has_choices:
-        return in_turn
-    expedited = work.tx.select(
-        kinds.OPERATIONS_THAT_WAIT,
-        waits.first_turn(request.request_id),
-        limit=LOOKED_AT_MAX,
-    )
-    first = [each for each in expedited if turn in each.waits_for]
-    others = [each for each in in_turn if each not in first]
-    return [*first, *others][:LOOKED_AT_MAX]
-
-
-def _is_cordoned(work: Work, operation: Operation) -> bool:
-    """Return whether a host that is tried again is still cordoned, and so away.
-
-    An operator can have opened it: then it waits for the budget `unavailable`, as others.
-    """
-    room = work.tx.get(Capacity, operation.host)
-    if room is not None and room.is_cordoned:
-        return True
-    again = waits.again_turn(operation.request)
-    names = tuple(each for each in operation.waits_for if each != again)
-    work.save_operation(operation, replace(operation, waits_for=names))
-    return False
-
-
-def _look_at(
-    work: Work, found: Sequence[Operation]
-) -> Iterator[tuple[Operation, rolling.Waiting]]:
-    """Yield hosts as values, each read when it is asked for.
-
-    If the windows of some need many looks, the next turn looks at the others.
-    """
-    looks = 0
-    for each in found:
-        waiting, looked = _waiting(work, each, rolling.vms_of(work.tx, each))
-        yield each, waiting
-        looks += looked
-        if looks >= LOOKS_MAX:
-            break
-
-
-def _waiting(
-    work: Work, operation: Operation, vms: tuple[Vm, ...]
-) -> tuple[rolling.Waiting, int]:
-    """Return a host as a value, and how many openings of windows were looked at."""
-    found = rolling.waiting_host(work.tx, operation, vms, reserve=work.policy.reserve)
-    start = round_up_to_second(_earliest(work, operation, vms))
-    kept = holds.holds_of(work.tx, operation, vms)
-    times = holds.HeldTimes(kept, start, now=work.now)
-    held = bounded(
-        apart.with_reason(work.tx, operation, times, times.why_not_announced())
-    )
-    if not held:
-        return found, times.looks
-    notice = stops.notice_of(work, operation, is_empty=not vms)
-    look_at = apart.look_at(work.tx, operation, times, held, notice)
-    look_at = look_at or times.next_notice(
-        notice=notice, not_before=operation.given_time
-    )
-    waiting = replace(
-        found,
-        holds=held,
-        look_at=look_at or times.look_again,
-        promises=promising.promises_of(work.tx, operation, vms, times, start),
-    )
-    return waiting, times.looks
 
 
 def _pass_over(work: Work, waiting: rolling.Waiting, blocker: AnyBlocker) -> None:
@@ -277,7 +176,7 @@ def _announce(work: Work, operation: Operation) -> None:
         return
     operation = admitted
     vms = rolling.vms_of(work.tx, operation)
-    start = _earliest(work, operation, vms)
+    start = looks.earliest(work, operation, vms)
     notice = stops.notice_of(work, operation, is_empty=not vms)
     draft = admission.draft_like(
         operation,
@@ -296,13 +195,6 @@ def _announce(work: Work, operation: Operation) -> None:
     approvals.approve_expedited(work, operation, vms)
     # Other hosts of the same fault domains can be announced in parallel.
     work.free_turns({vm.scope for vm in vms})
-
-
-def _earliest(work: Work, operation: Operation, vms: tuple[Vm, ...]) -> Micros:
-    """Return the end of the notice of a host that is announced now."""
-    notice = stops.notice_of(work, operation, is_empty=not vms)
-    opening = campaign_turns.opening(work, work.request(operation.request), notice)
-    return max(operation.given_time, work.now + notice, opening)
 
 
 def call_up(work: Work, operation_id: str) -> bool:
