@@ -123,6 +123,10 @@ function grouped(entries) {
 /** @param {any} entry */
 const about = (entry) => (/^(event|scope) /.test(entry.what) ? "" : subjects(entry, "host")[0] ?? subjects(entry, "vm")[0] ?? "");
 
+/** Where a name leads: a tenant has no page of hosts. @param {string} name @param {boolean} isHost */
+const subjectAddress = (name, isHost) =>
+  state.session?.tenant ? address("history", ["vm", name]) : address("hosts", [isHost ? "host" : "q", name]);
+
 /** @param {any[]} group */
 function sentence(group) {
   // Of what happened at once, the failure or the last step says the most.
@@ -133,7 +137,7 @@ function sentence(group) {
   const vms = [...new Set(same.flatMap((each) => subjects(each, "vm")))];
   const named = noun === "event" || noun === "vm" || !hosts.length ? vms : hosts;
   const words = ["operation", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
-  const links = named.length > 2 ? some(named, 2) : named.map((each, index) => html`${index ? ", " : ""}<a href=${address("hosts", [named === hosts ? "host" : "q", each])}>${each}</a>`);
+  const links = named.length > 2 ? some(named, 2) : named.map((each, index) => html`${index ? ", " : ""}<a href=${subjectAddress(each, named === hosts)}>${each}</a>`);
   const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;
   const detail = entry.detail.split("\n")[0] ?? "";
   const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${detail}` : "";

@@ -144,6 +144,13 @@ export function until(instant) {
   return `in ${Math.floor(left / MINUTE)}:${two(Math.floor((left % MINUTE) / SECOND))}`;
 }
 
+/** @param {number} instant "7:53", "1 h 05 min", "0:00" when it is over, or "?" */
+export function left(instant) {
+  if (stopped) return "?";
+  const rest = Math.max(0, instant - now());
+  return rest < HOUR ? `${Math.floor(rest / MINUTE)}:${two(Math.floor((rest % MINUTE) / SECOND))}` : roughly(rest);
+}
+
 /**
  * The part of a span that is over, from 0 to 1.
  * @param {number} begin
