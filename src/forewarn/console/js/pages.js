@@ -26,6 +26,7 @@ export const ROUTES = [
   { path: /^campaigns\/([^/]+)$/, load: () => import("./pages/campaign.js"), who: "operator" },
   { path: /^campaigns$/, load: () => import("./pages/campaigns.js"), nav: "Campaigns", href: "campaigns", who: "operator" },
   { path: /^hosts$/, load: () => import("./pages/hosts.js"), nav: "Hosts", href: "hosts", who: "operator" },
+  { path: /^wall(?:\/([^/]+))?$/, load: () => import("./pages/wall.js"), who: "operator" },
   { path: /^(?:vms)?$/, load: () => import("./pages/tenant.js"), nav: "VMs", href: "vms", who: "tenant" },
   { path: /^history$/, load: () => import("./pages/history.js"), nav: "History", href: "history", who: "both" },
   { path: /^availability$/, load: () => import("./pages/availability.js"), nav: "Availability", href: "availability", who: "tenant" },

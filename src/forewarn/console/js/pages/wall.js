@@ -1,0 +1,138 @@
+// The wall: read from five metres, without touching anything. It shows one campaign at a
+// time, and what needs a person.
+
+import { html, nothing } from "../lit.js";
+import { all, one, resource, state } from "../store.js";
+import { bar, campaignPill, hatch, isMain } from "../parts.js";
+import { number, some } from "../text.js";
+import * as time from "../time.js";
+import { entries, past } from "./now.js";
+import { fleetMap, map } from "./wall_map.js";
+import { says } from "./wall_says.js";
+
+/** Without news for this long, nobody may take the wall for true. */
+const LOST_MS = 30_000;
+/** Each campaign is shown for this long, if there are several. */
+const TURN_MS = 30_000;
+/** Lines of the last changes. */
+const TICKS = 4;
+
+let fixed = "";
+/** @type {Record<string, import("../store.js").Resource>} */
+let lists = {};
+/** @type {any} */
+let lock = null;
+
+/** @param {string} key @param {() => import("../store.js").Resource} make */
+const list = (key, make) => (lists[key] ??= make());
+const waits = () => list("waits", () => resource("/v1/waits?limit=20", { topics: ["history", "problems"] }));
+const capacity = () => list("capacity", () => resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 }));
+
+/** @param {string} id @param {string} rest @param {number} pause */
+const of = (id, rest, pause) =>
+  list(id + rest, () => resource(`/v1/campaigns/${encodeURIComponent(id)}${rest}`, { topics: ["history", "campaigns"], pause }));
+const tree = (/** @type {string} */ id) => of(id, "/tree", 2000);
+const outlook = (/** @type {string} */ id) => of(id, "/outlook", 10_000);
+const running = (/** @type {string} */ id) => of(id, "/hosts?state=impacting,recovering&limit=20", 3000);
+const self = () => of(fixed, "", 5000);
+
+/** The campaign whose turn it is. */
+function campaign() {
+  if (fixed) return one("campaigns", fixed) ?? all("campaigns").find((each) => each.name === fixed) ?? self().value;
+  const open = all("campaigns").filter((each) => !each.ended).sort((one, other) => (one.created < other.created ? -1 : 1));
+  // It stays where something is down.
+  const bad = open.find((each) => each.vms_down || all("problems").some((problem) => problem.kind === "vm-down" && problem.campaign === each.name));
+  return bad ?? open[Math.floor(time.now() / TURN_MS) % Math.max(1, open.length)];
+}
+
+/** @param {any} each @param {any} terms */
+function where(each, terms) {
+  const closes = time.at(terms?.window?.closes);
+  const stage = each.stages.length > 1 && !each.ended ? `wave ${each.stage} of ${each.stages.length}` : "";
+  return [stage, Number.isNaN(closes) ? "" : `window to ${time.when(closes)}`].filter(Boolean).join(" · ");
+}
+
+/** @param {any} each @param {Record<string, number>} counts @param {any} terms */
+function figures(each, counts, terms) {
+  const work = (counts.impacting ?? 0) + (counts.recovering ?? 0);
+  const failed = counts.failed ?? 0;
+  const left = (counts.planned ?? 0) + (counts.announced ?? 0) + (counts.ready ?? 0);
+  const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
+  const ends = time.at(terms?.eta ?? each.ended);
+  const spare = time.at(terms?.window?.closes) - ends;
+  const word = each.ended ? "ended" : Number.isNaN(spare) ? "ETA" : spare < 0 ? `ETA, ${time.roughly(-spare)} too late` : `ETA, ${time.roughly(spare)} to spare`;
+  return html`<div class="big"><div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div><div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
+    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div><div><b>${number(left)}</b>left</div><div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div>
+    <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.minute(ends)}</b>${Number.isNaN(ends) ? "no ETA yet" : word}</div></div>`;
+}
+
+const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? [];
+
+/** The figures of the fleet, while no campaign runs. */
+function fleet() {
+  const sum = (/** @type {string} */ key) => places().reduce((/** @type {number} */ all, /** @type {any} */ each) => all + (each[key] ?? 0), 0);
+  const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
+  return html`<div class="big"><div><b>${number(sum("hosts") - sum("down"))}</b>hosts up</div><div class=${sum("down") ? "bad" : ""}><b>${number(sum("down"))}</b>hosts down</div>
+    <div class=${sum("in_work") ? "run" : ""}><b>${number(sum("in_work"))}</b>working</div><div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div><div><b>${number(sum("used"))}</b>VMs</div><div></div></div>`;
+}
+
+/** @param {any} entry A change in a few words. */
+function tick(entry) {
+  const named = (/** @type {string} */ kind) => entry.subjects.filter((/** @type {string} */ each) => each.startsWith(`${kind}:`)).map((/** @type {string} */ each) => each.slice(kind.length + 1));
+  const names = [named("host"), named("vm"), named("campaign")].find((each) => each.length) ?? [];
+  return html`<span><b>${time.second(time.at(entry.at))}</b> ${some(names, 1)} ${entry.what.replace(/^(operation|host|vm) /, "")} ${["driver", "clock", "policy"].includes(entry.actor) ? nothing : `by ${entry.actor}`}</span>`;
+}
+
+/** @param {number} age */
+const lost = (age) => html`<div class="lost" role="alert"><b>No news for ${time.roughly(age)}</b><span>What is shown is of ${time.second(state.link.at + time.now() - Date.now())}. ${state.link.why || "Reconnecting."}</span></div>`;
+
+function view() {
+  const each = campaign();
+  const grown = each && tree(each.campaign).value;
+  const terms = each && outlook(each.campaign).value;
+  const counts = grown?.counts ?? (each ? { done: each.done, planned: each.waiting, impacting: each.in_flight, failed: each.failed.length } : {});
+  const { at } = state.link;
+  const age = at ? Date.now() - at : 0;
+  const isLost = age > LOST_MS;
+  const work = (counts.impacting ?? 0) + (counts.recovering ?? 0);
+  const shares = /** @type {[string, number, string][]} */ ([["s-done", counts.done ?? 0, "done"], ["s-impact", work, "running"], ["s-failed", counts.failed ?? 0, "failed"], ["s-held", counts.ready ?? 0, "held"], ["s-noticed", counts.announced ?? 0, "announced"]]);
+  return html`${hatch}<main id="m" class="wall ${isLost ? "gone" : ""}">${isLost ? lost(age) : nothing}<div class="row1"><h1>${each ? each.name : "Fleet"}</h1>${each ? campaignPill(each) : nothing}<span class="soft">${each ? where(each, terms) : "no campaign runs"}</span><span class="grow"></span>
+    <span class="live ${state.link.mode}"><i class=${state.link.mode === "live" ? "pulse" : ""}></i>${state.link.mode}</span><span class="clk">${time.minute(time.now())}<span class="soft"> ${time.zoneName()}</span></span></div>
+    <div>${each ? figures(each, counts, terms) : fleet()}</div>
+    <div class="grid2"><div class="stack">${each ? bar(shares, each.hosts) : nothing}${grown ? map(grown) : fleetMap(places())}</div>${says(each, { waits: waits().value, capacity: capacity().value, hosts: each ? running(each.campaign).value?.hosts ?? [] : [] })}</div>
+    <div class="tick">${entries().filter(isMain).slice(0, TICKS).map(tick)}</div></main>`;
+}
+
+async function wake() {
+  try {
+    if (document.visibilityState === "visible") lock = await /** @type {any} */ (navigator).wakeLock?.request("screen");
+  } catch {
+    // The device refuses, such as with an empty battery: the wall only becomes dark.
+  }
+}
+
+/** @param {string[]} params */
+function enter([id]) {
+  fixed = id ?? "";
+  lists = {};
+  document.documentElement.dataset.theme = "dark";
+  document.addEventListener("visibilitychange", wake);
+  void wake();
+}
+
+function leave() {
+  delete document.documentElement.dataset.theme;
+  document.removeEventListener("visibilitychange", wake);
+  void lock?.release?.();
+}
+
+/** @type {import("../pages.js").Page} */
+export const page = {
+  title: () => `wall: ${campaign()?.name ?? "fleet"}`, view, enter, leave, isBare: true,
+  uses() {
+    const each = campaign();
+    const mine = each ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)] : [];
+    return [waits(), capacity(), past, ...mine, ...(fixed ? [self()] : [])];
+  },
+};
+
