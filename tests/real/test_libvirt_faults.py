@@ -109,6 +109,7 @@ def test_failed_reimage_is_explained_and_a_reboot_creates_the_disk(
     libvirts.release_images("h1")
     libvirts.begin("h1")
     assert world.ended(name)["state"] == "Failed"
+    assert str(imaged.image) in world.explained(name)
     # The VM is down, and nothing has started it without its disk.
     world.read(world.problems, "VM web_0 is down", '"restore", "redeploy"')
     assert world.ended(world.order("reboot", vms=["web_0"]))["state"] == "Failed"

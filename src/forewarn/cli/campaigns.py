@@ -176,7 +176,7 @@ def report(call: Call) -> int:
     show_campaign(told)
     output.line()
     for line in campaign_sums.lines(sums):
-        output.line(line)
+        output.sentence(line)
     return Exit.DONE
 
 
@@ -220,17 +220,17 @@ def show_campaign(told: Json) -> None:
         )
     if told["halted"]:
         halted = told["halted"]
-        output.line(
+        output.sentence(
             f"halted by {halted['by']} at {second(halted['at'])}: {halted['message']}"
         )
     for each in told["pauses"]:
-        output.line(f"paused by {each['by']} at {second(each['at'])}: {each['reason']}")
+        output.sentence(f"paused by {each['by']} at {second(each['at'])}: {each['reason']}")
     for window in told["windows"]:
         output.line(f"window: {window}")
     for blackout in told["blackouts"]:
         output.line(blackout_line(blackout))
     if told["waits_for"]:
-        output.line(f"waits: {told['waits_for']}")
+        output.sentence(f"waits: {told['waits_for']}")
     output.line()
     stages = [_running_stage(told, number) for number in range(len(told["stages"]))]
     output.table("no stages", _RUNNING_STAGES, stages)
@@ -239,7 +239,7 @@ def show_campaign(told: Json) -> None:
         output.line()
     for each in shown:
         why = each["reason"] or f"see forewarn explain {each['operation']}"
-        output.line(f"failed: {each['host']}: {why}")
+        output.sentence(f"failed: {each['host']}: {why}")
     if left := len(told["failed"]) - len(shown):
         output.line(f"and {count(left, 'more failed host')}")
     if shown and not told["ended"]:
@@ -273,7 +273,7 @@ def _show_deferred(told: Json) -> None:
         when = (
             f"tried again from {second(each['until'])} on" if each["until"] else "next"
         )
-        output.line(
+        output.sentence(
             f"deferred: {each['host']}, {each['attempts']} of {each['attempts_max']} "
             f"attempts, {when} (forewarn explain {each['operation']})"
         )
@@ -345,7 +345,7 @@ def _show(told: Json, *, with_all: bool) -> None:
     for each in (line for lines in found for line in lines(told)):
         output.line(each)
     for each in told["warnings"]:
-        output.line(f"warning: {each}")
+        output.sentence(f"warning: {each}")
     output.line(f"plan {told['digest']}; nothing was announced or changed")
 
 

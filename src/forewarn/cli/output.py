@@ -1,5 +1,6 @@
 """Output: tables for people, JSON for programs, color on terminals."""
 
+import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +27,23 @@ def json_line(value: Any) -> None:
 def line(text: str = "") -> None:
     """Print a line without styles."""
     print(printable(text), flush=True)
+
+
+def sentence(text: str) -> None:
+    """Print a sentence: on a terminal, folded between words; else on one line."""
+    if sys.stdout.isatty():
+        text = "\n".join(
+            textwrap.wrap(
+                printable(text),
+                shutil.get_terminal_size().columns,
+                subsequent_indent=tables.INDENT,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        )
+        print(text, flush=True)
+    else:
+        line(text)
 
 
 def shown(call: Call, value: Any, show: Callable[[Any], object]) -> Exit:

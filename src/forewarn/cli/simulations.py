@@ -98,9 +98,9 @@ def _show(told: Json) -> None:
     output.line()
     shown = told["failed"][:FAILED_SHOWN]
     for host in shown:
-        output.line(f"failed: {host}")
+        output.sentence(f"failed: {host}")
     if left := len(told["failed"]) - len(shown):
         output.line(f"and {count(left, 'more failed host')}")
     for each in told["warnings"]:
-        output.line(f"warning: {each}")
+        output.sentence(f"warning: {each}")
     output.line(f"seed {told['seed']}; nothing was announced or changed")

@@ -4,7 +4,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.unit.cli.conftest import Ended, Served
+import pytest
+
+from forewarn.cli import campaigns
+from tests.unit.cli.conftest import Ended, Screen, Served
 
 Run = Callable[..., Ended]
 
@@ -161,3 +164,24 @@ def test_show_of_an_emergency_says_so_and_has_the_hosts_that_are_left_by_stage(
     stages = [line.split()[:3] for line in shown if line[:1].isdigit()][-2:]
     hosts = plan["host_count"]
     assert stages == [["1", "1", "1"], ["2", f"{hosts - 1}", f"{hosts - 2}"]]
+
+
+def test_long_reasons_are_folded_on_a_terminal(
+    tmp_path: Path, service: Served, forewarn: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, long = tmp_path / "kernel.toml", "the image is not on its host " * 6
+    file.write_text(TEXT)
+    plan = json.loads(forewarn("campaign", "plan", str(file), "--json").out)
+    digest = ("--plan", plan["digest"], "--reason", "night")
+    assert forewarn("campaign", "start", str(file), *digest).status == 0
+    assert forewarn("campaign", "pause", "kernel", "--reason", long).status == 0
+    told = json.loads(forewarn("campaign", "show", "kernel", "--json").out)
+    told["failed"] = [{"host": "h1", "operation": "op-1", "reason": long}]
+    screen = Screen()
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout", screen)
+    campaigns.show_campaign(told)
+    shown = screen.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    words = shown.split()
+    assert " ".join(["failed:", "h1:", *long.split()]) in " ".join(words)

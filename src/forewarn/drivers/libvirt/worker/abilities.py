@@ -24,7 +24,7 @@ def limits_of(domains: Domains, found: Found) -> dict[str, str]:
     if device := bound_device(xml):
         limits["live-migrate"] = f"it has a passthrough device ({device})"
     if not found.is_active and (images := disks.images_noted_in(xml)):
-        limits["live-migrate"] = disks.unfinished_text(images[0])
+        limits["live-migrate"] = disks.unfinished_text(images)
     if not domains.is_persistent(found):
         limits.update(dict.fromkeys(("stop", "reimage"), NOT_PERSISTENT))
     return limits

@@ -199,7 +199,7 @@ def _make(domains: Domains, found: Found, image: Image, *, deletes: bool) -> Non
     try:
         xml = domains.ask(found.host, make)
     except WorkError as error:
-        raise type(error)(f"{error}; {unfinished_text(image)}") from None
+        raise type(error)(f"{error}; {unfinished_text([image])}") from None
     if base_of(xml) != base_of(image.xml):
         raise WorkError(
             f"the disk {image.path} was not written to its end: delete it on {found.host} "
@@ -207,9 +207,12 @@ def _make(domains: Domains, found: Found, image: Image, *, deletes: bool) -> Non
         )
 
 
-def unfinished_text(image: Image) -> str:
-    """Return the sentence about a disk that a reimage has not replaced yet."""
+def unfinished_text(images: Iterable[Image]) -> str:
+    """Return the sentence about disks that a reimage has not replaced yet.
+
+    They come last, because a report keeps the end of a long output.
+    """
     return (
-        f"the disk {image.path} is not replaced yet: a reboot of the VM creates it from "
-        f"{base_of(image.xml)} if it is missing"
+        "its reimage did not end, and a reboot of the VM creates what is missing of "
+        + ", ".join(image.path for image in images)
     )

@@ -31,9 +31,8 @@ def probe(domains: Domains, order: Order) -> tuple[int, list[str]]:
         if found is None:
             is_deleted = order.action == "delete"
             return (DONE_STATUS if is_deleted else UNKNOWN_STATUS), []
-        said = [
-            disks.unfinished_text(image) for image in disks.unfinished(domains, found)
-        ]
+        images = disks.unfinished(domains, found)
+        said = [disks.unfinished_text(images)] if images else []
         return _state_of_work(domains, order, found), said
     except WorkError as error:
         return UNKNOWN_STATUS, [str(error)]
