@@ -11,6 +11,8 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from forewarn.texts import cleaned, shortened
+
 HEADER_CHARACTERS = 150
 TEXT_CHARACTERS = 3_000
 FIELD_CHARACTERS = 2_000
@@ -58,10 +60,11 @@ class ChatText(NamedTuple):
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return a text on one line, without unprintable characters, cut if it is too
-    long."""
-    line = "".join(c if c.isprintable() else " " for c in text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    """Return a text on one line, without unprintable characters, cut if it is too long.
+
+    Teams and Slack refuse an empty text, so it becomes a dash.
+    """
+    return shortened(cleaned(text), most) or "-"
 
 
 def text_message(text: ChatText) -> str:

@@ -41,21 +41,32 @@ BINARY_SHARE = 4
 another encoding has fewer such characters."""
 
 
-def readable(text: str, *, last: int = 0) -> str:
-    """Return what another program printed on one line, for a message.
+def cleaned(text: str) -> str:
+    """Return what another program said on one line, for a message.
 
     Sequences for terminals are removed, and characters that are not printable. Each run
-    of bytes that are not text has one mark, and binary data is left out. `last` is the
-    number of characters at the end that are wanted; 0: all.
+    of bytes that are not text has one mark.
     """
-    text = " ".join(_TERMINAL.sub("", text).split())[-last:]
+    text = " ".join(_TERMINAL.sub("", text).split())
     if text.isprintable() and "\ufffd" not in text:
         return text
-    lost = sum(1 for each in text if each == "\ufffd" or not each.isprintable())
-    if lost * BINARY_SHARE > len(text):
-        return "(binary data)"
     kept = "".join(each for each in text if each.isprintable())
     return re.sub("\ufffd+", "\ufffd", kept)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text with at most `most` characters; a mark is in place of the rest."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def readable(text: str, *, last: int = 0) -> str:
+    """Return what another program printed, cleaned; binary data is left out.
+
+    `last` is the number of characters at the end that are wanted; 0: all.
+    """
+    text = " ".join(_TERMINAL.sub("", text).split())[-last:]
+    lost = sum(1 for each in text if each == "\ufffd" or not each.isprintable())
+    return "(binary data)" if lost * BINARY_SHARE > len(text) else cleaned(text)
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

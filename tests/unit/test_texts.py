@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.cli import output
 from forewarn.logs import JsonFormatter, TextFormatter
-from forewarn.texts import fault_of, json_text, printable, readable
+from forewarn.texts import cleaned, fault_of, json_text, printable, readable, shortened
 
 HARMFUL = [
     "\x00",
@@ -114,6 +114,17 @@ def test_output_of_another_program_is_one_readable_line(said: str, shown: str) -
 @pytest.mark.parametrize("text", ["firmware 2.4", "naïve Größe 東京"])
 def test_readable_text_is_not_changed(text: str) -> None:
     assert readable(text) == text
+
+
+def test_text_without_binary_data_keeps_its_words() -> None:
+    assert cleaned("status 3: \x1b[1m" + "\ufffd\0" * 90) == "status 3: \ufffd"
+
+
+@pytest.mark.parametrize(
+    ("most", "shown"), [(5, "a lo…"), (8, "a longer"), (9, "a longer")]
+)
+def test_shortened_text_ends_with_a_mark(most: int, shown: str) -> None:
+    assert shortened("a longer", most) == shown
 
 
 def test_words_after_binary_data_are_readable() -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from forewarn.agent.secrets import BEGIN_CHARACTERS, SPELLING_CHARACTERS_MAX, masked
 from forewarn.instants import Micros, parse_instant
+from forewarn.texts import cleaned, shortened
 
 TOLD_CHARACTERS = 2_000
 """Maximum length of a detail about a run, a lock or an alert: one sentence of the agent
@@ -26,10 +27,10 @@ def told(text: str, most: int = TOLD_CHARACTERS, *, also: Sequence[str] = ()) ->
 
     `also` has further secrets for this text only.
     """
-    # The extra characters make a secret at the end recognizable.
-    shown = masked(text[: most + _BEGIN], also)
-    line = "".join(c if c.isprintable() else " " for c in shown)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    # The extra characters make a secret at the end recognizable. Without its control
+    # characters, a text can have a secret that it did not have before.
+    line = masked(cleaned(masked(text[: most + _BEGIN], also)), also)
+    return shortened(line, most)
 
 
 def json_members(body: bytes) -> dict[str, Any] | None:

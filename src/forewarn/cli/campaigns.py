@@ -224,7 +224,9 @@ def show_campaign(told: Json) -> None:
             f"halted by {halted['by']} at {second(halted['at'])}: {halted['message']}"
         )
     for each in told["pauses"]:
-        output.sentence(f"paused by {each['by']} at {second(each['at'])}: {each['reason']}")
+        output.sentence(
+            f"paused by {each['by']} at {second(each['at'])}: {each['reason']}"
+        )
     for window in told["windows"]:
         output.line(f"window: {window}")
     for blackout in told["blackouts"]:

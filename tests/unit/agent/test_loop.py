@@ -219,6 +219,6 @@ def test_incoming_texts_are_masked_and_sanitized(tmp_path: Path) -> None:
     run = loop.runs[-1].run_id
     loop.give(Finished(run_id=run, state=StepState.FAILED, detail=text))
     shown = str(loop.agent.status.memory) + str(loop.journal.history(limit=9))
-    assert "it said [2J (secret) ERROR forged" in shown
+    assert "it said (secret) ERROR forged" in shown
     assert token[:8] not in shown
     assert "x" * TOLD_CHARACTERS not in shown

@@ -135,7 +135,13 @@ def test_reported_text_is_one_bounded_line_without_control_characters(
     )
     assert said.isprintable()
     assert len(said) == foreign.TOLD_CHARACTERS
-    assert said.startswith(" [31mred  ERROR forged   " + MASK)
+    assert said.startswith("red ERROR forged " + MASK)
+
+
+def test_secret_with_control_characters_in_it_is_masked(token: str) -> None:
+    for hidden in ("\x1b[0m", "\0", "\u200b\x1b[1;31m"):
+        said = foreign.told(f"refused: {hidden.join(token)}")
+        assert said == f"refused: {MASK}"
 
 
 def test_last_line_is_also_masked(token: str) -> None:

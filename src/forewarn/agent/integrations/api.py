@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
-import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
@@ -52,8 +51,6 @@ SAID_BYTES = 4_096
 SHOWN_CHARACTERS = 80
 """Characters of an unexpected response in a message: enough to recognize a login page."""
 
-_CONTROL = re.compile(r"[\x00-\x20\x7f-\x9f]+")
-
 
 class Shape(enum.Enum):
     """The expected form of a 2xx response; the value is its name in messages."""
@@ -85,7 +82,7 @@ class FormError(HandlerError):
         found = "an empty body"
         if answer.body.strip():
             text = answer.body[:SAID_BYTES].decode("utf-8", "replace")
-            found = told(_CONTROL.sub(" ", text).strip(), SHOWN_CHARACTERS)
+            found = told(text.strip(), SHOWN_CHARACTERS)
         super().__init__(
             f"{method} {path} was answered {answer.status} with {why}: "
             f"{told(kind, SHOWN_CHARACTERS)}, {found}"

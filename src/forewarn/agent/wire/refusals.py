@@ -14,6 +14,7 @@ from forewarn.agent.foreign import items, json_members
 from forewarn.agent.wire.answers import Answer
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.decoder import BLANK
+from forewarn.texts import cleaned
 
 SENTENCE_MAX = 300
 """Maximum length of an endpoint's message in log lines and notes."""
@@ -65,9 +66,7 @@ def sentence_of(answer: Answer) -> str:
     """Return the status with the endpoint's message, for a person."""
     said = (json_members(answer.body) or {}).get("error")
     if isinstance(said, str) and said.strip():
-        text = " ".join(said.split())[:SENTENCE_MAX]
-        shown = "".join(each if each.isprintable() else "\ufffd" for each in text)
-        return f"{answer.status}: {shown}"
+        return f"{answer.status}: {cleaned(said)[:SENTENCE_MAX]}"
     location = answer.header("location")
     if location is not None:
         return f"{answer.status}: a redirect to {location[:SENTENCE_MAX]!a}"

@@ -234,7 +234,7 @@ def test_unexpected_answer_is_quoted_with_bounded_length(story: Story) -> None:
     story.consul.refusals = [Answered(text=page)]
     assert story.handler().fails("prepare") == (
         "GET /v1/agent/checks was answered 200 with no JSON object: "
-        f"text/plain; charset=utf-8, <html> [31m{'x' * 68}…"
+        f"text/plain; charset=utf-8, <html> {'x' * 72}…"
     )
     story.consul.refusals = [Answered(text=" \n")]
     assert story.handler().fails("recover").endswith("charset=utf-8, an empty body")

@@ -37,7 +37,7 @@ def test_email_describes_the_event() -> None:
     assert message["X-Forewarn-Kind"] == "withheld"
     text = message.get_content()
     assert "drain failed: no route" in text
-    assert "Description:  Host “h1” is to be  maintained" in text
+    assert "Description:  Host “h1” is to be maintained" in text
     assert "Notification 17 of the forewarn agent in web_0." in text
     assert b"Content-Transfer-Encoding: base64\r\n" in data
 

@@ -25,7 +25,9 @@ class Living:
         connections = self.libvirts.connections(**{**usual, **settings})
         text = connections.text.replace("\\u007b", "{")
         self.hosts = Hosts(self.libvirts.api, settings_from(text))
-        self.domains = Domains(self.hosts, self.stop)
+        self.said: list[str] = []
+        """The lines about work while it runs."""
+        self.domains = Domains(self.hosts, self.stop, say=self.said.append)
         run_events(self.libvirts.api)
         Living.made.append(self)
 

@@ -161,6 +161,8 @@ def recreate(domains: Domains, found: Found, images: list[Image]) -> None:
     A crash leaves the note. A later reimage replaces all disks again, also those that were
     written in part.
     """
+    # If the program is killed, its failure has its last output.
+    domains.say(f"replacing {paths_of(images)}")
     domains.write_metadata(
         found, element_of(images), prefix=PREFIX, namespace=NAMESPACE
     )
@@ -214,5 +216,10 @@ def unfinished_text(images: Iterable[Image]) -> str:
     """
     return (
         "its reimage did not end, and a reboot of the VM creates what is missing of "
-        + ", ".join(image.path for image in images)
+        f"{paths_of(images)}"
     )
+
+
+def paths_of(images: Iterable[Image]) -> str:
+    """Return the files of disks, for a sentence."""
+    return ", ".join(image.path for image in images)

@@ -58,10 +58,16 @@ class Found:
 class Domains:
     """The domains of all hosts, by the names of their VMs."""
 
-    def __init__(self, hosts: Hosts, stop: threading.Event) -> None:
-        """Look at nothing yet; `stop` ends waits."""
+    def __init__(
+        self,
+        hosts: Hosts,
+        stop: threading.Event,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Look at nothing yet; `stop` ends waits. `say` gets lines about work that runs."""
         self.hosts = hosts
         self.stop = stop
+        self.say = say
 
     def ask(self, host: str, work: Callable[[Any], T]) -> T:
         """Return what `work` does with a connection; raises WorkError."""

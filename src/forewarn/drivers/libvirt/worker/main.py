@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from . import deeds, inventory, probing
 from .domains import Domains
@@ -57,7 +58,7 @@ def main(words: list[str]) -> int:
 
 def _do(hosts: Hosts, name: str, words: list[str]) -> int:
     stop = threading.Event()
-    domains = Domains(hosts, stop)
+    domains = Domains(hosts, stop, say=partial(print, flush=True))
     if name == "probe":
         action, vm, host, to_host, mark = words
         order = Order(action, vm, host, to_host, -1, Mark(mark))
