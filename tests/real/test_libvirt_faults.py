@@ -213,6 +213,9 @@ def test_guest_that_shuts_itself_down_has_not_failed_and_stays_off(
 ) -> None:
     world, libvirts = imaged.world(), imaged.libvirts
     libvirts.shut_down_from_inside("web_0", "h1")
+    # It is in the history although no work has met the VM.
+    world.read(world.history, "vm shut down", "the guest was shut down from inside")
+    world.read(lambda: world.explained("web_0"), "it was shut down by its user")
     operation = world.maintain("reboot")
     assert operation["state"] == "Done"
     assert libvirts.state("web_0", "h1") == [OFF, 1]

@@ -175,7 +175,7 @@ def _vm_row(vm: Json) -> Sequence[str]:
         vm["scope"],
         str(vm["fault_domain"]),
         str(vm["update_domain"]),
-        vm["state"],
+        "off" if vm.get("is_off") else vm["state"],
         " ".join([*vm["addresses"], *([vm["listen"]] if vm["listen"] else [])]),
         " ".join(vm["operations"]),
     )

@@ -206,6 +206,9 @@ class Vm(_Named):
     """Destination host that reserves capacity for it during a move; empty: none."""
     is_observed: bool = False
     """Whether the driver observed it on its host, where forewarn did not place it."""
+    is_off: bool = False
+    """Whether the driver saw that its user shut it down. It runs for all decisions: it has
+    not failed, and is in its scope and on its host."""
     down_for: str = ""
     """ID of the campaign that had worked on the VM or its host before the VM went down;
     empty: none, or the VM runs."""

@@ -275,6 +275,7 @@ def vm_report(vm: Vm) -> Json:
         "addresses": list(vm.addresses),
         "listen": vm.listen,
         "state": vm.state.value,
+        "is_off": vm.is_off,
         "moving_to": vm.moving_to or None,
         "operations": list(vm.started),
     }

@@ -79,6 +79,7 @@ class AuditKind(enum.Enum):
     VM_MOVED = "vm moved"
     VM_RUNS_AGAIN = "vm runs again"
     VM_STOPPED = "vm stopped"
+    VM_SHUT_DOWN = "vm shut down"
     VM_DELETED = "vm deleted"
     SCOPE_ENABLED = "scope enabled"
     SCOPE_DISABLED = "scope disabled"

@@ -89,6 +89,8 @@ def vm_standing(vm: Vm) -> str:
     if vm.state is VmState.DELETED:
         return "it was deleted"
     how = "runs" if vm.state is VmState.RUNNING else "is down"
+    if vm.is_off:
+        how = "was shut down by its user"
     where = f" on host {vm.host}" if vm.host else ""
     how_far = "moves to" if vm.started else "has a reserved place on"
     move = f" and {how_far} host {vm.moving_to}" if vm.moving_to else ""

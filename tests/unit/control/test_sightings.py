@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import failures, sighted, verbs
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.policy import Policy
@@ -16,7 +17,11 @@ from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.model import VmState
 from forewarn.instants import SECOND, Micros
 from forewarn.protocol.operations import Action, OperationState, Verb
+from forewarn.reporting.explanations import explain
+from forewarn.store.kinds import AUDIT_OF_SUBJECT
 from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader, every
+from forewarn.store.records import AuditKind
 from tests.support.worlds import World
 
 CONFIRM: Micros = 30 * SECOND
@@ -104,6 +109,78 @@ def test_vm_that_its_user_shut_down_does_not_fail() -> None:
     see(world, "v0_1", cause=StopCause.SHUT_DOWN)
     world.advance("10m")
     assert world.operations() == []
+
+
+def told_of(world: World, vm: str) -> list[tuple[AuditKind, str]]:
+    """Return what the history has of a VM since the fleet was created."""
+    kinds = {AuditKind.VM_SHUT_DOWN, AuditKind.VM_RUNS_AGAIN, AuditKind.VM_STOPPED}
+    entries = world.store.read(
+        lambda reader: list(every(reader, AUDIT_OF_SUBJECT, f"vm:{vm}"))
+    )
+    return [(each.kind, each.facts.text) for each in entries if each.kind in kinds]
+
+
+def test_shutdown_by_the_user_is_recorded_once_until_the_vm_runs_again() -> None:
+    world = world_of()
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("29s")
+    assert not world.stored_vm("v0_0").is_off
+    world.advance("1s")
+    off = world.stored_vm("v0_0")
+    assert (off.is_off, off.state) == (True, VmState.RUNNING)
+    # A driver that starts again repeats it.
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("10m")
+    assert told_of(world, "v0_0") == [(AuditKind.VM_SHUT_DOWN, "")]
+    assert world.operations() == []
+    see(world, "v0_0", running=True)
+    world.advance("30s")
+    assert not world.stored_vm("v0_0").is_off
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("30s")
+    assert [kind for kind, _ in told_of(world, "v0_0")] == [
+        AuditKind.VM_SHUT_DOWN,
+        AuditKind.VM_RUNS_AGAIN,
+        AuditKind.VM_SHUT_DOWN,
+    ]
+
+
+def test_vm_that_is_off_is_explained_and_its_tenant_may_know_it() -> None:
+    world = world_of()
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("30s")
+
+    def read(reader: Reader) -> list[dict[str, Any]]:
+        own = TenantReader(reader, world.stored_vm("v0_0").tenant)
+        return [explain(each, "v0_0", now=world.now) for each in (reader, own)]
+
+    whole, own = world.store.read(read)
+    assert whole["standing"].startswith("it was shut down by its user on host h0; ")
+    assert own["standing"].startswith("it was shut down by its user; ")
+    assert not own["operations"]
+
+
+def test_vm_that_is_off_can_still_fail_with_its_host() -> None:
+    world = world_of()
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("30s")
+    world.order(lambda work: failures.fail_host(work, "h0"))
+    assert down(world, "v0_0") == [True]
+    assert not world.stored_vm("v0_0").is_off
+
+
+def test_shutdown_in_the_work_of_the_driver_is_not_recorded() -> None:
+    world = world_of()
+    world.order(
+        lambda work: verbs.maintain(work, ["h0"], Action.REBOOT, OrderOptions())
+    )
+    world.advance("15m")
+    assert world.operations()[0].state is OperationState.IMPACTING
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("31s")
+    see(world, "v0_0", running=True)
+    world.advance("10m")
+    assert told_of(world, "v0_0") == []
 
 
 def test_copy_that_does_not_run_on_another_host_is_no_failure() -> None:

@@ -112,7 +112,9 @@ def put_on(
 def vm_runs_again(work: Work, vm: Vm, *, note: AnyNote | None = None) -> Vm:
     """Record that a VM runs again; it leaves its failure events (5.5)."""
     note = note or vm_changed(Change.RUNS_AGAIN, vm.name)
-    running = work.save_vm(vm, replace(vm, state=VmState.RUNNING, down_for=""))
+    running = work.save_vm(
+        vm, replace(vm, state=VmState.RUNNING, is_off=False, down_for="")
+    )
     downtime.runs_again(work, running)
     work.note(AuditKind.VM_RUNS_AGAIN, (f"vm:{vm.name}", f"scope:{vm.scope}"))
     for operation in list(every(work.tx, kinds.OPEN_OPERATIONS_OF_VM, vm.name)):
@@ -127,7 +129,10 @@ def delete_vm(work: Work, vm: Vm, *, besides: str = "") -> None:
     leave_all(work, vm, besides=besides, note=vm_changed(Change.DELETED, vm.name))
     current = work.vm(vm.name)
     work.save_vm(
-        current, replace(current, state=VmState.DELETED, moving_to="", down_for="")
+        current,
+        replace(
+            current, state=VmState.DELETED, moving_to="", is_off=False, down_for=""
+        ),
     )
     work.forget_guest(vm.name)
     downtime.vanish(work, vm.name)

@@ -188,7 +188,7 @@ def _begin(
     current = [work.vm(vm.name) for vm in vms]
     lost = [vm.name for vm in current if vm.state is VmState.RUNNING]
     down = tuple(
-        work.save_vm(vm, replace(vm, state=VmState.DOWN))
+        work.save_vm(vm, replace(vm, state=VmState.DOWN, is_off=False))
         if vm.state is VmState.RUNNING
         else vm
         for vm in current

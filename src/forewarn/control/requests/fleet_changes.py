@@ -232,6 +232,7 @@ def _as_planned_on(record: Record) -> Record:
             started=(),
             left_views=(),
             down_for="",
+            is_off=False,
             state=VmState.DELETED if is_deleted else VmState.RUNNING,
         )
     return record
@@ -368,6 +369,7 @@ def _change_vm(work: Work, before: Vm, after: Vm) -> None:
             started=current.started,
             moving_to=current.moving_to,
             is_observed=current.is_observed,
+            is_off=current.is_off,
             left_views=current.left_views,
             revision=current.revision,
         ),

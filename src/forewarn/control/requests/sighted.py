@@ -1,11 +1,12 @@
 """Decisions about sightings: VMs that stopped, run again or moved without a request.
 
-A VM that stopped fails, unless its user shut it down from inside. A VM that runs is
-restored only if a sighting or a driver call had failed it: a failure by an operator
-lasts until an operator restores it. While a driver call for the VM runs, its sightings wait.
+A VM that stopped fails, unless its user shut it down from inside: that is only recorded,
+and no event tells of it. A VM that runs is restored only if a sighting or a driver call
+had failed it: a failure by an operator lasts until an operator restores it. While a driver call for the VM runs, its sightings wait.
 """
 
 import enum
+from dataclasses import replace
 
 from forewarn.control.execution import ending, leaving
 from forewarn.control.requests import failures
@@ -48,7 +49,7 @@ def meaning(
         is_news = (
             SightingAct.FAIL in acts
             and vm.state is VmState.RUNNING
-            and sighting.cause is StopCause.FAILED
+            and not (vm.is_off and sighting.cause is StopCause.SHUT_DOWN)
             # A copy that does not run elsewhere, as after a migration, has not failed.
             and sighting.host in {"", vm.host}
         )
@@ -69,12 +70,16 @@ def act(work: Work, sighting: Sighting, acts: frozenset[SightingAct]) -> Meaning
 def _record(work: Work, sighting: Sighting, acts: frozenset[SightingAct]) -> None:
     vm = work.vm(sighting.vm)
     if not sighting.running:
+        is_off = sighting.cause is StopCause.SHUT_DOWN
         work.note(
-            AuditKind.VM_STOPPED,
+            AuditKind.VM_SHUT_DOWN if is_off else AuditKind.VM_STOPPED,
             (f"vm:{vm.name}", f"host:{vm.host}", f"scope:{vm.scope}"),
             Facts(text=sighting.text),
         )
-        failures.fail_vm(work, vm.name)
+        if is_off:
+            work.save_vm(vm, replace(vm, is_off=True))
+        else:
+            failures.fail_vm(work, vm.name)
         return
     work.lock_scopes(leaving.scopes_of_vm(work, vm))
     again = _runs_again(work.tx, vm, sighting, acts)
@@ -107,7 +112,9 @@ def _is_announced(reader: Reader, vm: Vm, sighting: Sighting) -> bool:
 def _runs_again(
     reader: Reader, vm: Vm, sighting: Sighting, acts: frozenset[SightingAct]
 ) -> bool:
-    """Return whether the VM is down, and the sighting may restore it."""
+    """Return whether the VM is down or off, and the sighting may restore it."""
+    if vm.is_off:
+        return True
     if vm.state is not VmState.DOWN or SightingAct.RESTORE not in acts:
         return False
     moved = _moves(reader, vm, sighting, acts)

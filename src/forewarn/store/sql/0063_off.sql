@@ -1,0 +1,2 @@
+-- VMs that their users shut down.
+ALTER TABLE vms ADD COLUMN is_off INTEGER NOT NULL DEFAULT 0;
