@@ -5,8 +5,7 @@
   stored in the transaction of its change, and deleted when it was delivered or dropped.
   Every committed change therefore has its message, even if the service is killed.
 - Tokens of the operator API as digests, and results by their `Idempotency-Key`.
-- The brake, the losses that it counts, and tallies of records.
-- The leader: the current term of the store and its secret.
+- The brake, the losses that it counts, tallies, and the leader: its term and its secret.
 """
 
 import enum

@@ -1,7 +1,7 @@
 """Decisions about sightings: VMs that stopped, run again or moved without a request.
 
 A VM that stopped fails, unless its user shut it down from inside: that is only recorded,
-and no event tells of it. A VM that runs is restored only if a sighting or a driver call
+and nobody gets an event. A VM that runs is restored only if a sighting or a driver call
 had failed it: a failure by an operator lasts until an operator restores it. While a driver call for the VM runs, its sightings wait.
 """
 
