@@ -1,8 +1,9 @@
 """Decisions about sightings: VMs that stopped, run again or moved without a request.
 
-A VM that stopped fails, unless its user shut it down from inside: that is only recorded,
-and nobody gets an event. A VM that runs is restored only if a sighting or a driver call
-had failed it: a failure by an operator lasts until an operator restores it. While a driver call for the VM runs, its sightings wait.
+A VM that stopped fails, unless its user shut it down from inside: that is only recorded.
+A VM that runs is restored only if a sighting or a driver call had failed it: a failure by
+an operator lasts until an operator restores it. While a driver call for the VM runs, its
+sightings wait.
 """
 
 import enum
