@@ -60,11 +60,9 @@ class ChatText(NamedTuple):
 
 
 def plain(text: str, most: int = 200) -> str:
-    """Return a text on one line, without unprintable characters, cut if it is too long.
-
-    Teams and Slack refuse an empty text, so it becomes a dash.
-    """
-    return shortened(cleaned(text), most) or "-"
+    """Return a text on one line, without unprintable characters, cut if it is too
+    long."""
+    return shortened(cleaned(text), most)
 
 
 def text_message(text: ChatText) -> str:
@@ -75,6 +73,10 @@ def text_message(text: ChatText) -> str:
         *(f"{name}: {plain(value, FIELD_CHARACTERS)}" for name, value in text.facts),
     ]
     return "\n".join(lines) + "\n"
+
+
+NO_TEXT = "-"
+"""In place of an empty text, which Slack and Teams refuse."""
 
 
 # Slack
@@ -102,7 +104,7 @@ def _plain(text: str, most: int) -> dict[str, Any]:
     cut = plain(rest, most - len(head) - len(line)) if line else plain(text, most)
     return {
         "type": "plain_text",
-        "text": f"{head}{line}{cut}" if line else cut,
+        "text": f"{head}{line}{cut}" if line else cut or NO_TEXT,
         "emoji": False,
     }
 
@@ -152,4 +154,4 @@ def _block(*runs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run(text: str, **style: str) -> dict[str, Any]:
-    return {"type": "TextRun", "text": text, **style}
+    return {"type": "TextRun", "text": text or NO_TEXT, **style}
