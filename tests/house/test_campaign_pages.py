@@ -16,6 +16,7 @@ PROOFS = {
             "tests/unit/cli/test_campaigns.py::test_plan_shows_order_constraint_and_end",
         ),
         "A new kernel, zone by zone": (
+            f"{_U}campaign_promises.py::test_automatic_order_finishes_a_zone_before_the_next",
             f"{_U}campaigns.py::test_a_stage_can_need_an_approval",
             f"{_U}campaign_checks.py::test_no_host_is_announced_before_the_check_has_passed",
         ),
@@ -41,6 +42,7 @@ PROOFS = {
             "tests/unit/cli/test_campaign_recipes.py::test_each_command_runs",
         ),
         "It must not select other hosts than I meant": (
+            f"{_U}campaign_promises.py::test_digest_of_a_plan_depends_on_file_hosts_order_and_budgets",
             "tests/unit/cli/test_campaigns.py::test_plan_shows_order_constraint_and_end",
         ),
         "I must know what happens when": (
@@ -94,11 +96,13 @@ PROOFS = {
             ),
         ),
         "One failed host must not end it, and many must": (
+            f"{_U}campaign_promises.py::test_third_failure_of_the_last_stage_halts_it_by_default",
             f"{_U}campaigns.py::test_the_last_stage_tolerates_single_failures",
             f"{_U}campaigns.py::test_failures_in_a_row_halt_the_campaign",
             f"{_U}campaigns.py::test_budgets_and_tolerance_can_change_while_it_runs",
         ),
         "It must continue where it stopped": (
+            f"{_U}campaign_promises.py::test_a_window_that_closes_ends_nothing",
             (
                 "tests/system/test_campaign_canary.py::"
                 "test_a_repaired_canary_is_retried_and_the_others_follow"
@@ -181,6 +185,7 @@ PROOFS = {
     },
     "run-a-campaign.md": {
         "Start": (
+            f"{_U}campaign_promises.py::test_two_open_campaigns_have_different_names",
             f"{_U}campaigns.py::test_a_host_is_in_one_campaign",
             (
                 f"{_U}campaign_hosts.py::"
@@ -207,6 +212,7 @@ PROOFS = {
             ),
         ),
         "Stages": (
+            f"{_U}campaign_promises.py::test_each_stage_begins_with_one_host_in_flight",
             (
                 f"{_U}campaign_approvals.py::"
                 "test_an_approval_before_the_result_of_the_stage_is_refused"
@@ -220,6 +226,7 @@ PROOFS = {
             f"{_U}loosened_campaigns.py::test_starter_cannot_allow_more_alone",
         ),
         "Several campaigns at once": (
+            f"{_U}campaign_promises.py::test_lower_limit_of_the_service_lets_hosts_in_flight_continue",
             (
                 f"{_U}shared_limit.py::"
                 "test_two_campaigns_share_two_places_and_the_higher_priority_goes_first"
@@ -228,6 +235,7 @@ PROOFS = {
             f"{_U}shared_limit.py::test_a_closed_window_blocks_no_other_campaign",
         ),
         "An emergency": (
+            f"{_U}campaign_promises.py::test_reserve_does_not_stop_the_moves_of_an_emergency",
             f"{_U}emergency_campaigns.py::test_an_emergency_goes_before_any_priority",
             (
                 f"{_U}emergency_campaigns.py::"
@@ -261,18 +269,21 @@ PROOFS = {
             ),
         ),
         "Checks": (
+            f"{_U}campaign_promises.py::test_a_check_that_was_ignored_counts_again_in_the_next_stage",
             (
                 f"{_U}campaign_checks.py::"
                 "test_an_unknown_check_pauses_the_campaign_until_it_passes"
             ),
         ),
         "Pause and halt": (
+            f"{_U}campaign_promises.py::test_all_pauses_end_together_if_that_is_wanted",
             f"{_U}campaigns.py::test_a_campaign_continues_when_the_last_of_two_resumes_it",
         ),
         "Report": (
             f"{_U}campaign_reports.py::test_a_failed_and_retried_host_has_two_attempts",
         ),
         "Change a running campaign": (
+            f"{_U}campaign_promises.py::test_smaller_budget_keeps_announced_hosts_and_announces_none",
             f"{_U}campaigns.py::test_an_invalid_change_is_refused",
             (
                 f"{_U}overlap_notice.py::"

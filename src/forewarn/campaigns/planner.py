@@ -200,7 +200,9 @@ def _closed_times(
 
 
 def _reserve(campaign: Campaign, terms: Terms) -> Amount:
-    return terms.reserve if campaign.impact.empties_host else NO_RESERVE
+    # The moves of an emergency may use the reserve (`control.rules.reserves`).
+    is_kept = campaign.impact.empties_host and not campaign.is_emergency
+    return terms.reserve if is_kept else NO_RESERVE
 
 
 def _arranged(
