@@ -8,6 +8,7 @@ import enum
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from forewarn.admin.errors import ForbiddenError, UnauthorizedError
 from forewarn.control import tokens
@@ -33,13 +34,23 @@ UNIX_PEER = "forewarn.unix_peer"
 """Key of a request's `UnixPeer` in its ASGI scope, if it came to a Unix socket."""
 
 
+SESSION = "forewarn.session"
+"""Key of a request's `Pass` in its ASGI scope, if a session identified the caller."""
+
+IN_BROWSER = "forewarn.in_browser"
+"""Key in the ASGI scope of a request without a token that a browser sent."""
+
+LOCAL_USER = "unix:"
+"""Begin of the names of local users at the Unix socket in the history. No token can have
+such a name."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnixPeer:
     """A local process, as the kernel identifies it."""
 
     name: str
-    """The name of the process's user in the history: `unix:alice`. No token can have
-    such a name."""
+    """The name of the process's user in the history: `LOCAL_USER` and the user."""
     where: str
     """The process ID and user, for the history."""
     is_operator: bool
@@ -185,6 +196,10 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/requests/{name}": Demand.TENANT_READS,
     "GET /v1/rollouts": Demand.OPERATOR_READS,
     "GET /v1/rollouts/{name}": Demand.OPERATOR_READS,
+    "GET /v1/session": Demand.TENANT_READS,
+    "POST /v1/session": Demand.TENANT_READS,
+    "POST /v1/session/links": Demand.TENANT_READS,
+    "DELETE /v1/session": Demand.TENANT_READS,
     "GET /v1/tokens": Demand.OPERATOR_READS,
     "GET /v1/tenant/deferrals": Demand.TENANT_READS,
     "GET /v1/tenant/upcoming": Demand.TENANT_READS,
@@ -234,6 +249,21 @@ CONSOLE = "/console"
 OPEN_PATHS = PAGES | {"/healthz", "/readyz"}
 """Paths that need no token. Health has no limit: the probes of a load balancer come from
 the address that its clients have."""
+
+OPEN_REQUESTS = frozenset({"POST /v1/session"})
+"""Other requests that need no token: the one that begins a session has it in its body."""
+
+FOR_PROGRAMS = frozenset(
+    {
+        "GET /v1/tokens",
+        "POST /v1/fleet/apply",
+        "POST /v1/session/links",
+        "POST /v1/tokens",
+        "POST /v1/tokens/revoke",
+    }
+)
+"""Requests that no browser may send without a bearer token: a stolen session must not
+become a token or a longer session, and one mistake must not replace the fleet."""
 
 TOPIC_DEMANDS: Mapping[str, Demand] = {
     "hosts": Demand.OPERATOR_READS,
@@ -296,6 +326,15 @@ def check(caller: Caller, demand: Demand) -> None:
         )
     if not demand.is_met_by(caller.roles):
         raise _without_role(caller, demand)
+
+
+def check_program(scope: Mapping[str, Any], request: str) -> None:
+    """Raise ForbiddenError for a request of a browser that only programs may send."""
+    if request in FOR_PROGRAMS and (scope.get(SESSION) or scope.get(IN_BROWSER)):
+        raise ForbiddenError(
+            f"{request} needs a bearer token; a session of the console is not sufficient",
+            hint="Use the command line: `forewarn --help` lists its commands.",
+        )
 
 
 def _check_relay(caller: Caller, demand: Demand) -> None:

@@ -35,6 +35,7 @@ from forewarn.admin import (
     orders,
     relay,
     relay_list,
+    session,
     upcoming,
     watch,
     webhooks,
@@ -46,6 +47,7 @@ from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
 from forewarn.admin.hubs import Hubs
+from forewarn.admin.identity import Identity, IsLocalOperator
 from forewarn.admin.leader import Leading
 from forewarn.admin.leading import OnlyReads
 from forewarn.admin.relay_hub import RelayHub
@@ -88,6 +90,7 @@ _PARTS = (
     upcoming,
     watch,
     credentials,
+    session,
 )
 
 
@@ -121,6 +124,8 @@ def create_app(
     watchers: watch.Watchers | None = None,
     clock: Clock | None = None,
     leading: Leading | None = None,
+    is_local_operator: IsLocalOperator | None = None,
+    is_simulation: bool = False,
 ) -> FastAPI:
     """Return the application for `gateway`.
 
@@ -131,9 +136,51 @@ def create_app(
     `replicas`, and `/v1/relay` serves `relays`. Routes of `extra` are below `/v1` too, and
     for operators only. `pages` are the routes of the console, which need no token. `watchers`
     counts the open streams. `clock` has the time by which the rate of tenants is limited.
-    `leading` says whether another replica decides.
+    `leading` says whether another replica decides. `is_local_operator` is for sessions of
+    local users at a Unix socket.
     """
-    app = _Described(
+    app = _described(title, version)
+    app.state.gateway = gateway
+    app.state.watchers = watchers or watch.Watchers()
+    app.state.hubs = Hubs(
+        lambda: app.state.gateway, partial(attention.surroundings, receivers, replicas)
+    )
+    app.state.shared_reads = SharedReads()
+    app.state.receivers, app.state.replicas = receivers, replicas
+    app.state.leading = leading
+    app.state.features = _present(
+        webhooks=receivers,
+        checks=checks,
+        cluster=replicas,
+        relays=relays,
+        simulator=is_simulation or None,
+    )
+    app.state.names_in_file = tokens.names if tokens else frozenset()
+    monotonic = (clock or SystemClock()).monotonic
+    refused = RefusalLog(monotonic)
+    error_responses.install(app, refused)
+    if leading is not None:
+        app.add_middleware(OnlyReads, leading=leading)
+    throttle = Throttle(monotonic)
+    app.state.identity = Identity(
+        tokens, throttle=throttle, is_local_operator=is_local_operator
+    )
+    _guard(app, monotonic, refused, answered, relays)
+    for router in _routers(receivers, checks, replicas, relays):
+        app.router.routes.extend(router.routes)
+    for each in extra:
+        admitted = [Depends(context.admit_operators), context.BEARER]
+        app.include_router(each, prefix="/v1", dependencies=admitted)
+    app.include_router(health.router)
+    if collect is not None:
+        admitted = [Depends(context.admit), context.BEARER]
+        app.include_router(metrics.router(collect), dependencies=admitted)
+    app.router.routes.extend((*_Fixed(app).routes(), *pages))
+    return app
+
+
+def _described(title: str, version: str) -> FastAPI:
+    return _Described(
         title=title,
         version=version,
         description=_ABOUT,
@@ -148,31 +195,11 @@ def create_app(
         redirect_slashes=False,
         telemetry=_NO_TELEMETRY,
     )
-    app.state.gateway = gateway
-    app.state.watchers = watchers or watch.Watchers()
-    app.state.hubs = Hubs(
-        lambda: app.state.gateway, partial(attention.surroundings, receivers, replicas)
-    )
-    app.state.shared_reads = SharedReads()
-    app.state.receivers, app.state.replicas = receivers, replicas
-    app.state.names_in_file = tokens.names if tokens else frozenset()
-    monotonic = (clock or SystemClock()).monotonic
-    refused = RefusalLog(monotonic)
-    error_responses.install(app, refused)
-    if leading is not None:
-        app.add_middleware(OnlyReads, leading=leading)
-    _guard(app, tokens, monotonic, refused, answered, relays)
-    for router in _routers(receivers, checks, replicas, relays):
-        app.router.routes.extend(router.routes)
-    for each in extra:
-        admitted = [Depends(context.admit_operators), context.BEARER]
-        app.include_router(each, prefix="/v1", dependencies=admitted)
-    app.include_router(health.router)
-    if collect is not None:
-        admitted = [Depends(context.admit), context.BEARER]
-        app.include_router(metrics.router(collect), dependencies=admitted)
-    app.router.routes.extend((*_Fixed(app).routes(), *pages))
-    return app
+
+
+def _present(**parts: object) -> Sequence[str]:
+    """Return the names of the optional parts that the service has."""
+    return [name for name, part in parts.items() if part is not None]
 
 
 def _routers(
@@ -196,7 +223,6 @@ def _routers(
 
 def _guard(
     app: FastAPI,
-    tokens: Tokens | None,
     monotonic: Callable[[], float],
     refused: RefusalLog,
     answered: Counter[str] | None,
@@ -204,7 +230,6 @@ def _guard(
 ) -> None:
     """Add the middleware; the last one that is added runs first."""
     app.add_middleware(Head, paces=Paces(monotonic), refused=refused)
-    throttle = Throttle(monotonic)
 
     def relay_refused() -> None:
         if relays is not None:
@@ -212,8 +237,7 @@ def _guard(
 
     app.add_middleware(
         Gate,
-        tokens=tokens,
-        throttle=throttle,
+        identity=app.state.identity,
         refused=refused,
         relay_refused=relay_refused,
     )

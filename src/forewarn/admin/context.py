@@ -17,6 +17,7 @@ from forewarn.admin.access import (
     Caller,
     Demand,
     check,
+    check_program,
 )
 from forewarn.admin.gateways import gateway_for
 from forewarn.control.gateway import CallerGateway, OperatorGateway
@@ -36,8 +37,9 @@ async def admit(request: Request) -> None:
     with all roles.
     """
     path = str(getattr(request.scope.get("route"), "path", ""))
-    demand = DEMANDS.get(f"{request.method} {path}", Demand.OPERATOR_ADMINISTERS)
-    check(caller_of(request), demand)
+    asked = f"{request.method} {path}"
+    check(caller_of(request), DEMANDS.get(asked, Demand.OPERATOR_ADMINISTERS))
+    check_program(request.scope, asked)
 
 
 async def admit_operators(request: Request) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from forewarn.admin import bodies, relay_bodies
+from forewarn.admin import bodies, relay_bodies, session_bodies
 from forewarn.admin.access import DEMAND_OF_ROLE, DEMANDS, Caller, Demand, judge
 from forewarn.admin.errors import refused_report
-from forewarn.control import relays, tenancy, tokens
+from forewarn.control import relays, sessions, tenancy, tokens
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.requests import brake, verbs
@@ -169,14 +169,8 @@ class Rule:
     @property
     def demand(self) -> Demand:
         """Return the right that a caller needs."""
-        # A request without a route only stores the last use of the caller's token.
+        # A request without an own route is about the caller's token or session.
         return DEMANDS[f"POST /v1/{self.path}"] if self.path else self.own_demand
-
-
-class Use(BaseModel):
-    """The last use of the caller's token, which needs no arguments."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 def _ordered(work: Work, order: Decision) -> Any:
@@ -268,6 +262,20 @@ def _relay_seen(work: Work, order: Decision) -> None:
     relays.note_last_seen(work, order.caller.host, ages)
 
 
+def _console_link(work: Work, _order: Decision) -> None:
+    sessions.note_link(work)
+
+
+def _console_open(work: Work, order: Decision) -> None:
+    body = cast("session_bodies.EndedPass", order.body)
+    sessions.use_link(work, body.pass_id, ends_at=body.ends_at)
+
+
+def _console_end(work: Work, order: Decision) -> None:
+    body = cast("session_bodies.EndedPass", order.body)
+    sessions.end(work, body.pass_id, ends_at=body.ends_at)
+
+
 def token_report(token: Token, *, now: Micros) -> dict[str, Any]:
     """Return the report of a token for operators, without its secret."""
     return {
@@ -305,8 +313,11 @@ DECISIONS: Mapping[str, Rule] = {
     "tokens-revoke": Rule(
         body=bodies.RevokeToken, decide=_revoke_token, path="tokens/revoke"
     ),
+    "console-link": Rule(body=session_bodies.EmptyBody, decide=_console_link),
+    "console-open": Rule(body=session_bodies.EndedPass, decide=_console_open),
+    "console-end": Rule(body=session_bodies.EndedPass, decide=_console_end),
     "use": Rule(
-        body=Use,
+        body=session_bodies.EmptyBody,
         decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
     ),
     "relay-approve": Rule(
@@ -319,7 +330,7 @@ DECISIONS: Mapping[str, Rule] = {
         body=relay_bodies.RelaySeen, decide=_relay_seen, path="relay/seen"
     ),
     "relay-use": Rule(
-        body=Use,
+        body=session_bodies.EmptyBody,
         decide=lambda work, order: tokens.note_use(work, order.caller.token_id),
         own_demand=Demand.RELAY,
     ),

@@ -168,11 +168,15 @@ def of_http(request: Request, error: HTTPException) -> JSONResponse:
     return answer
 
 
+_RIGHTS = (ForbiddenError, UnauthorizedError, TooManyError)
+"""Errors of callers without a right, which are logged."""
+
+
 def install(app: FastAPI, refused: RefusalLog) -> None:
     """Install the handlers that convert errors; those for rights are logged too."""
 
     def of_forewarn(request: Request, error: ForewarnError) -> JSONResponse:
-        if isinstance(error, ForbiddenError):
+        if isinstance(error, _RIGHTS):
             caller: Caller = request.scope[CALLER]
             refused.note(error.message, peer=caller.peer, who=caller.name)
         return of_error(error)

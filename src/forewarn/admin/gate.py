@@ -12,7 +12,6 @@ Routes without authentication reveal nothing about the fleet.
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,36 +21,43 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from forewarn.admin import limits
 from forewarn.admin.access import (
     CALLER,
+    IN_BROWSER,
+    LOCAL_USER,
     NOBODY,
     OPEN_PATHS,
+    OPEN_REQUESTS,
     PAGES,
+    SESSION,
     UNIX_PEER,
     Caller,
     UnixPeer,
     is_of_console,
     unauthorized,
 )
-from forewarn.admin.decisions import Decision, Use
+from forewarn.admin.cookies import session_text
 from forewarn.admin.error_responses import of_error, problem
-from forewarn.admin.errors import Kind, TooManyError, UnauthorizedError
-from forewarn.admin.throttle import RefusalLog, Throttle, source_of
-from forewarn.admin.tokens import NAMELESS, Tokens
-from forewarn.control import tokens
+from forewarn.admin.errors import (
+    ForbiddenError,
+    Kind,
+    TooManyError,
+    UnauthorizedError,
+)
+from forewarn.admin.identity import Held, Identity
+from forewarn.admin.origins import check_origin, is_of_browser
+from forewarn.admin.provenance import names_loopback, sign_of_proxy
+from forewarn.admin.throttle import RefusalLog, source_of
+from forewarn.admin.tokens import NAMELESS
 from forewarn.control.gateway import OperatorGateway
-from forewarn.fleet.validators import is_loopback
-from forewarn.instants import Micros
+from forewarn.control.sessions import PassKind
 from forewarn.protocol.errors import ForewarnError
-from forewarn.store.records import Token
-
-logger = logging.getLogger("forewarn.admin")
-
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 """Characters that no name in a path has."""
 
+
+_CHANGING = frozenset({"POST", "DELETE"})
 
 _OF_RELAYS = "/v1/relay/"
 """The begin of the paths of relays."""
@@ -64,26 +70,20 @@ class Gate:
         self,
         app: ASGIApp,
         *,
-        tokens: Tokens | None,
-        throttle: Throttle,
+        identity: Identity,
         refused: RefusalLog,
         relay_refused: Callable[[], None],
     ) -> None:
-        """Wrap `app`; None means no token file, and loopback callers only.
+        """Wrap `app`. Without a token file there are loopback callers only.
 
         `relay_refused` is called after a request of a relay without a valid token.
         """
         self._app = app
-        self._throttle = throttle
+        self._identity = identity
         self._refused = refused
         self._relay_refused = relay_refused
-        self._tokens = tokens
-        self._uses: dict[str, asyncio.Task[None]] = {}
-        """The tasks that store the last use of a token, by its ID."""
         self._anonymous_turn = asyncio.Lock()
         """Held by one request without a token at a time, for one step of the loop."""
-        self._doubtful_turn = asyncio.Lock()
-        """Held while an unknown token of an exhausted source is checked."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -105,42 +105,24 @@ class Gate:
                 hint="See /docs for all routes.",
             )
         headers = Headers(scope=scope)
-        peer: UnixPeer | None = scope.get(UNIX_PEER)
-        needs_nothing = self._tokens is None and peer is None
-        if needs_nothing and not names_loopback(headers.get("host", "")):
-            return problem(
-                Kind.FORBIDDEN,
-                "without tokens, this API accepts only a loopback name as its host",
-                hint="Use http://127.0.0.1, or set [admin] token_file.",
-            )
-        by_credentials = peer is not None and "authorization" not in headers
-        if (needs_nothing or by_credentials) and (
-            proxied := sign_of_proxy(scope, headers)
-        ):
-            return problem(
-                Kind.FORBIDDEN,
-                f"without tokens, this API accepts no forwarded requests, and {proxied} shows "
-                "that a proxy forwarded this one: every client of the proxy would "
-                "be the operator",
-                hint="Set [admin] token_file, and send Authorization: Bearer TOKEN "
-                "through the proxy.",
-            )
         try:
+            if self._identity.known is None and UNIX_PEER not in scope:
+                _check_loopback(scope, headers)
             caller = await self._caller(scope, headers)
             if caller is NOBODY and scope["path"] in PAGES:
-                self._throttle.read_page(source_of(peer_of(scope)))
+                self._identity.throttle.read_page(source_of(peer_of(scope)))
             scope[CALLER] = replace(caller, peer=peer_of(scope))
         except ForewarnError as error:
-            if isinstance(error, UnauthorizedError | TooManyError):
+            if isinstance(error, UnauthorizedError | ForbiddenError | TooManyError):
                 self._refused.note(error.message, peer=peer_of(scope))
                 if scope["path"].startswith(_OF_RELAYS):
                     self._relay_refused()
             return of_error(error)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and media_type != "application/json":
+        if scope["method"] in _CHANGING and media_type != "application/json":
             return problem(
                 Kind.NOT_JSON,
-                "a POST must have Content-Type: application/json",
+                f"a {scope['method']} must have Content-Type: application/json",
             )
         return None
 
@@ -151,103 +133,111 @@ class Gate:
         the operator.
         """
         if is_of_console(scope["path"]):
-            self._throttle.read_file(source_of(peer_of(scope)))
+            self._identity.throttle.read_file(source_of(peer_of(scope)))
             return NOBODY
-        is_open = scope["path"] in OPEN_PATHS
         if "authorization" not in headers:
-            peer: UnixPeer | None = scope.get(UNIX_PEER)
-            if peer is not None:
-                return _of_peer(peer, is_open=is_open)
-            if self._tokens is None:
-                return Caller(name=NAMELESS, is_authenticated=False)
-            await self._wait_for_turn()
-            if is_open:
-                return NOBODY
-            raise unauthorized()
-        text, source = _bearer(headers), source_of(peer_of(scope))
+            return await self._without_token(scope, headers)
         gateway = cast("OperatorGateway", scope["app"].state.gateway)
-        if self._throttle.is_known(text) or not self._throttle.is_exhausted(source):
-            caller = await self._identify(gateway, text)
-        else:
-            # Invalid tokens must not keep the readers of the store busy.
-            async with self._doubtful_turn:
-                caller = await self._identify(gateway, text)
+        caller = await self._identity.of_token(
+            gateway, _bearer(headers), source=source_of(peer_of(scope))
+        )
         if caller is not None:
-            self._throttle.succeeded(text)
             return caller
-        self._throttle.failed(source, text)
-        if is_open:
+        if is_open(scope):
             return NOBODY
         raise unauthorized()
 
-    async def _identify(self, gateway: OperatorGateway, text: str) -> Caller | None:
-        """Return the holder of a token; None: it is invalid."""
-        if tokens.looks_like_one(text):
-            now = gateway.now()
-            token = await gateway.read(
-                lambda reader: tokens.judge(reader, text, now=now)
-            )
-            if token is not None and not self._is_anothers(token):
-                self._note_use(gateway, token, now=now)
-                return Caller.of_token(token)
-        name = self._tokens.name_of(text) if self._tokens else None
-        return None if name is None else Caller(name=name)
+    async def _without_token(self, scope: Scope, headers: Headers) -> Caller:
+        """Return the sender of a request without a bearer token."""
+        text = session_text(scope, headers)
+        if scope["path"] not in OPEN_PATHS:
+            check_origin(scope, headers, has_session=bool(text))
+            scope[IN_BROWSER] = is_of_browser(headers)
+        if text and (held := await self._held(scope, text)) is not None:
+            scope[SESSION] = held.ends
+            return held.caller
+        peer: UnixPeer | None = scope.get(UNIX_PEER)
+        if peer is not None:
+            return _of_peer(peer, scope, headers)
+        if self._identity.known is None:
+            return Caller(name=NAMELESS, is_authenticated=False)
+        await self._wait_for_turn()
+        if is_open(scope):
+            return NOBODY
+        raise unauthorized()
+
+    async def _held(self, scope: Scope, text: str) -> Held | None:
+        """Return the session of a cookie; None: it is that of another service.
+
+        Raises UnauthorizedError for a session that is over, unless the request needs
+        none.
+        """
+        gateway = cast("OperatorGateway", scope["app"].state.gateway)
+        try:
+            return await self._identity.of_pass(gateway, text, PassKind.SESSION)
+        except UnauthorizedError:
+            if is_open(scope):
+                return None
+            raise
 
     async def _wait_for_turn(self) -> None:
         """Let the event loop serve others before each request without a token."""
         async with self._anonymous_turn:
             await asyncio.sleep(0)
 
-    def _note_use(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
-        """Store the use of a token, if an hour has passed since the last stored use.
 
-        No request waits for this, or fails because of it.
-        """
-        if (
-            not tokens.is_use_due(token, now=now)
-            or token.token_id in self._uses
-            or len(self._uses) >= limits.USES_MAX
-        ):
-            return
-        task = asyncio.create_task(_store(gateway, Caller.of_token(token)))
-        self._uses[token.token_id] = task
-        task.add_done_callback(lambda _: self._uses.pop(token.token_id))
+def is_open(scope: Scope) -> bool:
+    """Return whether a request needs no token."""
+    path = scope["path"]
+    return path in OPEN_PATHS or f"{scope['method']} {path}" in OPEN_REQUESTS
 
-    def _is_anothers(self, token: Token) -> bool:
-        """Return whether an operator of the token file has the name of the token.
 
-        The name may have been added to the file after the token was created. Two
-        holders would act under one name.
-        """
-        return (
-            not token.tenant
-            and not token.host
-            and self._tokens is not None
-            and token.name in self._tokens
+def _check_loopback(scope: Scope, headers: Headers) -> None:
+    """Raise ForbiddenError for a request that may not come from this machine."""
+    if not names_loopback(headers.get("host", "")):
+        raise ForbiddenError(
+            "without tokens, this API accepts only a loopback name as its host",
+            hint="Use http://127.0.0.1, or set [admin] token_file.",
         )
+    if proxied := sign_of_proxy(scope, headers):
+        raise _forwarded(proxied)
 
 
-async def _store(gateway: OperatorGateway, caller: Caller) -> None:
-    name = "relay-use" if caller.host else "use"
-    order = Decision(name=name, body=Use(), caller=caller)
-    try:
-        await gateway.order(order.who, order)
-    except ForewarnError as error:
-        # The next request with this token tries to store it again.
-        logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)
-
-
-def _of_peer(peer: UnixPeer, *, is_open: bool) -> Caller:
-    """Return a local process as a caller; raises UnauthorizedError for other users."""
-    if peer.is_operator:
-        return Caller(name=peer.name)
-    if is_open:
-        return NOBODY
-    raise UnauthorizedError(
-        f"{peer.name.removeprefix('unix:')} is not in the group {peer.wanted}",
-        hint=f"Add the user to the group {peer.wanted}, or send a token "
-        "(FOREWARN_TOKEN).",
+def _forwarded(sign: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"without tokens, this API accepts no forwarded requests, and {sign} shows "
+        "that a proxy forwarded this one: every client of the proxy would "
+        "be the operator",
+        hint="Set [admin] token_file, and send Authorization: Bearer TOKEN "
+        "through the proxy.",
     )
+
+
+def _of_peer(peer: UnixPeer, scope: Scope, headers: Headers) -> Caller:
+    """Return a local process as a caller.
+
+    Raises UnauthorizedError for other users, and ForbiddenError for a request that
+    another program passes on: of a proxy, or of a browser whose page has bound its name
+    to the local end of a forwarded port.
+    """
+    proxied = sign_of_proxy(scope, headers)
+    if is_open(scope):
+        return Caller(name=peer.name) if peer.is_operator and not proxied else NOBODY
+    if proxied:
+        raise _forwarded(proxied)
+    if not peer.is_operator:
+        raise UnauthorizedError(
+            f"{peer.name.removeprefix(LOCAL_USER)} is not in the group {peer.wanted}",
+            hint=f"Add the user to the group {peer.wanted}, or send a token "
+            "(FOREWARN_TOKEN).",
+        )
+    if not names_loopback(headers.get("host", "")):
+        raise ForbiddenError(
+            "at a Unix socket, this API accepts only a loopback name as its host, unless "
+            "the request has a token",
+            hint="Use http://localhost.",
+        )
+    return Caller(name=peer.name)
 
 
 def peer_of(scope: Scope) -> str:
@@ -265,60 +255,3 @@ def peer_of(scope: Scope) -> str:
 def _bearer(headers: Headers) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-_FORWARDING = frozenset(
-    {
-        "cf-connecting-ip",
-        "client-ip",
-        "fastly-client-ip",
-        "forwarded",
-        "forwarded-for",
-        "proxy-connection",
-        "true-client-ip",
-        "via",
-        "x-client-ip",
-        "x-cluster-client-ip",
-        "x-envoy-external-address",
-        "x-real-ip",
-    }
-)
-"""Headers that proxies add to requests."""
-
-_FORWARDING_PREFIXES = ("x-forwarded", "x-original-")
-
-
-def forwarding_header(headers: Headers) -> str:
-    """Return the name of a header that a proxy added; empty if there is none."""
-    for name in headers:
-        folded = name.lower()
-        if folded in _FORWARDING or folded.startswith(_FORWARDING_PREFIXES):
-            return folded
-    return ""
-
-
-def sign_of_proxy(scope: Scope, headers: Headers) -> str:
-    """Return the sign of a forwarded request; empty if there is none.
-
-    nginx adds no header by default, but it uses HTTP/1.0 then. No client of the API
-    does, except health probes.
-    """
-    if scope["http_version"] == "1.0" and scope["path"] not in OPEN_PATHS:
-        return "HTTP/1.0"
-    return forwarding_header(headers)
-
-
-_HOST = re.compile(
-    r"(?:\[([0-9a-f.]*:[0-9a-f:.]*)\]|([a-z0-9.-]+))(?::[0-9]{1,5})?", re.ASCII
-)
-"""An IPv6 address in brackets, or another name, with an optional port."""
-
-
-def names_loopback(host: str) -> bool:
-    """Return whether a Host header names the machine's loopback.
-
-    The whole header must be a name with an optional port: other programs may read
-    `localhost:1@elsewhere` differently.
-    """
-    matched = _HOST.fullmatch(host.strip().lower())
-    return matched is not None and is_loopback(matched[1] or matched[2])

@@ -15,7 +15,15 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from forewarn.admin import limits
-from forewarn.admin.access import CALLER, NOBODY, Caller, Demand, check, demand_of
+from forewarn.admin.access import (
+    CALLER,
+    NOBODY,
+    Caller,
+    Demand,
+    check,
+    check_program,
+    demand_of,
+)
 from forewarn.admin.error_responses import of_error, problem
 from forewarn.admin.errors import ForbiddenError, Kind
 from forewarn.admin.throttle import Paces, RefusalLog
@@ -59,7 +67,7 @@ class Head:
         caller: Caller = scope.get(CALLER, NOBODY)
         headers = Headers(scope=scope)
         try:
-            self._admit(caller, demand_of(scope["method"], scope["path"]))
+            self._admit(scope, caller, demand_of(scope["method"], scope["path"]))
         except ForewarnError as error:
             if isinstance(error, ForbiddenError):
                 self._refused.note(error.message, peer=caller.peer, who=caller.name)
@@ -85,7 +93,7 @@ class Head:
             )
             await busy(scope, receive, send)
 
-    def _admit(self, caller: Caller, demand: Demand | None) -> None:
+    def _admit(self, scope: Scope, caller: Caller, demand: Demand | None) -> None:
         """Raise ForbiddenError or TooManyError if the head is sufficient to refuse.
 
         A refused request counts too, but only against its token: a token without a
@@ -95,12 +103,14 @@ class Head:
         if caller.host:
             self._admit_relay(caller, demand)
             return
+        check_program(scope, f"{scope['method']} {scope['path']}")
         if not caller.tenant:
             if demand is not None:
                 check(caller, demand)
             return
         if (allowed := self._allowed(caller, demand)) is not None:
-            pace = self._paces.writes if allowed.writes else self._paces.reads
+            writes = allowed.writes or scope["method"] != "GET"
+            pace = self._paces.writes if writes else self._paces.reads
             pace.take(caller.tenant)
 
     def _admit_relay(self, caller: Caller, demand: Demand | None) -> None:

@@ -24,7 +24,7 @@ from forewarn.admin.coming_work import ComingWork
 from forewarn.admin.gateways import on_behalf_of
 from forewarn.admin.selection import About, Wanted
 from forewarn.admin.topics import TOPICS, Change, Look
-from forewarn.control import tokens
+from forewarn.admin.viewer_rights import NO_CREDENTIAL, Credential, is_good
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
@@ -33,7 +33,7 @@ from forewarn.reporting import attention
 from forewarn.reporting.attention import Surroundings
 from forewarn.store import kinds
 from forewarn.store.port import PAGE_ROWS, Reader
-from forewarn.store.records import AuditEntry, AuditKind, Token
+from forewarn.store.records import AuditEntry, AuditKind
 from forewarn.store.remembered import Remembered
 from forewarn.verbs.roles import READ_ONLY
 
@@ -70,7 +70,7 @@ class _Seen:
 
     changes: Sequence[Change] = ()
     problems: dict[str, Change] | None = None
-    good_tokens: frozenset[str] = frozenset()
+    good: frozenset[Credential] = frozenset()
     has_new_fleet: bool = False
 
 
@@ -118,9 +118,9 @@ class Hub:
         """The key of the latest history entry that was read."""
         self._hosts: dict[str, set[str]] = {}
         self._work = ChangedWork(gateway.now())
-        self._viewers: Counter[str] = Counter()
-        """Number of viewers by the ID of their token."""
-        self._bad_tokens: set[str] = set()
+        self._viewers: Counter[Credential] = Counter()
+        """Number of viewers by the end of their right."""
+        self._bad: set[Credential] = set()
         self._turn = asyncio.Lock()
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -148,13 +148,13 @@ class Hub:
             self._task.cancel()
 
     @contextlib.contextmanager
-    def viewed(self, token_id: str) -> Generator[None]:
+    def viewed(self, held: Credential) -> Generator[None]:
         """Count a viewer."""
-        self._viewers[token_id] += 1
+        self._viewers[held] += 1
         try:
             yield
         finally:
-            self._viewers[token_id] -= 1
+            self._viewers[held] -= 1
             self._viewers += Counter()
             if not self._viewers:
                 loop = asyncio.get_running_loop()
@@ -164,7 +164,7 @@ class Hub:
         if not self._viewers:
             self.stop()
 
-    def check(self, token_id: str) -> None:
+    def check(self, held: Credential) -> None:
         """Raise the error that ends the stream of a viewer, if there is one."""
         if (
             self._task is not None
@@ -172,7 +172,7 @@ class Hub:
             and (error := self._task.exception())
         ):
             raise error
-        if token_id in self._bad_tokens:
+        if held in self._bad:
             raise unauthorized()
 
     def position(self, number: int) -> str:
@@ -296,7 +296,7 @@ class Hub:
             and asyncio.get_running_loop().time() >= self._problems_due
         ):
             around = await self._around(self.feed)
-        held = [token for token in self._viewers if token]
+        held = [each for each in self._viewers if each != NO_CREDENTIAL]
         reads = any(TOPICS[topic].needs_entries for topic in self._followed)
         if not (ids or held or reads or around):
             return
@@ -308,7 +308,7 @@ class Hub:
         if around is not None:
             pause = limits.PROBLEMS_PAUSE * (ended - began)
             self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
-        self._bad_tokens = set(held) - seen.good_tokens
+        self._bad = set(held) - seen.good
         if seen.has_new_fleet and "hosts" in self._followed:
             self._lose()
         for change in seen.changes:
@@ -371,7 +371,7 @@ class Hub:
         self,
         reader: Reader,
         ids: Sequence[str],
-        held: Sequence[str],
+        held: Sequence[Credential],
         around: Surroundings | None,
         *,
         reads: bool,
@@ -399,12 +399,7 @@ class Hub:
                     attention.problems(shown, around, now=now), look.lookups
                 )
             ),
-            good_tokens=frozenset(
-                each
-                for each in held
-                if (token := reader.get(Token, each)) is not None
-                and tokens.is_good(reader, token, now=now)
-            ),
+            good=frozenset(each for each in held if is_good(reader, each, now=now)),
             has_new_fleet=any(each.kind is AuditKind.FLEET_APPLIED for each in entries),
         )
 

@@ -4,6 +4,7 @@ Everything that changes something is decided by the replica that leads. A relay 
 that one too, since it confirms what it has applied.
 """
 
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from forewarn.admin.error_responses import problem
@@ -14,6 +15,9 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 _OF_RELAYS = "/v1/relay/"
 """The begin of the paths of relays. The list of relays is `/v1/relays`."""
+
+_OF_SESSIONS = "/v1/session"
+"""A session begins without a change of the store; its routes refuse the rest."""
 
 
 class OnlyReads:
@@ -30,14 +34,16 @@ class OnlyReads:
         if (
             leader is None
             or scope["type"] != "http"
+            or scope["path"] == _OF_SESSIONS
             or (scope["method"] in _READS and not scope["path"].startswith(_OF_RELAYS))
         ):
             await self._app(scope, receive, send)
             return
-        await _refusal(leader)(scope, receive, send)
+        await refusal_of(leader)(scope, receive, send)
 
 
-def _refusal(leader: Leader) -> ASGIApp:
+def refusal_of(leader: Leader) -> JSONResponse:
+    """Return the response of a replica that follows."""
     if not leader.name:
         return problem(
             Kind.FOLLOWS,

@@ -182,6 +182,10 @@ KNOWN_TOKENS_MAX = 2_000
 """Maximum valid tokens that are remembered by their digests: as many as can exist, and
 more."""
 
+ENDED_SESSIONS_MAX = 10_000
+"""Maximum ended sessions that one process remembers, in addition to the stored ones: far
+more than people log out in 12 hours."""
+
 REFUSED_LOG_SECONDS = 60.0
 """Seconds after which a refused source is logged again."""
 

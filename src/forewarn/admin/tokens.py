@@ -62,6 +62,11 @@ class Tokens:
                 found = name
         return found
 
+    def digest_of(self, name: str) -> str:
+        """Return the digest of a holder's token in hexadecimal; empty: there is none."""
+        found = [digest.hex() for each, digest in self.digests if each == name]
+        return found[0] if found else ""
+
 
 def read_tokens(path: Path) -> Tokens:
     """Return the tokens of a file; raises TokenFileError."""

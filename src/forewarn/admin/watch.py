@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from forewarn.admin import error_responses, errors, limits
-from forewarn.admin.access import TOPIC_DEMANDS, Caller, Demand, check
+from forewarn.admin.access import SESSION, TOPIC_DEMANDS, Caller, Demand, check
 from forewarn.admin.answers import ANY_ERROR
 from forewarn.admin.context import Desk, caller_of, v1_router
 from forewarn.admin.hub import BEGINNING, Hub, message
@@ -29,6 +29,7 @@ from forewarn.admin.lists import Filters, checked
 from forewarn.admin.selection import Wanted
 from forewarn.admin.topics import TOPICS
 from forewarn.admin.upcoming import NAME_TENANT, UNNAMED_TENANT
+from forewarn.admin.viewer_rights import NO_CREDENTIAL, Credential
 from forewarn.protocol.errors import BadRequestError, ForewarnError
 
 router = v1_router(tags=["streams"])
@@ -204,7 +205,7 @@ async def watch(
         hub=hubs.of(viewed),
         wanted=wanted,
         topics=names,
-        token_id=caller.token_id,
+        held=Credential(token_id=caller.token_id, session=request.scope.get(SESSION)),
     )
     return Counted(watchers, viewer.stream(last_event_id), tenant=caller.tenant)
 
@@ -216,13 +217,13 @@ class Viewer:
     hub: Hub
     wanted: Wanted
     topics: Sequence[str]
-    token_id: str = ""
+    held: Credential = NO_CREDENTIAL
 
     async def stream(self, last_id: str = "") -> AsyncGenerator[str, None]:
         """Yield messages until the viewer leaves, the service stops, or the token is no
         longer valid."""
         try:
-            with self.hub.viewed(self.token_id):
+            with self.hub.viewed(self.held):
                 await self.hub.follow(self.topics)
                 async for text in self._texts(last_id):
                     yield text
@@ -239,7 +240,7 @@ class Viewer:
         now = asyncio.get_running_loop().time
         quiet_since = now()
         while True:
-            hub.check(self.token_id)
+            hub.check(self.held)
             entries = None if position is None else hub.after(position)
             if entries is None:
                 if not is_first:
@@ -257,7 +258,7 @@ class Viewer:
                 quiet_since = now()
                 continue
             for entry in entries:
-                hub.check(self.token_id)
+                hub.check(self.held)
                 position = entry.number
                 if entry.topic in self.topics and self.wanted.matches(entry.about):
                     yield entry.text

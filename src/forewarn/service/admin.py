@@ -31,7 +31,7 @@ from forewarn.service.admin_connections import BoundedHttp
 from forewarn.service.admin_door import Door, door_limits
 from forewarn.service.api import Answers, Api, resident_bytes
 from forewarn.service.api_channel import Setup
-from forewarn.service.listening import AdminListener, open_at
+from forewarn.service.listening import AdminListener, local_operators_of, open_at
 from forewarn.service.tls import Certificate, certificate_of
 
 
@@ -161,6 +161,7 @@ class ApiHere(Api):
             watchers=self._streams,
             clock=self._clock,
             leading=self._leading,
+            is_local_operator=local_operators_of(self._setup.settings.admin.listen),
             pages=console_pages(),
         )
         self.server = AdminServer(

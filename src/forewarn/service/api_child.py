@@ -56,6 +56,7 @@ from forewarn.service.api_channel import (
 )
 from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.gateways import ReadingGateway
+from forewarn.service.listening import local_operators_of
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
 from forewarn.store.open import source_of
@@ -350,6 +351,16 @@ def _keep_modules() -> None:
     gc.enable()
 
 
+def _fleets_of(setup: Setup, readings: Readings) -> Fleets:
+    return Fleets(
+        runner=None,
+        readings=readings,
+        writes=FleetWrites(),
+        planner=components.planner_of(setup.settings),
+        count_vms=lambda: 0,
+    )
+
+
 async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> None:
     source = source_of(setup.settings.store.url)
     assert source is not None, "another process cannot read this store"
@@ -358,13 +369,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
     service, certificate = Service(channel, watchers), certificate_of(setup.settings)
     with contextlib.closing(snapshots_of(source)) as store:
         readings = Readings(store=store, threads=threads)
-        fleets = Fleets(
-            runner=None,
-            readings=readings,
-            writes=FleetWrites(),
-            planner=components.planner_of(setup.settings),
-            count_vms=lambda: 0,
-        )
+        fleets = _fleets_of(setup, readings)
         campaigns = components.campaign_plans_of(setup.settings, readings)
         campaigns.ask_abilities = partial(service.ask, "abilities")
         answered: Counter[str] = Counter()
@@ -395,6 +400,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
                 relays=hub,
                 watchers=streams,
                 leading=service.leading,
+                is_local_operator=local_operators_of(setup.settings.admin.listen),
                 pages=console_pages(),
             ),
             grace_seconds=limits.GRACE_SECONDS,

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from forewarn.admin.access import (
+    LOCAL_USER,
     Caller,
     unauthorized,
 )
@@ -50,7 +51,7 @@ from forewarn.service.api_channel import (
     statement,
 )
 from forewarn.service.listening import StartError
-from forewarn.service.options import SOCKET_PREFIX, socket_path
+from forewarn.service.options import socket_path
 from forewarn.settings.amounts import Amount
 
 logger = logging.getLogger("forewarn.service")
@@ -375,7 +376,7 @@ class ApiProcess(Api):
         if caller.token_id or (known is None and not caller.tenant):
             return
         is_known = known is not None and caller.name in known.names
-        if caller.name.startswith(SOCKET_PREFIX):
+        if caller.name.startswith(LOCAL_USER):
             # The kernel identified the caller; no token can have such a name.
             is_known = bool(socket_path(settings.admin.listen))
         if caller.tenant or not is_known:

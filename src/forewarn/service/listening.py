@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from forewarn.admin.access import UnixPeer
+from forewarn.admin.access import LOCAL_USER, UnixPeer
 from forewarn.fleet.validators import split_listener
 from forewarn.metadata.server import Address
 from forewarn.protocol.errors import ForewarnError
@@ -172,11 +172,34 @@ def peer_of(connection: socket.socket) -> UnixPeer:
     )
     groups = {gid, *_groups(connection)}
     return UnixPeer(
-        name=f"{SOCKET_PREFIX}{_name(pwd.getpwuid, uid)}",
+        name=f"{LOCAL_USER}{_name(pwd.getpwuid, uid)}",
         where=f"pid {pid}, uid {uid}",
         is_operator=uid in {0, os.geteuid()} or os.getegid() in groups,
         wanted=_name(grp.getgrgid, os.getegid()),
     )
+
+
+def local_operators_of(listen: str) -> Callable[[str], bool] | None:
+    """Return how to ask whether a local user is an operator.
+
+    None: this address identifies no local user.
+    """
+    return _is_local_operator if socket_path(listen) else None
+
+
+def _is_local_operator(name: str) -> bool:
+    """Return whether a local user, named as in the history, is an operator.
+
+    It asks the databases of users and groups of the machine, so it can block.
+    """
+    user = name.removeprefix(LOCAL_USER)
+    try:
+        found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
+    except (KeyError, OverflowError):
+        return False
+    if found.pw_uid in {0, os.geteuid()}:
+        return True
+    return os.getegid() in os.getgrouplist(found.pw_name, found.pw_gid)
 
 
 def _groups(connection: socket.socket) -> tuple[int, ...]:

@@ -236,6 +236,7 @@ class Simulator:
             title="forewarn simulator",
             extra=[router(self)],
             pages=console_pages(),
+            is_simulation=True,
         )
         self._admin = AdminServer(self._app, grace_seconds=GRACE_SECONDS)
         host, port = wanted

@@ -84,6 +84,7 @@ class AuditKind(enum.Enum):
     SCOPE_DISABLED = "scope disabled"
     TOKEN_CREATED = "token created"  # noqa: S105 - no secret
     TOKEN_REVOKED = "token revoked"  # noqa: S105 - no secret
+    CONSOLE_LINK_CREATED = "console link created"
     WEBHOOK_GAVE_UP = "webhook gave up"
     MAINTENANCE_DEFERRED = "maintenance deferred"
     MAINTENANCE_EXPEDITED = "maintenance expedited"
@@ -304,8 +305,7 @@ class Token:
     name: str
     """The owner's name, as the history shows it."""
     tenant: str
-    """The tenant whose VMs the token can access; empty: an operator, for everything, or
-    a relay."""
+    """The tenant whose VMs the token can access; empty: an operator or a relay."""
     roles: tuple[Role, ...]
     """The rights of the holder, in the order of `Role`. A relay has none of them."""
     digest: str = field(repr=False)

@@ -8,6 +8,7 @@ from typing import Any, Self
 from forewarn.admin.access import Caller
 from forewarn.admin.hub import Hub
 from forewarn.admin.selection import Wanted
+from forewarn.admin.viewer_rights import Credential
 from forewarn.admin.watch import Viewer
 from forewarn.control.gateway import CallerGateway
 from forewarn.reporting.attention import Surroundings
@@ -85,13 +86,13 @@ class Streams:
         *topics: str,
         wanted: Wanted | None = None,
         last_id: str = "",
+        held: Credential | None = None,
     ) -> Watcher:
-        caller = self.caller()
         viewer = Viewer(
             hub=self.hub,
             wanted=wanted or Wanted(),
             topics=topics or ("operations",),
-            token_id=caller.token_id,
+            held=held or Credential(token_id=self.caller().token_id),
         )
         return Watcher(viewer, last_id)
 

@@ -36,7 +36,7 @@ PATHS = {
     "/v1/visit-retry", "/v1/visit-skip", "/v1/campaign-pause", "/v1/campaign-halt", "/v1/campaign-resume", "/v1/campaign-abort",
     "/v1/campaign-approve", "/v1/campaign-set", "/v1/campaign-retry", "/v1/campaign-skip",
     "/v1/campaign-add",
-    "/v1/tokens", "/v1/tokens/revoke",
+    "/v1/session", "/v1/session/links", "/v1/tokens", "/v1/tokens/revoke",
     "/v1/watch", "/healthz", "/readyz",
     "/v1/availability", "/v1/history/operations", "/v1/history/operations/{name}",
 }  # fmt: skip

@@ -12,7 +12,9 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 from forewarn.admin.app import create_app
-from forewarn.admin.gate import Gate, names_loopback
+from forewarn.admin.gate import Gate
+from forewarn.admin.identity import Identity
+from forewarn.admin.provenance import names_loopback
 from forewarn.admin.throttle import RefusalLog, Throttle
 from forewarn.admin.tokens import TokenFileError, parse_tokens, read_tokens
 from forewarn.clock import SystemClock
@@ -289,8 +291,7 @@ async def test_requests_without_a_token_take_turns() -> None:
     now = SystemClock().monotonic
     gate = Gate(
         noting,
-        tokens=TOKENS,
-        throttle=Throttle(now),
+        identity=Identity(TOKENS, throttle=Throttle(now), is_local_operator=None),
         refused=RefusalLog(now),
         relay_refused=lambda: None,
     )

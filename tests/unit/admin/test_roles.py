@@ -104,9 +104,7 @@ def admits(shared: Shared, decision: Decision, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     "name",
     # test_relay_tokens has those of relays.
-    sorted(
-        name for name, rule in DECISIONS.items() if name != "use" and rule.demand.roles
-    ),
+    sorted(name for name, rule in DECISIONS.items() if rule.path and rule.demand.roles),
 )
 def test_request_is_judged_by_its_roles_in_its_transaction(
     shared: Shared, name: str, role: Role, monkeypatch: pytest.MonkeyPatch

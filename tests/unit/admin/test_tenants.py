@@ -82,7 +82,7 @@ def requests(lived: Shared, names: dict[str, str]) -> Iterator[tuple[str, str, A
                     yield method, path, {"params": own}
             if "operation" in filters:
                 yield method, path, {"params": {"operation": names["request"]}}
-        else:
+        elif "requestBody" in each:
             body = each["requestBody"]["content"]["application/json"]
             schema = schemas[body["schema"]["$ref"].rpartition("/")[2]]
             for filled in bodies(schema["examples"][0], names):

@@ -1,0 +1,246 @@
+"""Identification: which caller a token, or a session of the console, belongs to."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from forewarn.admin import limits
+from forewarn.admin.access import LOCAL_USER, Caller, unauthorized
+from forewarn.admin.decisions import Decision
+from forewarn.admin.errors import UnauthorizedError
+from forewarn.admin.session_bodies import EmptyBody
+from forewarn.admin.throttle import Throttle
+from forewarn.admin.tokens import Tokens
+from forewarn.control import sessions, tokens
+from forewarn.control.gateway import OperatorGateway
+from forewarn.control.sessions import Pass, PassKind
+from forewarn.instants import Micros
+from forewarn.protocol.errors import ForewarnError
+from forewarn.store.port import Reader
+from forewarn.store.records import Token
+
+logger = logging.getLogger("forewarn.admin")
+
+IsLocalOperator = Callable[[str], bool]
+"""Returns whether a local user is an operator at the Unix socket; it may block."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A valid pass of the console, with its holder."""
+
+    caller: Caller
+    ends: Pass
+
+
+class Identity:
+    """Finds the caller of a token or a pass, and limits the invalid ones."""
+
+    def __init__(
+        self,
+        known: Tokens | None,
+        *,
+        throttle: Throttle,
+        is_local_operator: IsLocalOperator | None,
+    ) -> None:
+        """Use the tokens `known` from a file, and those of the store."""
+        self.known = known
+        self.throttle = throttle
+        self._is_local_operator = is_local_operator
+        self._uses: dict[str, asyncio.Task[None]] = {}
+        """The tasks that store the last use of a token, by its ID."""
+        self._doubtful_turn = asyncio.Lock()
+        """Held while an unknown token of an exhausted source is checked."""
+        self._key: tuple[OperatorGateway, bytes] | None = None
+        """The key of passes, with the gateway from which it was read."""
+        self._forgotten: dict[str, None] = {}
+        """The IDs of sessions that ended at this replica; the oldest first."""
+
+    # Tokens
+
+    async def of_token(
+        self, gateway: OperatorGateway, text: str, *, source: str
+    ) -> Caller | None:
+        """Return the holder of a token; None: it is invalid.
+
+        Raises TooManyError for an invalid one of a source that sent too many, and
+        StoreError.
+        """
+        if self.throttle.is_known(text) or not self.throttle.is_exhausted(source):
+            caller = await self._identify(gateway, text)
+        else:
+            # Invalid tokens must not keep the readers of the store busy.
+            async with self._doubtful_turn:
+                caller = await self._identify(gateway, text)
+        if caller is None:
+            self.throttle.failed(source, text)
+        else:
+            self.throttle.succeeded(text)
+        return caller
+
+    async def _identify(self, gateway: OperatorGateway, text: str) -> Caller | None:
+        if tokens.looks_like_one(text):
+            now = gateway.now()
+            token = await gateway.read(
+                lambda reader: tokens.judge(reader, text, now=now)
+            )
+            if token is not None and not self._is_anothers(token):
+                self._note_use(gateway, token, now=now)
+                return Caller.of_token(token)
+        name = self.known.name_of(text) if self.known else None
+        return None if name is None else Caller(name=name)
+
+    def _note_use(self, gateway: OperatorGateway, token: Token, *, now: Micros) -> None:
+        """Store the use of a token, if an hour has passed since the last stored use.
+
+        No request waits for this, or fails because of it.
+        """
+        if (
+            not tokens.is_use_due(token, now=now)
+            or token.token_id in self._uses
+            or len(self._uses) >= limits.USES_MAX
+        ):
+            return
+        task = asyncio.create_task(_store(gateway, Caller.of_token(token)))
+        self._uses[token.token_id] = task
+        task.add_done_callback(lambda _: self._uses.pop(token.token_id))
+
+    def _is_anothers(self, token: Token) -> bool:
+        """Return whether an operator of the token file has the name of the token.
+
+        The name may have been added to the file after the token was created. Two
+        holders would act under one name.
+        """
+        return (
+            not token.tenant
+            and not token.host
+            and self.known is not None
+            and token.name in self.known
+        )
+
+    # Passes
+
+    async def new_pass(
+        self,
+        gateway: OperatorGateway,
+        caller: Caller,
+        *,
+        kind: PassKind,
+        pass_id: str,
+        lifetime: Micros,
+    ) -> tuple[Pass, str]:
+        """Return a new pass for a caller, and its text; it ends with the caller's token.
+
+        Raises UnauthorizedError for a token that is no longer valid.
+        """
+        key = await self._key_of(gateway)
+        ends_at = gateway.now() + lifetime
+        digest = "" if caller.token_id else self._digest_of(caller.name)
+        if caller.token_id:
+            token = await gateway.read(
+                lambda reader: reader.get(Token, caller.token_id)
+            )
+            if token is None:
+                raise unauthorized()
+            digest = token.digest
+            ends_at = min(ends_at, token.expires_at or ends_at)
+        made = Pass(
+            kind=kind,
+            pass_id=pass_id,
+            token_id=caller.token_id,
+            name="" if caller.token_id else caller.name,
+            proof=sessions.proof_of(key, digest) if digest else "",
+            ends_at=ends_at,
+        )
+        return made, sessions.text_of(key, made)
+
+    async def of_pass(
+        self, gateway: OperatorGateway, text: str, kind: PassKind
+    ) -> Held | None:
+        """Return a pass and its holder; None: another service has signed it.
+
+        Raises UnauthorizedError for a pass that is over.
+        """
+        given = sessions.pass_in(await self._key_of(gateway), text, kind)
+        if given is None:
+            return None
+        caller = await self._holder_of(gateway, given)
+        if caller is None:
+            raise session_over()
+        return Held(caller=caller, ends=given)
+
+    def forget(self, ended: Pass) -> None:
+        """Refuse a session from now on, even if its end is not stored here."""
+        while len(self._forgotten) >= limits.ENDED_SESSIONS_MAX:
+            del self._forgotten[next(iter(self._forgotten))]
+        self._forgotten[ended.pass_id] = None
+
+    def is_forgotten(self, pass_id: str) -> bool:
+        """Return whether a session ended at this replica."""
+        return pass_id in self._forgotten
+
+    async def _holder_of(self, gateway: OperatorGateway, given: Pass) -> Caller | None:
+        now, key = gateway.now(), await self._key_of(gateway)
+        if self.is_forgotten(given.pass_id):
+            return None
+
+        def ask(reader: Reader) -> tuple[bool, Token | None]:
+            if given.is_over(now=now) or sessions.is_ended(reader, given.pass_id):
+                return False, None
+            token = reader.get(Token, given.token_id) if given.token_id else None
+            is_good = token is not None and tokens.is_good(reader, token, now=now)
+            return True, token if is_good else None
+
+        goes_on, token = await gateway.read(ask)
+        if not goes_on:
+            return None
+        if given.token_id:
+            if token is None or self._is_anothers(token):
+                return None
+            if not sessions.has_proof(key, given, token.digest):
+                return None
+            self._note_use(gateway, token, now=now)
+            return Caller.of_token(token)
+        if given.proof:
+            digest = self._digest_of(given.name)
+            has_proof = digest and sessions.has_proof(key, given, digest)
+            return Caller(name=given.name) if has_proof else None
+        ask_machine = self._is_local_operator
+        if ask_machine is None or not given.name.startswith(LOCAL_USER):
+            return None
+        is_good = await asyncio.to_thread(ask_machine, given.name)
+        return Caller(name=given.name) if is_good else None
+
+    def _digest_of(self, name: str) -> str:
+        """Return the digest of a token of the file; empty for a local user."""
+        if name.startswith(LOCAL_USER) or self.known is None:
+            return ""
+        return self.known.digest_of(name)
+
+    async def _key_of(self, gateway: OperatorGateway) -> bytes:
+        """Return the key of passes; raises UnauthorizedError if there is none yet."""
+        if self._key is None or self._key[0] is not gateway:
+            key = await gateway.read(sessions.key_in)
+            if key is None:
+                raise session_over()
+            self._key = gateway, key
+        return self._key[1]
+
+
+def session_over() -> UnauthorizedError:
+    """Return the error for a pass that is no longer valid."""
+    return UnauthorizedError(
+        "the session is over",
+        hint="Log in again with a token, or with a new link of `forewarn console`.",
+    )
+
+
+async def _store(gateway: OperatorGateway, caller: Caller) -> None:
+    name = "relay-use" if caller.host else "use"
+    order = Decision(name=name, body=EmptyBody(), caller=caller)
+    try:
+        await gateway.order(order.who, order)
+    except ForewarnError as error:
+        # The next request with this token tries to store it again.
+        logger.debug("the use of %s is not stored: %s", caller.token_id, error.message)
