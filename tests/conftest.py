@@ -19,7 +19,7 @@ LONGEST = (
 that is left over would be waited for at the end, with nothing to do beside it."""
 
 
-WAITING = {"system", "real"}
+WAITING = {"browser", "system", "real"}
 """Folders with tests that mostly wait for processes."""
 
 

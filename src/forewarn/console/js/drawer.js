@@ -63,7 +63,7 @@ function why(host) {
   const found = host.blockers;
   const title = host.state === "failed" ? "Why it failed" : host.state === "skipped" ? "Why it was left out" : "Why it is waiting";
   if (!found.length && !host.note) return nothing;
-  return html`<div class="in"><h3>${title}</h3><ul class="why">${host.note ? html`<li>${host.note}</li>` : nothing}${found.map((/** @type {any} */ each) => html`<li>${capital(each.text)}${
+  return html`<div class="in"><h3>${title}</h3><ul class="why">${host.note ? html`<li>${host.note}</li>` : nothing}${found.map((/** @type {any} */ each) => html`<li>${each.text}${
     each.until ? html` <span class="soft nw">(${time.until(time.at(each.until))})</span>` : nothing}${each.host && each.host !== host.host ? html` <a href=${address("hosts", ["host", each.host])}>${each.host}</a>` : nothing}</li>`)}</ul></div>`;
 }
 

@@ -38,9 +38,12 @@ function live() {
 function who() {
   const session = state.session;
   if (!session) return nothing;
-  if (!session.name) return html`<span class="soft nw">loopback, no token</span>`;
+  if (!session.name || session.identified_by === "nothing") return html`<span class="soft nw">loopback, no token</span>`;
   const right = session.tenant ? `tenant ${session.tenant}` : session.read_only ? "read-only" : "operator";
-  return html`<span class="soft nw who">${session.name} · ${right}</span>`;
+  const expires = session.expires ? `. Until ${time.when(time.at(session.expires))}` : "";
+  const text = `${session.name} · ${right}`;
+  return session.identified_by === "session" ? html`<details class="who"><summary class="soft nw" title="${text}${expires}">${text}</summary><button class="small" @click=${() => dispatchEvent(new Event("log-out"))}>Log out</button></details>`
+    : html`<span class="soft nw who">${text}</span>`;
 }
 
 /** @param {Event} event */
@@ -58,7 +61,7 @@ function switchZone() {
 
 /** @param {import("./pages.js").Route | undefined} current */
 export const header = (current) => html`<header class="top">${brand}${navigation(current)}<span class="grow"></span>
-  ${state.session?.tenant ? nothing : html`<form class="finder" role="search" @submit=${find}><input class="find" id="find" name="q" type="search" autocomplete="off" placeholder="Find host, VM, operation…   /" aria-label="Find host, VM, operation"></form>`}
+  ${state.session?.tenant ? nothing : html`<form class="finder" role="search" aria-label="Everywhere" @submit=${find}><input class="find" id="find" name="q" type="search" autocomplete="off" placeholder="Find host, VM, operation…   /" aria-label="Find host, VM, operation"></form>`}
   ${live()}<button class="quiet mono nw hide-n zone" @click=${switchZone} title="${time.full(time.now())}. Click: show times in ${time.isUtc() ? "your time zone" : "UTC"}">${time.second(time.now())} ${time.zoneName()}</button>
   ${who()}</header>`;
 

@@ -2,13 +2,14 @@
 // it is in no address, cookie or storage.
 
 import { html, nothing } from "./lit.js";
-import { NoAnswer, post, Refused } from "./api.js";
+import { NoAnswer, post, Refused, remove } from "./api.js";
 import { changed } from "./store.js";
 import { brand } from "./frame.js";
+import { BASE } from "./pages.js";
 import { tellSession } from "./stream.js";
 
-/** The part of an address that has a one-time link: the server never sees it. */
-const LINK = /^#(?:once|login)=(.+)$/;
+/** Where `forewarn console` leads; the link is after #, which the server never sees. */
+const LOGIN = `${BASE}login`;
 
 let error = "";
 let isBusy = false;
@@ -35,14 +36,20 @@ async function send(body) {
   changed({ now: true });
 }
 
-/** Use the link of the address, if it has one. Returns whether it had. */
+/** Use the link of the address, if it has one. */
 export async function useLink() {
-  const found = LINK.exec(location.hash);
-  if (!found?.[1]) return false;
+  if (location.pathname !== LOGIN) return;
+  const link = location.hash.slice(1);
   // It must not stay in the history of the browser.
-  history.replaceState(null, "", location.pathname + location.search);
-  await send({ link: decodeURIComponent(found[1]) });
-  return true;
+  history.replaceState(null, "", BASE);
+  if (link) await send({ link });
+}
+
+/** End the session, in all tabs. */
+export async function logOut() {
+  await remove("/v1/session");
+  tellSession();
+  location.assign(BASE);
 }
 
 /** @param {Event} event */

@@ -7,15 +7,15 @@
 //    has no effects: it is called up to four times a second.
 // 2. Add a line to `ROUTES` in pages.js.
 // 3. Give orders only through `ask` of dialogs.js.
-// Text of others goes into templates as it is: they escape it. There is no innerHTML, no
-// style attribute and no inline handler; positions are attributes of SVG.
+// Text of others goes into templates as it is: they escape it. There is no style
+// attribute and no inline handler; positions are attributes of SVG.
 
 import { html, nothing, render } from "./lit.js";
 import { get, onUnknownCaller, Refused } from "./api.js";
 import { announcement, header, needed, notices } from "./frame.js";
 import { keysOfPage } from "./keys.js";
-import { login, onLogin, useLink } from "./login.js";
-import { find, BASE } from "./pages.js";
+import { logOut, login, onLogin, useLink } from "./login.js";
+import { find, BASE, ROUTES } from "./pages.js";
 import { changed, drawBy, refreshAll, state, use } from "./store.js";
 import { follow, look, stop } from "./stream.js";
 import * as time from "./time.js";
@@ -48,7 +48,10 @@ function draw() {
 }
 
 async function open() {
-  const found = find(location.pathname, Boolean(state.session?.tenant));
+  const isTenant = Boolean(state.session?.tenant);
+  const home = ROUTES.find((each) => each.who === "tenant" && each.nav);
+  if (isTenant && home && location.pathname === BASE) history.replaceState(null, "", BASE + home.href);
+  const found = find(location.pathname, isTenant);
   if (shown && found?.route === shown.route) {
     shown.params = found.params;
     return changed({ now: true });
@@ -85,6 +88,7 @@ document.addEventListener("click", (event) => {
   go(link.href);
 });
 addEventListener("popstate", () => void open());
+addEventListener("log-out", () => void logOut());
 addEventListener("go", (event) => go(/** @type {CustomEvent} */ (event).detail));
 
 /** Without a route for sessions, everybody who reaches the API may do everything. */

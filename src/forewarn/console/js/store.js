@@ -18,7 +18,7 @@ const KEYS = {
 
 /**
  * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean, expires: string | null,
- *   now?: string, version?: string, features?: string[], simulation?: boolean}} Session
+ *   identified_by?: string, now?: string, version?: string, features?: string[]}} Session
  */
 
 export const state = {

@@ -57,7 +57,7 @@ const urgency = (rack) => busy(rack.counts) * 4 + (rack.counts.failed ?? 0) * 8 
 /** @param {any} cluster @param {any[]} racks @param {boolean} isOpen @returns {Row} */
 function clusterRow(cluster, racks, isOpen) {
   const { counts, hosts } = cluster;
-  const words = [{ text: `${counts.done ?? 0}/${hosts}`, form: "" }, ...summary(counts).slice(0, isOpen ? 3 : 2)];
+  const words = [{ text: `${counts.done ?? 0}/${hosts}`, form: "" }, ...summary(counts).slice(0, 2)];
   const shown = [...racks].sort((a, b) => urgency(b) - urgency(a)).slice(0, LANES_MAX).filter((each) => each.lane.length);
   const lanes = racks.filter((each) => shown.includes(each)).map((each) => bars(each.lane));
   return { id: `c:${cluster.cluster}`, kind: "cluster", level: 1, name: cluster.cluster || "–", words, isOpen, lanes: isOpen ? [] : lanes,
@@ -94,7 +94,7 @@ export function standing(host) {
     case "announced": return { text: `${host.approvals.have}/${host.approvals.of} approved`, form: "" };
     case "ready": return { text: holder ? `held by ${within(holder, host.rack)}` : "held", form: "warn" };
     case "impacting": return { text: host.progress && step === "draining" ? `moves ${host.progress.done}/${host.progress.of}` : step, form: "run" };
-    case "recovering": return { text: step, form: "run" };
+    case "recovering": return { text: step === "done" ? host.state : step, form: "run" };
     case "failed": return { text: `✕ failed${step ? ` in ${step.replace(/ing$/, "")}` : ""}`, form: "bad" };
     case "planned": return { text: host.attempts > 1 ? "again later" : host.forecast ? `about ${time.minute(time.at(host.forecast.from))}` : `wave ${host.stage}`, form: "" };
     default: return { text: host.state, form: "" };

@@ -43,7 +43,7 @@ export function progress(campaign, counts, outlook) {
   const isLate = ends > closes;
   return html`<section class="card" aria-label="Progress"><div class="kpis"><div><b>${number(of.done ?? 0)}</b>done</div><div><b>${number(running)}</b>running</div><div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div>
     <div><b>${number(announced)}</b>announced</div><div><b>${number(of.planned ?? 0)}</b>left of ${number(campaign.hosts)}</div>
-    <div class="eta"><b class=${isLate ? "warn" : ""}>${time.minute(ends)}</b>${campaign.ended ? "ended" : "ETA"}${Number.isNaN(closes) ? "" : `, window closes ${time.minute(closes)}`}</div>
+    <div class="eta ${Number.isNaN(ends) ? "hide-n" : ""}"><b class=${isLate ? "warn" : ""}>${time.minute(ends)}</b>${campaign.ended ? "ended" : "ETA"}${Number.isNaN(closes) ? "" : `, window closes ${time.minute(closes)}`}</div>
     <div class="wide">${bar([["s-done", of.done ?? 0, "done"], ["s-impact", running, "running"], ["s-failed", failed, "failed"], ["s-noticed", announced, "announced"], ["s-gone", of.skipped ?? 0, "skipped"]], campaign.hosts)}</div>
     <div class="wide">${of.skipped ? `${count(of.skipped, "host")} skipped · ` : ""}${campaign.deferred_count ? `${number(campaign.deferred_count)} deferred · ` : ""}${
       campaign.vms_down ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>` : "no VM down after the work"}${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}</div></div></section>`;

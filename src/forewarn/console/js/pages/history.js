@@ -43,7 +43,7 @@ function view() {
   return html`<h1 class="vh">History</h1><section class="card" aria-labelledby="hist"><header><h2 id="hist">History</h2>
     <div class="seg" role="group" aria-label="Since">${SPANS.map(([since, word]) => html`<button aria-pressed=${(asked("since") || "1d") === since ? "true" : "false"} @click=${() => look({ since })}>${word}</button>`)}</div>
     <div class="seg" role="group" aria-label="Changes"><button aria-pressed=${isAll ? "false" : "true"} @click=${() => look({ all: "" })}>main</button><button aria-pressed=${isAll ? "true" : "false"} @click=${() => look({ all: "yes" })}>all</button></div></header>
-    <form class="in fields" role="search" @submit=${submit}>${state.session?.tenant ? nothing : field("host", "Host")}${field("vm", "VM")}${state.session?.tenant ? nothing : field("tenant", "Tenant")}${field("actor", "Who")}<button>Find</button>
+    <form class="in fields" role="search" aria-label="Changes" @submit=${submit}>${state.session?.tenant ? nothing : field("host", "Host")}${field("vm", "VM")}${state.session?.tenant ? nothing : field("tenant", "Tenant")}${field("actor", "Who")}<button>Find</button>
       ${others.map((name) => html`<button type="button" class="small" title="Remove this filter" @click=${() => look({ [name]: "" })}>${name}: ${asked(name)} ✕</button>`)}</form>
     ${loaded(entries(), (all) => {
       const shown = all.filter((/** @type {any} */ each) => isAll || asked("what") || isMain(each));

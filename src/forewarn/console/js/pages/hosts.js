@@ -93,7 +93,7 @@ function side(name) {
   const campaign = open.find((/** @type {any} */ each) => each.rollout)?.rollout;
   const isCordoned = Boolean(host?.cordons?.length || host?.cordoned);
   return html`<aside class="card drawer" aria-labelledby="hh" tabindex="-1"><header><div><h2 id="hh">${name}</h2><span class="soft">${found ? found.state : ""}${host ? ` · zone ${host.zone}${host.rack ? ` · rack ${host.rack}` : ""}` : ""} · ${count(vms.length, "VM")}</span></div><span class="grow"></span><button class="quiet" aria-label="Close" @click=${() => look({ host: "" })}>✕</button></header>
-    ${explained?.error ? html`<div class="in">${errorNote(explained.error)}</div>` : found ? html`<div class="in"><p>${capital(found.standing || found.what)}</p>${found.blockers.length ? html`<h3>Why it is waiting</h3><ul class="why">${found.blockers.map((/** @type {any} */ each) => html`<li>${capital(each.text)}</li>`)}</ul>` : nothing}</div>` : loading}
+    ${explained?.error ? html`<div class="in">${errorNote(explained.error)}</div>` : found ? html`<div class="in"><p>${found.standing || found.what}</p>${found.blockers.length ? html`<h3>Why it is waiting</h3><ul class="why">${found.blockers.map((/** @type {any} */ each) => html`<li>${each.text}</li>`)}</ul>` : nothing}</div>` : loading}
     ${open.map(work)}${campaign ? html`<div class="in"><a href=${`${campaignAddress(campaign)}?host=${encodeURIComponent(name)}`}>Show it in the timeline</a></div>` : nothing}
     ${vms.length ? html`<div class="in"><h3>VMs</h3><table class="tight"><tbody>${vms.map((/** @type {any} */ each) => html`<tr><th class="mono" scope="row">${each.name}</th><td class="soft">${each.tenant ?? ""}</td><td class="soft">${each.scope}</td><td>${each.state === "down" ? html`<b class="bad">✕ down</b>` : each.state}</td></tr>`)}</tbody></table></div>` : nothing}
     <div class="in"><h3>Lately</h3>${past?.value ? feed(past.value.filter(isMain), HISTORY_LINES) : nothing}<a href=${address("history", ["host", name], ["since", "60d"])}>All of its history</a></div>
@@ -110,7 +110,7 @@ function find(event) {
 function view() {
   const host = asked("host");
   return html`<h1 class="vh">Hosts</h1><div class="two ${host ? "" : "alone"}"><div><section class="card" aria-labelledby="hosts"><header><h2 id="hosts">Hosts</h2>
-    <form class="acts" role="search" @submit=${find}><input type="search" name="q" .value=${asked("q")} placeholder="host, VM, rack, cluster" aria-label="Host, VM, rack or cluster" autocomplete="off"><button class="small">Find</button></form>
+    <form class="acts" role="search" aria-label="Hosts" @submit=${find}><input type="search" name="q" .value=${asked("q")} placeholder="host, VM, rack, cluster" aria-label="Host, VM, rack or cluster" autocomplete="off"><button class="small">Find</button></form>
     <span class="grow"></span>${fleet.value ? html`<span class="soft">${count(fleet.value.hosts.length, "host")}, ${count(fleet.value.vms.length, "VM")}</span>` : nothing}</header>${loaded(fleet, table)}</section></div>${host ? side(host) : nothing}</div>`;
 }
 

@@ -37,7 +37,7 @@ export const lookups = () => [...details.values()];
 const downVms = (problems) =>
   problems.filter((each) => each.kind === "vm-down").flatMap((problem) => (problem.vms.length ? problem.vms : [""]).map((/** @type {string} */ vm) => ({
     vm, problem, tenant: vm && tenantOf(problem, vm), host: problem.hosts[0] ?? "", since: time.at(problem.since),
-    text: vm && problem.target === problem.hosts[0] && problem.vms.length > 1 ? "its host is down" : capital(problem.text),
+    text: vm && problem.target === problem.hosts[0] && problem.vms.length > 1 ? "its host is down" : problem.text,
   })));
 
 /** @param {string} vm */
@@ -94,7 +94,7 @@ export function unknown(problems) {
   if (!rows.length) return null;
   return html`<section class="card" aria-labelledby="unknown"><header>${pill("err", "Unknown")}<h2 id="unknown">${count(rows.length, "operation")}: did the driver do it or not?</h2><span class="grow"></span><span class="soft">events stay Started until resolved</span></header>
     ${repeat(rows, (each) => each.problem, (each) => html`<div class="in head case"><div class="tell"><b class="mono">${each.operation}</b> of <b>${each.target ?? some(each.hosts)}</b>${each.tenants.length ? ` (${some(each.tenants)})` : ""}, since ${moment(time.at(each.since))}
-      <br><span class="soft">${capital(each.text)}</span></div><span class="grow"></span>
+      <br><span class="soft">${each.text}</span></div><span class="grow"></span>
       ${mayOrder() ? html`<div class="acts"><button @click=${() => orders.resolve(each.operation, "done", each.target ?? each.operation)}>It was done…</button><button @click=${() => orders.resolve(each.operation, "failed", each.target ?? each.operation)}>It failed…</button></div>` : nothing}</div>`)}</section>`;
 }
 
@@ -156,7 +156,7 @@ function caseRow(problem) {
   const buttons = mayOrder() ? orders.remedies(problem, campaign) : [];
   const link = campaign ? html`<a class="btn" href=${campaignAddress(campaign.campaign)}>Show</a>`
     : problem.hosts.length ? html`<a class="btn" href=${address("hosts", ["host", problem.hosts[0]])}>Why?</a>` : nothing;
-  return html`<div class="in head case"><div class="tell">${pill(form, word)} ${capital(problem.text)}
+  return html`<div class="in head case"><div class="tell">${pill(form, word)} ${problem.text}
     ${problem.since ? html`<span class="soft nw">since ${moment(time.at(problem.since))}</span>` : nothing}</div><span class="grow"></span>
     <div class="acts">${buttons.map(([label, call]) => html`<button @click=${call}>${label}</button>`)}${link}</div></div>`;
 }
@@ -168,5 +168,5 @@ export function held(problems, holds) {
   const title = rows.length ? `${count(rows.length, "thing")} held or in trouble` : `${count(holds.length, "hold")} by plan`;
   return html`<section class="card" aria-labelledby="held"><header>${pill("wait", "Held")}<h2 id="held">${title}</h2></header>
     ${repeat(rows, (each) => each.problem, caseRow)}
-    ${holds.map((each) => html`<div class="in head case"><div class="tell">${capital(each.text)} <span class="soft nw">${count(each.hosts, "host")}${each.until ? html`, until ${moment(time.at(each.until))}` : nothing}</span></div></div>`)}</section>`;
+    ${holds.map((each) => html`<div class="in head case"><div class="tell">${each.text} <span class="soft nw">${count(each.hosts, "host")}${each.until ? html`, until ${moment(time.at(each.until))}` : nothing}</span></div></div>`)}</section>`;
 }

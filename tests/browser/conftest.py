@@ -1,0 +1,100 @@
+"""One Chromium for all tests of a worker, and services with consoles.
+
+Without Chromium, the tests are skipped.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
+
+from tests.support.consoles import WIDE, Place, Tab, chromium
+
+PATIENCE_MS = 30_000
+"""For what a page shows within a second on an idle machine."""
+
+
+def is_expected(message: str) -> bool:
+    """Tell whether Chromium only reports that a request of the API was not answered well.
+
+    What the page makes of it is for the test. A missing file of the console is a mistake.
+    """
+    return "Failed to load resource" in message and "/v1/" in message
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.system)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = chromium()
+    if not program:
+        pytest.skip("no Chromium here: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE_MS)
+    with sync_playwright() as playwright:
+        # Chromium's own sandbox does not work for root, as whom CI runs.
+        found = playwright.chromium.launch(
+            executable_path=program, args=["--no-sandbox"]
+        )
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def new_context(browser: Browser) -> Iterator[Callable[..., BrowserContext]]:
+    made: list[BrowserContext] = []
+
+    def new(**options: Any) -> BrowserContext:
+        wanted: dict[str, Any] = {"viewport": WIDE, **options}
+        context = browser.new_context(**wanted)
+        context.set_default_timeout(PATIENCE_MS)
+        made.append(context)
+        return context
+
+    yield new
+    for context in made:
+        context.close()
+
+
+@pytest.fixture
+def new_tab(
+    new_context: Callable[..., BrowserContext],
+) -> Iterator[Callable[..., Tab]]:
+    """Return what opens a tab; at the end, no tab may have complained."""
+    tabs: list[Tab] = []
+
+    def new(place: Place, context: BrowserContext | None = None, **options: Any) -> Tab:
+        tab = Tab(
+            context or new_context(**options),
+            place.url,
+            expected=is_expected,
+        )
+        tabs.append(tab)
+        return tab
+
+    yield new
+    for tab in tabs:
+        assert tab.said == []
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Return a service that tests of a file share."""
+    place = Place(tmp_path_factory.mktemp("console"))
+    yield place
+    place.kill()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """Return a service for one test."""
+    found = Place(tmp_path / "service")
+    yield found
+    found.kill()

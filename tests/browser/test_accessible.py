@@ -1,0 +1,78 @@
+"""axe finds nothing on any page, wide and narrow, light and dark."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.support.consoles import NARROW, WIDE, Place, Tab
+
+AXE = Path(__file__).parents[2] / ".build" / "axe" / "axe.min.js"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+PATHS = (
+    "",
+    "campaigns",
+    "campaigns/microcode?host=c1-r0-0",
+    "campaigns/microcode?as=table",
+    "hosts?host=c1-r0-0",
+    "history",
+)
+
+
+@pytest.fixture(scope="module")
+def busy(shared: Place) -> Place:
+    """Return a service with something in each list."""
+    shared.start_campaign()
+    shared.ask("/v1/fail", {"names": ["shop-c1-r0-0", "bank-c2-r1-2"]})
+    return shared
+
+
+def findings(page: Page) -> list[str]:
+    """Return what axe finds on a page, as text."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: Any = page.evaluate(
+        "async (tags) => (await axe.run({runOnly: tags})).violations", TAGS
+    )
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
+        for each in found
+    ]
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
+@pytest.mark.parametrize(
+    ("size", "scheme"),
+    [
+        pytest.param(WIDE, "light", id="wide-light"),
+        pytest.param(NARROW, "dark", id="narrow-dark"),
+        # Each form and each color is in one of these two.
+        pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.long),
+        pytest.param(NARROW, "light", id="narrow-light", marks=pytest.mark.long),
+    ],
+)
+def test_axe_finds_nothing(
+    busy: Place,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
+    size: dict[str, int],
+    scheme: str,
+) -> None:
+    # axe itself is a script that the policy of the pages forbids.
+    context = new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
+    tab = new_tab(busy, context)
+    page = tab.page
+    for path in PATHS:
+        tab.open(path)
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert findings(page) == [], path
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    assert findings(page) == []
+    page.keyboard.press("Escape")
+    tab.open("")
+    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert findings(page) == []

@@ -1,0 +1,149 @@
+"""A campaign is followed on its timeline, explained in the drawer, and stopped."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.consoles import NARROW, Place, Tab
+
+HOSTS = 12
+
+
+@pytest.fixture
+def campaign(place: Place) -> str:
+    return place.start_campaign()
+
+
+def opened(page: Page, campaign: str, place: Place) -> str:
+    """Return a host that is announced, whose row is in sight."""
+    hosts = place.ask(f"/v1/campaigns/{campaign}/hosts?state=announced")["hosts"]
+    host = hosts[0]["host"]
+    expect(page.locator(f'.row[data-id="h:{host}"]')).to_be_visible()
+    return host
+
+
+def test_head_counts_all_hosts(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    progress = page.get_by_role("region", name="Progress")
+    expect(progress.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("announced of 12")
+    )
+    numbers = [
+        int(text) for text in progress.locator(".kpis > div > b").all_inner_texts()[:5]
+    ]
+    assert sum(numbers) == HOSTS
+    expect(page).to_have_title("microcode: running, 0 of 12 · forewarn")
+
+
+def test_drawer_says_why_a_host_waits(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    host = opened(page, campaign, place)
+    page.locator(f'.row[data-id="h:{host}"]').click()
+    drawer = page.get_by_role("complementary", name=host)
+    expect(drawer).to_contain_text("tenant shop has not enabled Scheduled Events")
+    expect(drawer.get_by_role("row", name=re.compile(f"shop-{host}"))).to_be_visible()
+    # The address shows a colleague the same.
+    assert f"host={host}" in page.url
+    drawer.get_by_role("button", name="Skip host…").click()
+    dialog = page.get_by_role("dialog", name=f"Skip {host}?")
+    dialog.get_by_label("Why?").fill("DIMM tomorrow")
+    dialog.get_by_role("button", name="Skip 1 host").click()
+    expect(dialog).not_to_be_visible()
+    expect(drawer).to_contain_text("Skipped")
+
+
+def test_timeline_is_one_tab_stop_and_opens_by_keys(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    host = opened(page, campaign, place)
+    assert page.locator('.row[tabindex="0"]').count() == 1
+    page.locator('.row[tabindex="0"]').focus()
+    page.keyboard.press("Home")
+    first = page.locator('.row[data-id="c:c1"]')
+    expect(first).to_be_focused()
+    expect(first).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowLeft")
+    expect(first).to_have_attribute("aria-expanded", "false")
+    expect(page.locator(f'.row[data-id="h:{host}"]')).not_to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(f'.row[data-id="h:{host}"]')).to_be_visible()
+    for name in ("r:c1/c1-r0", f"h:{host}"):
+        page.keyboard.press("ArrowDown")
+        expect(page.locator(f'.row[data-id="{name}"]')).to_be_focused()
+    page.keyboard.press("Enter")
+    drawer = page.get_by_role("complementary", name=host)
+    expect(drawer).to_be_visible()
+    drawer.get_by_role("button", name="Close").focus()
+    page.keyboard.press("Escape")
+    expect(drawer).not_to_be_visible()
+    expect(page.locator(f'.row[data-id="h:{host}"]')).to_be_focused()
+
+
+def test_stop_takes_two_clicks_and_a_reason(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    page.get_by_role("button", name="Stop").click()
+    dialog = page.get_by_role("dialog", name="Stop microcode?")
+    expect(dialog.get_by_role("radio", name="VMs down")).to_be_focused()
+    dialog.get_by_text("tenant asked").click()
+    dialog.get_by_role("button", name=re.compile("^■ Stop")).click()
+    expect(dialog).not_to_be_visible()
+    expect(page.get_by_role("button", name="Resume…")).to_be_visible()
+    found = place.ask(f"/v1/campaigns/{campaign}")
+    assert (found["state"], found["in_flight"]) == ("Halted", 0)
+
+
+def test_stop_by_keys_asks_first(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.keyboard.press("!")
+    dialog = page.get_by_role("dialog", name="Stop microcode?")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).not_to_be_visible()
+    assert place.ask(f"/v1/campaigns/{campaign}")["state"] == "Running"
+    page.keyboard.press("!")
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Resume…")).to_be_visible()
+    assert place.ask(f"/v1/campaigns/{campaign}")["halted"]["message"]
+
+
+def test_two_operators_see_each_other(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    mine = new_tab(place).open(f"campaigns/{campaign}")
+    place.ask("/v1/campaign-pause", {"campaign": campaign, "reason": "uni-hpc asked"})
+    expect(mine.get_by_text("Paused by")).to_contain_text("uni-hpc asked")
+    mine.get_by_role("button", name="Resume…").click()
+    dialog = mine.get_by_role("dialog")
+    dialog.get_by_label("Why?").fill("they are done")
+    dialog.get_by_role("button", name="Resume").click()
+    expect(mine.get_by_role("button", name="Pause…")).to_be_visible()
+
+
+def test_narrow_page_has_stop_under_the_thumb(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place, viewport=NARROW).open(f"campaigns/{campaign}")
+    stop = page.get_by_role("button", name="Stop")
+    expect(stop).to_be_in_viewport()
+    box = stop.bounding_box()
+    assert box is not None
+    assert box["y"] > NARROW["height"] * 0.8
+    assert box["height"] >= 36
+    width = page.evaluate("() => document.documentElement.scrollWidth")
+    assert width <= NARROW["width"]

@@ -1,0 +1,169 @@
+"""Now answers what an operator asks first, and acts only through a dialog."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.support.consoles import Place, Tab
+
+MARKUP = "<img src=x onerror='document.title=1'>"
+
+
+def section(page: Page, name: str | re.Pattern[str]) -> Locator:
+    return page.get_by_role("region", name=name)
+
+
+def test_calm_page_says_that_nothing_needs_a_person(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open()
+    expect(page.get_by_text("Nothing needs attention")).to_be_visible()
+    expect(page).to_have_title("Now · forewarn")
+    expect(page.get_by_text("12 hosts and 24 VMs are up")).to_be_visible()
+
+
+def test_page_shows_what_is_down_waits_and_runs(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open()
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"], "reason": "no memory"})
+    down = section(page, "1 VM down, unplanned")
+    expect(down.get_by_role("row", name="shop-c1-r0-0")).to_contain_text("shop")
+    expect(page).to_have_title("(1) Now · forewarn")
+    place.start_campaign()
+    waits = section(page, "Waiting for approval")
+    expect(waits.get_by_role("row", name=re.compile("^bank"))).to_contain_text("3")
+    expect(section(page, "Campaigns").get_by_text("of 12")).to_be_visible()
+    expect(section(page, "Activity").get_by_text("no memory")).to_be_visible()
+    place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
+    expect(down).not_to_be_visible()
+    expect(page).to_have_title("Now · forewarn")
+
+
+def test_order_is_given_in_a_dialog_with_a_reason(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    names = ["shop-c1-r0-0", "bank-c2-r1-1"]
+    for name in names:
+        place.ask("/v1/fail", {"names": [name]})
+    page = new_tab(place).open()
+    page.get_by_role("checkbox", name="All 2").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    dialog = page.get_by_role("dialog", name="Mark 2 VMs as restored?")
+    expect(dialog).to_contain_text("recorded as up again")
+    send = dialog.get_by_role("button", name="Mark 2 restored")
+    expect(send).to_have_attribute("aria-disabled", "true")
+    send.click(force=True)
+    expect(dialog.get_by_label("Why?")).to_be_focused()
+    dialog.get_by_label("Why?").fill("cable was loose")
+    send.click()
+    expect(dialog).not_to_be_visible()
+    expect(page.get_by_text("Nothing needs attention")).to_be_visible()
+    told = [each["why"] for each in place.ask("/v1/history?since=1h")["entries"]]
+    assert told.count("cable was loose") >= len(names)
+
+
+def test_refusal_is_the_sentence_of_the_service(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    page = new_tab(place).open()
+    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("repaired by hand").click()
+    # Another operator is quicker.
+    place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
+    dialog.get_by_role("button", name="Mark 1 restored").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("shop-c1-r0-0")
+    dialog.get_by_role("button", name=re.compile("Back|Close")).click()
+    expect(dialog).not_to_be_visible()
+
+
+def test_keyboard_alone_is_enough(place: Place, new_tab: Callable[..., Tab]) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    page = new_tab(place).open()
+    box = page.get_by_role("checkbox", name="shop-c1-r0-0")
+    expect(box).to_be_visible()
+    press_until(page, "Tab", "shop-c1-r0-0")
+    page.keyboard.press("Space")
+    press_until(page, "Tab", "Mark restored…")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Space")
+    press_until(page, "Tab", "Mark 1 restored")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Nothing needs attention")).to_be_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    expect(page).to_have_title("Hosts · forewarn")
+    page.keyboard.press("/")
+    page.keyboard.type("c1-r1-")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("row")).to_have_count(1 + 3)
+
+
+def press_until(page: Page, key: str, name: str) -> None:
+    """Press a key until something with this name has the focus."""
+    for _ in range(60):
+        page.keyboard.press(key)
+        focused = page.evaluate(
+            "() => document.activeElement.getAttribute('aria-label')"
+            " || document.activeElement.textContent.trim()"
+        )
+        if focused == name:
+            return
+    raise AssertionError(f"{name} does not get the focus")
+
+
+def test_texts_of_others_stay_texts(place: Place, new_tab: Callable[..., Tab]) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"], "reason": MARKUP})
+    campaign = place.start_campaign(MARKUP)
+    tab = new_tab(place)
+    for path in ("", "history", "hosts?host=c1-r0-0", f"campaigns/{campaign}"):
+        page = tab.open(path)
+        expect(page.get_by_text("<img src=x").first).to_be_visible()
+        assert page.locator("img").count() == 0
+
+
+def test_characters_that_deceive_are_shown_as_such(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    entry = {
+        "id": "1",
+        "at": "2026-11-21T10:00:00Z",
+        "actor": "eve\u202e",
+        "why": "",
+        "what": "driver failed",
+        "detail": "exe.\u202egnp\u0007",
+        "subjects": [],
+    }
+    tab = new_tab(place)
+    tab.page.route(
+        "**/v1/history*",
+        lambda route: route.fulfill(json={"entries": [entry], "next": None}),
+    )
+    page = tab.open("history")
+    expect(page.get_by_text("driver failed: exe.\ufffdgnp\ufffd")).to_be_visible()
+    expect(page.get_by_text("eve\ufffd")).to_be_visible()
+
+
+def test_read_only_page_has_no_buttons_that_act(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    tab = new_tab(place)
+    session = (
+        '{"name":"eve","tenant":null,"read_only":true,"roles":["view"],"expires":null}'
+    )
+    tab.page.route(
+        "**/v1/session",
+        lambda route: route.fulfill(body=session, content_type="application/json"),
+    )
+    page = tab.open()
+    expect(page.get_by_text("Read-only token.")).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("shop-c1-r0-0"))).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("…$"))).to_have_count(0)
+    expect(page.get_by_role("checkbox")).to_have_count(0)

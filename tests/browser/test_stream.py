@@ -1,0 +1,67 @@
+"""All tabs of a browser follow one stream, which is cut and resumed."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import BrowserContext, expect
+
+from tests.support.consoles import Place, Tab
+
+TABS = 7
+"""One more than the connections that Chromium opens to a server."""
+
+
+def test_seven_tabs_share_one_stream(
+    place: Place,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
+) -> None:
+    context = new_context()
+    tabs = [new_tab(place, context) for _ in range(TABS)]
+    for tab in tabs:
+        tab.open()
+    assert [tab.streams for tab in tabs] == [1] + [0] * (TABS - 1)
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    for tab in tabs:
+        expect(tab.page).to_have_title("(1) Now · forewarn")
+    # The next tab reads the stream when the first one is closed.
+    tabs[0].page.close()
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-1"]})
+    for tab in tabs[1:]:
+        expect(tab.page).to_have_title("(2) Now · forewarn")
+    assert sum(tab.streams for tab in tabs[1:]) == 1
+
+
+def test_lost_stream_is_said_and_resumed(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    tab = new_tab(place)
+    tab.page.clock.install()
+    page = tab.open()
+    row = page.get_by_role("row", name="shop-c1-r0-0")
+    expect(row).to_be_visible()
+    place.kill()
+    page.clock.fast_forward("00:20")
+    notice = page.get_by_role("alert").filter(has_text="No update for")
+    expect(notice).to_be_visible()
+    # What was known stays, and says how old it is.
+    expect(row).to_be_visible()
+    expect(page.locator(".live.stale")).to_be_visible()
+    place.restart()
+    place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
+    notice.get_by_role("button", name="Now").click()
+    expect(notice).not_to_be_visible()
+    expect(row).not_to_be_visible()
+    expect(page.locator(".live.live")).to_be_visible()
+
+
+def test_switched_zone_is_that_of_all_times(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place, timezone_id="Asia/Kolkata")
+    page = tab.open("history")
+    expect(page.get_by_role("button", name="UTC")).to_be_visible()
+    page.get_by_role("button", name="UTC").click()
+    expect(page.locator(".zone")).to_contain_text("GMT+5:30")
+    tab.open("history")
+    expect(page.locator(".zone")).to_contain_text("GMT+5:30")

@@ -1,0 +1,129 @@
+"""A browser at the console of a real service, with a small fleet and a campaign."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
+
+from tests.support.processes import Serving
+
+TENANTS = ("shop", "bank")
+CLUSTERS = ("c1", "c2")
+RACKS = 2
+HOSTS = 3
+"""Hosts of each rack."""
+VMS = 2
+"""VMs of each host, one of each tenant."""
+
+NARROW = {"width": 390, "height": 844}
+WIDE = {"width": 1440, "height": 900}
+
+CAMPAIGN = """\
+[campaign]
+name = "microcode"
+reason = "{reason}"
+impact = "reboot"
+select = {{ all = true }}
+budget = {{ in_flight = 3 }}
+[[campaign.stage]]
+hosts = 3
+"""
+
+
+def fleet() -> str:
+    """Return the file of a fleet with two clusters of two racks."""
+    lines = [f'[[tenant]]\nname = "{tenant}"\n' for tenant in TENANTS]
+    lines += [
+        f'[[scope]]\nname = "{tenant}-{cluster}-{rack}{host}"\ntenant = "{tenant}"\n'
+        'kind = "availability-set"\n'
+        for tenant in TENANTS
+        for cluster in CLUSTERS
+        for rack in range(RACKS)
+        for host in range(HOSTS)
+    ]
+    for cluster in CLUSTERS:
+        for rack in range(RACKS):
+            for host in range(HOSTS):
+                name = f"{cluster}-r{rack}-{host}"
+                lines.append(
+                    f'[[host]]\nname = "{name}"\nzone = "1"\ncluster = "{cluster}"\n'
+                    f'rack = "{cluster}-r{rack}"\ncapacity = {2 * VMS}\n'
+                )
+                lines += [
+                    f'[[vm]]\nname = "{tenant}-{name}"\nhost = "{name}"\n'
+                    f'scope = "{tenant}-{cluster}-{rack}{host}"\n'
+                    'listen = "127.0.0.1:0"\n'
+                    for tenant in TENANTS
+                ]
+    return "\n".join(lines)
+
+
+class Place:
+    """A service with a fleet, whose console is looked at."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        """Start the service in a folder."""
+        self._folder = folder
+        self._settings = {"admin_listen": "127.0.0.1:0", **settings}
+        self.serving = Serving(folder, fleet(), **self._settings).wait_ready()
+        self.url = self.serving.urls["operators"]
+
+    def ask(self, path: str, body: object = None) -> Any:
+        """Return what the operator API answers."""
+        return self.serving.admin(path, body)
+
+    def start_campaign(self, reason: str = "CHG-1") -> str:
+        """Start a campaign on all hosts; return its ID."""
+        text = CAMPAIGN.format(reason=reason)
+        plan = self.ask("/v1/campaigns/plan", {"text": text})
+        order = {"text": text, "digest": plan["digest"]}
+        return self.ask("/v1/campaigns", order)["campaign"]
+
+    def restart(self) -> None:
+        """Start the service again at the same address, after it was killed."""
+        address = urlsplit(self.url).netloc
+        settings = {**self._settings, "admin_listen": address}
+        self.serving = Serving(self._folder, fleet(), **settings).wait_ready()
+
+    def kill(self) -> None:
+        """End the service without a warning."""
+        self.serving.kill()
+
+
+class Tab:
+    """A page of the console. What it writes to its own console is a failure."""
+
+    def __init__(
+        self, context: BrowserContext, url: str, *, expected: Callable[[str], bool]
+    ) -> None:
+        """Open an empty page; `expected` tells which messages are none of a mistake."""
+        self.page: Page = context.new_page()
+        self._url = url
+        self._expected = expected
+        self.said: list[str] = []
+        self.streams = 0
+        self.page.on("console", self._hear)
+        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("request", lambda request: self._note(request.url))
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        text = f"{message.type}: {message.text} ({message.location.get('url')})"
+        if not self._expected(text):
+            self.said.append(text)
+
+    def _note(self, url: str) -> None:
+        self.streams += "/v1/watch" in url
+
+    def open(self, path: str = "") -> Page:
+        """Open a path of the console, and return when it follows the stream."""
+        self.page.goto(f"{self._url}/console/{path}")
+        expect(self.page.locator(".live.live")).to_be_visible()
+        return self.page
+
+
+def chromium() -> str:
+    """Return where Chromium is; empty: nowhere."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or ""
