@@ -13,7 +13,7 @@ const AGAIN_MS = [1000, 2000, 4000, 8000];
 export class Refused extends Error {
   /**
    * @param {number} status
-   * @param {{error?: string, hint?: string, kind?: string, problems?: any}} body
+   * @param {{error?: string, hint?: string, kind?: string, problems?: any, changed?: any}} body
    */
   constructor(status, body) {
     super(body.error ?? `the service answered ${status}`);

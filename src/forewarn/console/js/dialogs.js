@@ -5,6 +5,7 @@ import { html, nothing, render } from "./lit.js";
 import { order, post, Refused } from "./api.js";
 import { refreshAll } from "./store.js";
 import { capital, count } from "./text.js";
+import * as time from "./time.js";
 
 /** While a dialog is open, its effect is counted again after this time. */
 const COUNT_MS = 2000;
@@ -17,10 +18,9 @@ const REASON_CHARACTERS_MIN = 3;
  * @typedef {object} Ask
  * @property {string} title A question.
  * @property {string} path
- * @property {object} body Without the reason.
+ * @property {Record<string, any>} body Without the reason.
  * @property {(effect: any) => any[]} effect Lines that say what it does; the effect is undefined until it is counted.
  * @property {(effect: any) => string} button Verb and number.
- * @property {(effect: any) => number} [size] How much it affects: if this grows, the button waits.
  * @property {string[]} [presets] Reasons to choose from.
  * @property {string} [placeholder]
  * @property {boolean} [isStop]
@@ -29,7 +29,7 @@ const REASON_CHARACTERS_MIN = 3;
  */
 
 /** @type {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" | "result", tries: number,
- *   error: Error | null, answer: any, armedAt: number, isCounted: boolean} | null} */
+ *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean} | null} */
 let open = null;
 let timer = 0;
 
@@ -40,7 +40,7 @@ document.body.append(place);
 export function ask(ask) {
   open = {
     ask, reason: "", preset: "", effect: undefined, step: "edit", tries: 0, error: null, answer: null,
-    armedAt: 0, isCounted: true,
+    armedAt: 0, isCounted: true, isTrial: false,
   };
   draw();
   const dialog = place.querySelector("dialog");
@@ -59,6 +59,10 @@ function close() {
   draw();
 }
 
+/** How much an effect changes: if this grows while one reads, the button waits. @param {any} effect @returns {number} */
+const size = (effect) =>
+  Object.values(effect).reduce((sum, part) => sum + (part?.hosts ?? 0) + (part?.vms ?? 0) + (part?.events ?? 0), 0);
+
 /** Have the effect counted, now and until the dialog closes. */
 async function measure() {
   clearTimeout(timer);
@@ -68,18 +72,18 @@ async function measure() {
     const answer = await post(mine.ask.path, { ...mine.ask.body, reason: "", dry_run: true });
     if (mine !== open || mine.step !== "edit") return;
     const before = mine.effect;
-    mine.effect = { ...answer.effect, refused: answer.refused ?? [] };
-    const size = mine.ask.size ?? (() => 0);
+    mine.effect = { ...answer.effect, waiting_hosts: answer.waiting_hosts, refused: answer.refused ?? [] };
     if (before && size(mine.effect) > size(before)) {
       mine.armedAt = Date.now() + DISARMED_MS;
       setTimeout(draw, DISARMED_MS + 10);
     }
-    if (mine.error instanceof Refused) mine.error = null;
+    if (mine.error instanceof Refused && mine.isTrial) mine.error = null;
+    mine.isTrial = false;
   } catch (error) {
     if (mine !== open || mine.step !== "edit") return;
     // An older service does not count, and says that it does not know the member.
     if (error instanceof Refused && error.status === 400 && JSON.stringify(error.body).includes("dry_run")) mine.isCounted = false;
-    else if (error instanceof Refused) mine.error = error;
+    else if (error instanceof Refused && (!mine.error || mine.isTrial)) [mine.error, mine.isTrial] = [error, true];
   }
   draw();
   timer = setTimeout(measure, COUNT_MS);
@@ -98,6 +102,7 @@ async function submit(event) {
   if (!isReady()) return place.querySelector("textarea")?.focus();
   mine.step = "sending";
   mine.error = null;
+  mine.isTrial = false;
   draw();
   try {
     const body = { ...mine.ask.body, reason: mine.reason.trim() };
@@ -113,6 +118,8 @@ async function submit(event) {
     mine.error = /** @type {Error} */ (error);
     mine.step = "edit";
     mine.tries = 0;
+    // Who reads what another has decided may give the order all the same.
+    if (error instanceof Refused && error.kind === "conflict") delete mine.ask.body.revision;
   }
   draw();
 }
@@ -142,8 +149,9 @@ function outcome(at) {
   if (at.error) {
     const { error } = at;
     const isConflict = error instanceof Refused && error.status === 409;
+    const other = error instanceof Refused ? error.body.changed : null;
     return html`<div class="note ${isConflict ? "w" : "e"}" role="alert"><span><b>${isConflict ? "" : "Refused: "}${isConflict ? capital(error.message) : error.message}.</b>
-      ${error instanceof Refused ? error.hint : ""} <span class="nw">Nothing was changed.</span></span></div>`;
+      ${other ? html`${other.what} by ${other.by}, ${time.when(time.at(other.at))}${other.reason ? html` <q>${other.reason}</q>` : nothing}. ` : nothing}${error instanceof Refused ? error.hint : ""} <span class="nw">Nothing was changed.</span></span></div>`;
   }
   if (at.tries) return html`<div class="note w" role="alert"><span><b>No answer.</b> Sent again with the same key (${count(at.tries, "time")}): it is never done twice.</span></div>`;
   if (at.step === "result") return html`<div class="note w" role="alert"><span><b>Done in part.</b> ${count(at.answer.refused.length, "part was", "parts were")} refused:</span></div>${refusals(at.answer.refused)}`;

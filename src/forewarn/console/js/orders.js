@@ -9,10 +9,37 @@ import { count, some } from "./text.js";
 const NOTHING_STARTS = "Nothing new starts. Announced hosts go on.";
 
 /**
- * Lines for the parts of a counted effect, or those that say it without numbers.
+ * Parts of a counted effect, by what happens: how it is said. `n` is its noun with the number.
+ * @type {[string, (n: string, others: string) => any][]}
+ */
+const SAID = [
+  ["cancelled", (n, others) => html`<b>${n}</b> cancelled without impact${others}`],
+  ["goes_on", (n) => html`<b>${n} on to the end:</b> what has started is past its point of no return`],
+  ["approved", (n, others) => html`<b>${n}</b> approved${others}`],
+  ["started", (n, others) => html`<b>${n}</b> started at once${others}`],
+  ["announced", (n, others) => html`<b>${n}</b> announced now${others}`],
+  ["planned", (n) => html`<b>${n}</b> planned, to come in turn`],
+  ["ended", (n, others) => html`<b>${n}</b> ended${others}`],
+  ["held", (n) => html`<b>${n}</b> held`],
+  ["freed", (n) => html`<b>${n}</b> no longer held`],
+];
+
+/** @param {any} part @returns {[string, string]} Its hosts or VMs, and whom it concerns. */
+function counted(part) {
+  const first = part.hosts ? count(part.hosts, "host") : part.operations ? count(part.operations, "operation") : part.vms ? count(part.vms, "VM") : count(part.events ?? 0, "event");
+  const others = part.vms && (part.hosts || part.operations) ? `: ${count(part.vms, "VM")}${part.tenants ? ` of ${count(part.tenants, "tenant")}` : ""}` : "";
+  return [first, others];
+}
+
+/**
+ * What an order does: as the service counts it, and what the words of its verb mean.
  * @param {any[]} plain
  */
-const says = (...plain) => () => plain.filter(Boolean);
+const says = (...plain) => (/** @type {any} */ effect) => {
+  const lines = effect ? SAID.filter(([kind]) => effect[kind]).map(([kind, say]) => say(...counted(effect[kind]))) : [];
+  if (effect?.waiting_hosts) lines.push(html`<b>${count(effect.waiting_hosts, "host")}</b> not begun`);
+  return [...lines, ...plain.filter(Boolean)];
+};
 
 /** @param {string[]} names */
 export const restore = (names) =>
@@ -81,7 +108,9 @@ export const brake = (on) =>
 
 /** @param {any} campaign @param {string} verb @param {object} [more] */
 const steer = (campaign, verb, more = {}) => ({
-  path: `/v1/campaign-${verb}`, body: { campaign: campaign.campaign, ...more },
+  path: `/v1/campaign-${verb}`,
+  // The service refuses it if somebody has steered the campaign since it was read. Stop always works.
+  body: { campaign: campaign.campaign, ...(campaign.revision && verb !== "halt" ? { revision: campaign.revision } : {}), ...more },
 });
 
 /** @param {any} campaign */
@@ -89,13 +118,14 @@ export const halt = (campaign) =>
   ask({
     ...steer(campaign, "halt"),
     title: `Stop ${campaign.name}?`,
-    effect: says(
-      "Announced hosts that have not started are cancelled without impact, and their VMs are told",
-      html`<b>${count(campaign.waiting, "host")}</b> ${campaign.waiting === 1 ? "is" : "are"} not begun`,
-      html`<b>Hosts that have started go on to their end:</b> that is their point of no return`,
+    effect: (effect) => says(
+      !effect && "What has not started is cancelled, and its VMs are told. What has started goes on to its end",
       "Cordoned hosts stay cordoned. It can be resumed",
-    ),
-    button: () => `Stop ${count(campaign.waiting + campaign.in_flight, "host")}`,
+    )(effect),
+    button: (effect) => {
+      const begun = effect?.cancelled?.hosts ?? effect?.cancelled?.operations ?? 0;
+      return begun ? `Stop ${begun} + ${count(campaign.waiting, "host")}` : `Stop ${count(campaign.waiting, "host")}`;
+    },
     presets: ["VMs down", "wrong version", "tenant asked", "room"],
     isStop: true,
     back: "Keep running",

@@ -195,8 +195,8 @@ export function tools(counts) {
   const filters = [["", "All", total], ["running", "Running", running], ["held", "Held", counts.ready ?? 0], ["failed", "Failed", counts.failed ?? 0]];
   return html`<div class="tools"><h2 id="tlh">Hosts</h2>
     <div class="seg" role="group" aria-label="Show">${filters.map(([name, word, value]) => html`<button aria-pressed=${show === name ? "true" : "false"} @click=${() => look({ show: name })}>${word} ${number(value)}</button>`)}</div>
-    <div class="seg hide-n" role="group" aria-label="Span">${Object.entries(SPANS).map(([name, [word]]) => html`<button aria-pressed=${spanName() === name ? "true" : "false"} @click=${() => look({ span: name })}>${word}</button>`)}</div>
-    <div class="acts hide-n"><button class="quiet small" aria-label="Earlier" @click=${() => pan(-0.5)}>◂</button>${offset ? html`<button class="quiet small" @click=${() => pan(0)}>now</button>` : nothing}<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button></div>
-    <span class="grow"></span><button class="quiet small hide-n" @click=${() => { allOpen = !allOpen; openness.clear(); changed({ now: true }); }}>${allOpen ? "Close all" : "Open all"}</button>
+    ${asked("as") ? nothing : html`<div class="seg hide-n" role="group" aria-label="Span">${Object.entries(SPANS).map(([name, [word]]) => html`<button aria-pressed=${spanName() === name ? "true" : "false"} @click=${() => look({ span: name })}>${word}</button>`)}</div>
+    <div class="acts hide-n"><button class="quiet small" aria-label="Earlier" @click=${() => pan(-0.5)}>◂</button>${offset ? html`<button class="quiet small" @click=${() => pan(0)}>now</button>` : nothing}<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button></div>`}
+    <span class="grow"></span>${asked("as") ? nothing : html`<button class="quiet small hide-n" @click=${() => { allOpen = !allOpen; openness.clear(); changed({ now: true }); }}>${allOpen ? "Close all" : "Open all"}</button>`}
     <button class="quiet small" aria-pressed=${asked("as") === "table" ? "true" : "false"} @click=${() => look({ as: asked("as") ? "" : "table" })}>${asked("as") ? "Timeline" : "Table"}</button></div>`;
 }

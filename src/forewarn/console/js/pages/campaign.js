@@ -2,9 +2,9 @@
 // waited for, and what has happened.
 
 import { html, nothing } from "../lit.js";
-import { get } from "../api.js";
-import { afterDraw, all, changed, one, resource } from "../store.js";
-import { empty, errorNote, feed, isMain, loading } from "../parts.js";
+import { list as listOf } from "../api.js";
+import { afterDraw, all, changed, news, one, resource } from "../store.js";
+import { address, empty, errorNote, feed, isMain, loading } from "../parts.js";
 import { asked, look } from "../query.js";
 import { detail, drawer } from "../drawer.js";
 import * as orders from "../orders.js";
@@ -12,7 +12,6 @@ import * as timeline from "../timeline.js";
 import { opensFirst } from "../timeline_rows.js";
 import { head, progress, waves, termsOf } from "./campaign_head.js";
 import { hostTable } from "./campaign_table.js";
-import { entries, past } from "./now.js";
 import { waitsTable } from "./now_lists.js";
 
 /** Clusters up to this size are fetched as a whole: larger ones by rack. */
@@ -28,28 +27,24 @@ let lists = {};
 /** @param {string} key @param {() => import("../store.js").Resource} make */
 const list = (key, make) => (lists[key] ??= make());
 
-/** @param {string} path @param {string} key @returns {() => Promise<any[]>} All pages. */
-const whole = (path, key) => async () => {
-  /** @type {any[]} */
-  const found = [];
-  for (let after = ""; ; ) {
-    const page = await get(`${path}${path.includes("?") ? "&" : "?"}limit=200${after && `&after=${encodeURIComponent(after)}`}`);
-    found.push(...page[key]);
-    if (!page.next) return found;
-    after = page.next;
-  }
-};
+/** Pages of 200 hosts that are read at most: more rows than a person looks at. */
+const PAGES_MAX = 5;
 
 const path = (/** @type {string} */ rest) => `/v1/campaigns/${encodeURIComponent(id)}${rest}`;
 const self = () => list("self", () => resource(path(""), { topics: ["campaigns"] }));
 const tree = () => list("tree", () => resource(path("/tree"), { topics: ["history", "campaigns"], pause: 2000 }));
 const outlook = () => list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
 const waits = () => list("waits", () => resource("/v1/waits?limit=200"));
+/** Its changes so far; the stream brings the newer ones. */
+const past = () => list("past", () => resource(async () => {
+  const { items } = await listOf(`/v1/history?operation=${encodeURIComponent(campaign().rollout)}&since=2d&limit=1000`, "entries", 20);
+  return items.reverse();
+}, { topics: [] }));
 const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
 const clusterTree = (/** @type {string} */ cluster) =>
   list(`tree ${cluster}`, () => resource(path(`/tree?cluster=${encodeURIComponent(cluster)}`), { topics: ["history"], pause: 3000 }));
 const hosts = (/** @type {string} */ query) =>
-  list(`hosts ${query}`, () => resource(whole(path(`/hosts?${query}`), "hosts"), { topics: ["history"], pause: 2000 }));
+  list(`hosts ${query}`, () => resource(async () => (await listOf(path(`/hosts?${query ? `${query}&` : ""}limit=200`), "hosts", PAGES_MAX)).items, { topics: ["history"], pause: 2000 }));
 
 const campaign = () => one("campaigns", id) ?? all("campaigns").find((each) => each.name === id) ?? self().value;
 
@@ -112,10 +107,12 @@ function hostsCard() {
 
 function dock() {
   const found = campaign();
-  const mine = entries().filter((each) => isMain(each) && each.subjects.some((/** @type {string} */ one) => one === `request:${found.rollout}` || one === `campaign:${found.campaign}`));
+  const fresh = news().filter((each) => each.subjects.some((/** @type {string} */ one) => one === `request:${found.rollout}` || one === `campaign:${found.campaign}`));
+  const known = new Set(fresh.map((each) => each.id));
+  const mine = [...fresh, ...(past().value ?? []).filter((/** @type {any} */ each) => !known.has(each.id))].filter(isMain);
   return html`<div class="dock"><section class="card" aria-labelledby="wh"><header><h2 id="wh">Waiting for approval</h2><span class="soft">longest wait first</span></header>
       ${waits().value?.waits.length ? waitsTable(waits().value.waits, true) : empty("Nobody is waited for", "Approvals that are missing appear here.")}</section>
-    <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span></header>${feed(mine, LINES)}</section></div>`;
+    <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span><span class="grow"></span><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a></header>${past().value || mine.length ? feed(mine, LINES) : loading}</section></div>`;
 }
 
 function view() {
@@ -161,6 +158,6 @@ export const page = {
     const opened = [...wanted].map(hosts);
     const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
     const shown = asked("host") && campaign() ? [detail(campaign().campaign, asked("host"))] : [];
-    return [self(), tree(), outlook(), waits(), capacity(), past, ...opened, ...parts, ...shown];
+    return [self(), tree(), outlook(), waits(), capacity(), ...(campaign() ? [past()] : []), ...opened, ...parts, ...shown];
   },
 };

@@ -14,22 +14,25 @@ function because(campaign) {
   return campaign.waits_for ? capital(campaign.waits_for.replace(`campaign ${campaign.name}: `, "")) : nothing;
 }
 
-/** @param {any} campaign */
-function verbs(campaign) {
+/** @param {any} campaign @param {any} outlook */
+function verbs(campaign, outlook) {
   if (!mayOrder() || campaign.ended) return nothing;
   const isStopped = campaign.state === "Halted";
   const isPaused = campaign.pauses.length > 0;
-  return html`${isStopped || isPaused ? html`<button class="prim" @click=${() => orders.resume(campaign)}>Resume…</button>` : html`<button @click=${() => orders.pause(campaign)}>Pause…</button>`}
+  const may = (/** @type {string} */ verb) => !outlook || outlook.verbs.includes(`campaign-${verb}`);
+  const waits = outlook?.stages.some((/** @type {any} */ each) => each.needs_approval);
+  return html`${waits && may("approve") ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>Approve next wave…</button>` : nothing}
+    ${isStopped || isPaused ? html`<button class=${waits ? "" : "prim"} @click=${() => orders.resume(campaign)}>Resume…</button>` : html`<button @click=${() => orders.pause(campaign)}>Pause…</button>`}
     ${isStopped ? html`<button @click=${() => orders.abort(campaign)}>Abort…</button>`
       : html`<button class="stop" aria-describedby="stopwhat" @click=${() => orders.halt(campaign)}>■ Stop</button><span class="vh" id="stopwhat">Asks first; cancels what has not started</span>`}`;
 }
 
-/** @param {any} campaign @param {any} _outlook */
-export function head(campaign, _outlook) {
+/** @param {any} campaign @param {any} outlook */
+export function head(campaign, outlook) {
   return html`<div class="head"><div class="tell"><h1>${campaign.name} ${campaignPill(campaign)}${campaign.emergency ? html` <span class="pill err">Emergency</span>` : nothing}</h1>
     <p class="what">${campaign.reason} · ${campaign.impact} · <span class="mono">${campaign.campaign}</span> · ${campaign.actor}, ${time.when(time.at(campaign.created))}</p>
     <p class="what now-what">${because(campaign)}</p></div><span class="grow"></span>
-    <div class="acts stopbar"><a class="btn hide-n" href="/console/campaigns/${encodeURIComponent(campaign.campaign)}/report">Report</a>${verbs(campaign)}</div></div>`;
+    <div class="acts stopbar"><a class="btn hide-n" href="/console/campaigns/${encodeURIComponent(campaign.campaign)}/report">Report</a>${verbs(campaign, outlook)}</div></div>`;
 }
 
 /** @param {any} campaign @param {Record<string, number> | undefined} counts @param {any} outlook */
@@ -38,12 +41,14 @@ export function progress(campaign, counts, outlook) {
   const running = (of.impacting ?? 0) + (of.recovering ?? 0);
   const announced = (of.announced ?? 0) + (of.ready ?? 0);
   const failed = of.failed ?? 0;
-  const ends = time.at(outlook?.eta ?? campaign.ended);
-  const closes = time.at(outlook?.window?.closes);
+  const ends = time.at(campaign.ended ?? outlook?.eta.at);
+  const window = outlook?.windows.find((/** @type {any} */ each) => time.at(each.closes) > time.now());
+  const closes = campaign.ended ? NaN : time.at(window?.closes);
   const isLate = ends > closes;
+  const end = campaign.ended ? "ended" : Number.isNaN(ends) && outlook?.eta.unknown ? `ETA: ${outlook.eta.unknown}` : "ETA";
   return html`<section class="card" aria-label="Progress"><div class="kpis"><div><b>${number(of.done ?? 0)}</b>done</div><div><b>${number(running)}</b>running</div><div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div>
     <div><b>${number(announced)}</b>announced</div><div><b>${number(of.planned ?? 0)}</b>left of ${number(campaign.hosts)}</div>
-    <div class="eta ${Number.isNaN(ends) ? "hide-n" : ""}"><b class=${isLate ? "warn" : ""}>${time.minute(ends)}</b>${campaign.ended ? "ended" : "ETA"}${Number.isNaN(closes) ? "" : `, window closes ${time.minute(closes)}`}</div>
+    <div class="eta ${Number.isNaN(ends) ? "hide-n" : ""}"><b class=${isLate ? "warn" : ""} title=${outlook?.eta.hosts ? `from the last ${count(outlook.eta.hosts, "host")}, ${outlook.eta.slots} at once` : ""}>${time.minute(ends)}</b>${end}${Number.isNaN(closes) ? "" : `, window closes ${time.minute(closes)}`}</div>
     <div class="wide">${bar([["s-done", of.done ?? 0, "done"], ["s-impact", running, "running"], ["s-failed", failed, "failed"], ["s-noticed", announced, "announced"], ["s-gone", of.skipped ?? 0, "skipped"]], campaign.hosts)}</div>
     <div class="wide">${of.skipped ? `${count(of.skipped, "host")} skipped · ` : ""}${campaign.deferred_count ? `${number(campaign.deferred_count)} deferred · ` : ""}${
       campaign.vms_down ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>` : "no VM down after the work"}${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}</div></div></section>`;
@@ -60,7 +65,7 @@ function wave(campaign, stage, index, planned) {
   const name = index === 0 && campaign.stages.length > 1 && stage.hosts * 10 <= campaign.hosts ? "Canary" : `Wave ${place}`;
   const soak = stage.soak_seconds ? `soak ${time.roughly(stage.soak_seconds * 1000)}` : "";
   const gate = stage.approval ? (stage.approved ? "approved" : "then approval") : "";
-  const later = [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
+  const later = planned?.needs_approval ? "waits for its approval" : [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
   const until = time.at(stage.soaks_until);
   const begins = time.at(planned?.begins);
   return html`<li class="${isPast ? "past" : isNow ? "cur" : "fut"} ${width(stage.hosts, campaign.hosts)}" aria-current=${isNow ? "step" : nothing}><b>${name}${isPast ? " ✓" : ""}</b>${
@@ -68,15 +73,27 @@ function wave(campaign, stage, index, planned) {
     isNow ? (Number.isNaN(until) ? later : `soak until ${time.minute(until)}`) : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`}</li>`;
 }
 
+/** Words for the budgets. @type {Record<string, string>} */
+const BUDGETS = { "in-flight": "in flight", ramp: "growing, now", unavailable: "away", failures: "failures", "failures-in-a-row": "in a row", "vms-down": "VMs down" };
+/** Budgets that halt the campaign if they are exceeded. */
+const HALTS = ["failures", "failures-in-a-row", "vms-down"];
+
+/** @param {any} each */
+function budget(each) {
+  const name = each.subject ? each.subject.split("=")[1] ?? each.subject : BUDGETS[each.kind] ?? each.kind;
+  const halts = HALTS.includes(each.kind);
+  const form = halts ? (each.used ? "full" : "") : each.full ? "full" : "";
+  return html`<span class=${form} title=${each.subject ?? ""}>${name} <b>${number(each.used)}/${number(each.most)}</b>${each.failed && !halts ? ` (${each.failed} failed)` : ""}</span>`;
+}
+
 /** @param {any} campaign @param {any} outlook @param {any} capacity */
 export function waves(campaign, outlook, capacity) {
-  const budgets = outlook?.budgets ?? [{ name: "in flight", used: campaign.in_flight, limit: campaign.at_once }];
-  const down = campaign.vms_down_max;
-  return html`<section class="card" aria-label="Waves and budgets"><ol class="waves">${campaign.stages.map((/** @type {any} */ stage, /** @type {number} */ index) => wave(campaign, stage, index, outlook?.stages?.[index]))}</ol>
-    <div class="budget">${budgets.map((/** @type {any} */ each) => html`<span class=${each.used >= each.limit ? "full" : ""}>${each.name} <b>${each.used}/${each.limit}</b></span>`)}
-      ${campaign.failed.length ? html`<span>failed <b class="bad">${campaign.failed.length}</b></span>` : nothing}
-      ${down === null ? nothing : html`<span>VMs down <b>${campaign.vms_down}/${down}</b>, then it halts</span>`}
-      ${capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing}</div></section>`;
+  const budgets = (outlook?.budgets ?? [{ kind: "in-flight", subject: null, used: campaign.in_flight, most: campaign.at_once, full: campaign.in_flight >= campaign.at_once, failed: 0 }]);
+  const limits = budgets.filter((/** @type {any} */ each) => !HALTS.includes(each.kind));
+  const halts = budgets.filter((/** @type {any} */ each) => HALTS.includes(each.kind));
+  return html`<section class="card" aria-label="Waves and budgets"><ol class="waves">${campaign.stages.map((/** @type {any} */ stage, /** @type {number} */ index) => wave(campaign, stage, index, outlook?.stages[index]))}</ol>
+    <div class="budget">${limits.map(budget)}</div>
+    <div class="budget">${halts.length ? html`${halts.map(budget)}<span>one more halts it</span>` : nothing}${capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing}</div></section>`;
 }
 
 /** @param {any} capacity */
@@ -88,6 +105,6 @@ function slots(capacity) {
 
 /** Windows and blackouts of the timeline. @param {any} outlook */
 export const termsOf = (outlook) => ({
-  windows: (outlook?.windows ?? []).map((/** @type {any} */ each) => (Array.isArray(each) ? each.map(time.at) : [time.at(each.opens), time.at(each.closes)])),
-  blackouts: (outlook?.blackouts ?? []).map((/** @type {any} */ each) => ({ name: each.name, from: time.at(each.from ?? each.begins), until: time.at(each.until ?? each.ends) })),
+  windows: (outlook?.windows ?? []).map((/** @type {any} */ each) => [time.at(each.opens), time.at(each.closes)]),
+  blackouts: (outlook?.blackouts ?? []).map((/** @type {any} */ each) => ({ name: each.name, from: time.at(each.begins), until: each.ends ? time.at(each.ends) : Infinity })),
 });

@@ -21,7 +21,7 @@ const SPANS = ["15m", "2h", "2d", "60d"];
 export const past = resource(async () => {
   for (const span of SPANS) {
     const { items } = await list(`/v1/history?since=${span}&limit=1000`, "entries", 20);
-    if (items.filter(isMain).length >= 2 * LINES || span === SPANS.at(-1)) return items.reverse();
+    if (items.filter(isMain).length >= LINES || span === SPANS.at(-1)) return items.reverse();
   }
 }, { topics: [], pause: 30_000 });
 
