@@ -58,6 +58,14 @@ def test_drawer_says_why_a_host_waits(
     expect(drawer).to_contain_text("Skipped")
 
 
+def test_link_with_a_host_opens_its_row(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}?host=c2-r1-2")
+    selected = page.locator('.row[data-id="h:c2-r1-2"]')
+    expect(selected).to_have_attribute("aria-selected", "true")
+
+
 def test_timeline_is_one_tab_stop_and_opens_by_keys(
     place: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:

@@ -56,6 +56,18 @@ function toggle(id, to = !openness.get(id)) {
   changed({ now: true });
 }
 
+/** A host whose row is to be brought into sight as soon as it is there. */
+let sought = "";
+
+/** Open all that hides a host. @param {any} host */
+export function reveal({ host, cluster, rack, state }) {
+  sought = host;
+  if (shown.some((each) => each.id === `h:${host}`)) return;
+  for (const id of [`c:${cluster}`, `r:${cluster}/${rack}`]) openness.set(id, true);
+  if (state === "done" || state === "skipped") openness.set(`d:${cluster}/${rack}`, true);
+  changed({ now: true });
+}
+
 export function reset() {
   openness.clear();
   folded.clear();
@@ -171,6 +183,15 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
   shown = found ? found.map((each) => hostRow(each, 1)) : rowsOf(tree, racksOf, hostsOf, isOpen, isFolded);
   if (!shown.some((each) => each.id === focused)) focused = shown[0]?.id ?? "";
   const { tops, first, last, height } = inSight(shown);
+  const row = sought ? shown.findIndex((each) => each.id === `h:${sought}`) : -1;
+  if (row >= 0) {
+    sought = "";
+    const top = tops[row] ?? 0;
+    afterDraw(() => {
+      const box = document.querySelector(".rows");
+      if (box && (top < box.scrollTop || top + 24 > box.scrollTop + box.clientHeight)) box.scrollTop = top - box.clientHeight / 2;
+    });
+  }
   const place = new Map(shown.map((row, index) => [row.id, (tops[index] ?? 0) + heightOf(row) / 2]));
   const arrows = shown.slice(first, last).flatMap((row) => {
     const to = row.holder && place.get(`h:${row.holder}`);

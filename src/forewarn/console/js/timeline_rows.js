@@ -172,7 +172,8 @@ function addRacks(rows, racks, hostsOf, isOpen, isFolded) {
     let end = index;
     while (even && racks[end + 1] && isEven(racks[end + 1]) === even) end++;
     const run = racks.slice(index, end + 1);
-    if (run.length > 1 && !isOpen(`f:${rack.cluster}/${rack.rack}`, false)) {
+    const hides = !run.some((each) => isOpen(`r:${each.cluster}/${each.rack}`, false));
+    if (run.length > 1 && hides && !isOpen(`f:${rack.cluster}/${rack.rack}`, false)) {
       rows.push(foldRow(run));
       index = end;
       continue;

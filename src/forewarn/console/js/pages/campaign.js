@@ -122,9 +122,21 @@ function view() {
     return error ? html`<div class="card">${empty("There is no such campaign", "It may have been removed.")}</div>` : html`<div class="card">${loading}</div>`;
   }
   const host = asked("host");
+  reveal(host);
   return html`${head(found, outlook().value)}
     <div class="sum">${progress(found, tree().value?.counts, outlook().value)}${waves(found, outlook().value, capacity().value)}</div>
     <div class="two ${host ? "" : "alone"}"><div>${hostsCard()}${dock()}</div>${host ? drawer(found, host, close) : nothing}</div>`;
+}
+
+/** The host of the address whose row has been opened. */
+let revealed = "";
+
+/** A link with a host shows its row: all that hides it opens, once. @param {string} name */
+function reveal(name) {
+  const host = name && campaign() ? detail(campaign().campaign, name).value : null;
+  if (!host || revealed === name) return;
+  revealed = name;
+  afterDraw(() => timeline.reveal(host));
 }
 
 /** @param {string} state */
@@ -153,6 +165,7 @@ export const page = {
     if (name !== id) {
       id = name ?? "";
       lists = {};
+      revealed = "";
       timeline.reset();
     }
     const opened = [...wanted].map(hosts);
