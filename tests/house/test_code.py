@@ -161,6 +161,13 @@ def test_every_source_directory_is_a_package() -> None:
     assert not found, f"no __init__.py in {found}"
 
 
+def test_steps_of_the_schema_are_numbered_without_gaps() -> None:
+    """Two changes that land one after the other can have the same next number."""
+    folder = ROOT / "src/forewarn/store/sql"
+    numbers = sorted(path.name[:4] for path in folder.glob("0*.sql"))
+    assert numbers == [f"{1 + at:04}" for at in range(len(numbers))]
+
+
 def test_only_system_tests_sleep() -> None:
     """What needs real sockets or processes is marked; all else turns its clock."""
     sleeping: list[str] = []
