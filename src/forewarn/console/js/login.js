@@ -64,7 +64,7 @@ function submit(event) {
 
 export const login = () => html`<form class="card login" @submit=${submit}><div class="in">${brand}
   <h1 class="vh">Log in</h1><input class="vh" name="username" value="token" autocomplete="username" tabindex="-1" aria-hidden="true" readonly>
-  <label for="token">Token</label><input id="token" type="password" name="token" autocomplete="current-password" spellcheck="false" autofocus aria-describedby="token-help">
+  <label for="token">Token</label><input id="token" type="password" name="token" autocomplete="current-password" spellcheck="false" aria-describedby="token-help">
   <p class="soft" id="token-help">Sent once, never stored in the page or in an address. The session ends with the token, or after 12 hours. <code>forewarn console</code> gives a link that logs in.</p>
   ${error ? html`<p class="bad b" role="alert">${error}</p>` : nothing}
   <p class="acts"><span class="grow"></span><button class="prim" aria-disabled=${isBusy ? "true" : nothing}>${isBusy ? "Sending…" : "Log in"}</button></p></div></form>`;

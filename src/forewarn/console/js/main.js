@@ -16,8 +16,8 @@ import { announcement, header, needed, notices } from "./frame.js";
 import { keysOfPage } from "./keys.js";
 import { logOut, login, onLogin, useLink } from "./login.js";
 import { find, BASE, ROUTES } from "./pages.js";
-import { changed, drawBy, refreshAll, state, use } from "./store.js";
-import { follow, look, stop } from "./stream.js";
+import { afterDraw, changed, drawBy, refreshAll, state, use } from "./store.js";
+import { follow, look, onSession, stop } from "./stream.js";
 import * as time from "./time.js";
 
 const TOPICS = { operator: "campaigns,problems,history", tenant: "problems,operations,events,upcoming,history" };
@@ -34,9 +34,9 @@ function view() {
   const asked = state.isOut ? html`<div class="out" role="dialog" aria-label="Log in">${login()}</div>` : nothing;
   if (shown?.page.isBare) return html`${body}${asked}`;
   if (state.isOut && !state.session) return html`<main id="m">${asked}</main>`;
-  return html`${asked}<a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
+  return html`${asked}<div ?inert=${state.isOut}><a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
     <main id="m" tabindex="-1" class=${state.link.mode === "stale" ? "old" : ""}><div class="notices">${notices()}</div>${body}</main>
-    <p class="vh" role="status">${announcement()}</p>`;
+    <p class="vh" role="status">${announcement()}</p></div>`;
 }
 
 function draw() {
@@ -99,7 +99,9 @@ async function enter() {
     const began = Date.now();
     const session = await get("/v1/session");
     if (session.now) time.learn(time.at(session.now) + (Date.now() - began) / 2, (Date.now() - began) / 2);
-    if (state.session?.version && session.version !== state.session.version) state.newVersion = session.version;
+    const before = state.session;
+    // What another caller has seen must not stay in this page.
+    if (before && (before.name !== session.name || before.tenant !== session.tenant)) return location.reload();
     state.session = session;
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return out();
@@ -107,9 +109,17 @@ async function enter() {
     else return void setTimeout(enter, 2000);
   }
   state.isOut = false;
-  follow(TOPICS[state.session?.tenant ? "tenant" : "operator"], out);
+  follow(TOPICS[state.session?.tenant ? "tenant" : "operator"], out, lookAtVersion);
   await open();
   refreshAll();
+}
+
+/** After a pause of the stream, the service can be another version, which this page does not fit. */
+async function lookAtVersion() {
+  const session = await get("/v1/session").catch(() => null);
+  if (!session?.version || session.version === state.session?.version) return;
+  state.newVersion = session.version;
+  changed();
 }
 
 /** Somebody must log in: what was typed stays, since the page is not loaded again. */
@@ -118,10 +128,12 @@ async function out() {
   state.isOut = true;
   stop();
   changed({ now: true });
+  afterDraw(() => document.getElementById("token")?.focus());
 }
 
 drawBy(draw);
 onLogin(enter);
+onSession(enter);
 onUnknownCaller(out);
 setInterval(() => {
   look();

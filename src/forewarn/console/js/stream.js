@@ -25,15 +25,21 @@ let connection = null;
 /** @type {() => void} */
 let wake = () => {};
 let whenOut = () => {};
+let whenBack = () => {};
+let whenSession = () => {};
+/** @param {() => void} call Called when somebody has logged in or out in another tab. */
+export const onSession = (call) => (whenSession = call);
 
 /**
  * Follow the topics from now on.
  * @param {string} topics
  * @param {() => void} onOut Called when the caller's session has ended.
+ * @param {() => void} onBack Called when the stream is back after a pause.
  */
-export function follow(topics, onOut) {
+export function follow(topics, onOut, onBack) {
   path = `/v1/watch?topics=${topics}`;
   whenOut = onOut;
+  whenBack = onBack;
   stop();
   void listen();
 }
@@ -114,8 +120,14 @@ async function refused(response) {
   const body = await response.text().then(parse, () => ({}));
   tell({ why: body?.error ?? `the service answered ${response.status}` });
   lastId = "";
-  if (response.status === 401) whenOut();
+  if (response.status === 401) end();
   return false;
+}
+
+/** The session is over, for all tabs. */
+function end() {
+  channel.postMessage({ kind: "out" });
+  whenOut();
 }
 
 /** @param {string} text One message, without the empty line after it. */
@@ -131,7 +143,7 @@ function message(text) {
   const body = parse(data);
   if (name === "error") {
     tell({ why: body.error });
-    if (body.kind === "unauthorized") whenOut();
+    if (body.kind === "unauthorized") end();
     return;
   }
   apply(name, body);
@@ -146,6 +158,7 @@ function tell(link) {
 
 /** @param {Partial<typeof state.link>} link */
 function hear(link) {
+  if (link.mode === "live" && state.link.at && state.link.mode !== "live") whenBack();
   state.link = { ...state.link, ...link };
   if (link.mode === "live") state.link.why = "";
   stopCountdowns(state.link.mode !== "live" && state.link.at > 0);
@@ -156,7 +169,8 @@ channel.onmessage = ({ data }) => {
   if (data.kind === "hello" && isLeader && given()) {
     channel.postMessage({ kind: "all", topics: given(), link: state.link, id: lastId });
   } else if (data.kind === "retry") wake();
-  else if (data.kind === "session") location.reload();
+  else if (data.kind === "session") whenSession();
+  else if (data.kind === "out" && listening) whenOut();
   else if (isLeader || !listening) return;
   else if (data.kind === "link") hear(data.link);
   else if (data.kind === "all") {

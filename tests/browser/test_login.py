@@ -1,0 +1,101 @@
+"""Logging in with a token or a link, and out again; the token stays nowhere."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.consoles import Place, Tab
+
+SECRET = "0123456789abcdef0123456789abcdef"
+BEARER = {"Authorization": f"Bearer {SECRET}"}
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Return a service that needs a token."""
+    folder = tmp_path_factory.mktemp("guarded")
+    file = folder / "tokens"
+    file.write_text(f"alice:{SECRET}\n", encoding="utf-8")
+    file.chmod(0o600)
+    found = Place(folder, admin_token_file=str(file))
+    yield found
+    found.kill()
+
+
+def kept(tab: Tab) -> str:
+    """Return all that the page can read of what its browser keeps, and its address."""
+    return tab.page.evaluate(
+        "() => JSON.stringify([location.href, document.cookie, {...localStorage},"
+        " {...sessionStorage}, history.state])"
+    )
+
+
+def test_token_opens_the_page_that_was_asked_for(
+    guarded: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(guarded)
+    page = tab.page
+    page.goto(f"{guarded.url}/console/hosts?q=c1-r1-")
+    token = page.get_by_label("Token")
+    expect(token).to_be_focused()
+    token.fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("token")
+    token.fill(SECRET)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("alice · operator")).to_be_visible()
+    expect(page.get_by_role("row")).to_have_count(1 + 3)
+    assert SECRET not in kept(tab)
+    assert SECRET not in guarded.serving.log()
+    page.reload()
+    expect(page.get_by_text("alice · operator")).to_be_visible()
+    page.get_by_text("alice · operator").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(token).to_be_visible()
+    assert page.get_by_text("c1-r1-0").count() == 0
+
+
+def test_link_logs_in_once(guarded: Place, new_tab: Callable[..., Tab]) -> None:
+    context = new_tab(guarded).page.context
+    answer = context.request.post(
+        f"{guarded.url}/v1/session/links", headers=BEARER, data={}
+    )
+    path = json.loads(answer.text())["path"]
+    tab = new_tab(guarded)
+    tab.page.goto(guarded.url + path)
+    expect(tab.page.get_by_text("alice · operator")).to_be_visible()
+    assert path.partition("#")[2] not in kept(tab)
+    other = new_tab(guarded)
+    other.page.goto(guarded.url + path)
+    expect(other.page.get_by_role("alert")).to_contain_text("used already")
+    expect(other.page.get_by_label("Token")).to_be_visible()
+
+
+def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
+    guarded: Place, new_tab: Callable[..., Tab], tmp_path: Path
+) -> None:
+    tab = new_tab(guarded)
+    asked = tab.page.context.request
+    made = json.loads(
+        asked.post(
+            f"{guarded.url}/v1/tokens", headers=BEARER, data={"name": "bob"}
+        ).text()
+    )
+    page = tab.page
+    page.goto(f"{guarded.url}/console/hosts")
+    page.get_by_label("Token").fill(made["token"])
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("bob · operator")).to_be_visible()
+    page.get_by_role("searchbox", name="Host, VM, rack or cluster").fill("c2-r0")
+    asked.post(
+        f"{guarded.url}/v1/tokens/revoke", headers=BEARER, data={"id": made["id"]}
+    )
+    expect(page.get_by_label("Token")).to_be_visible()
+    page.get_by_label("Token").fill(SECRET)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("alice · operator")).to_be_visible()
+    found = page.get_by_role("searchbox", name="Host, VM, rack or cluster")
+    expect(found).to_have_value("c2-r0")
