@@ -38,7 +38,7 @@ function live() {
 function who() {
   const session = state.session;
   if (!session) return nothing;
-  if (!session.name || session.identified_by === "nothing") return html`<span class="soft nw">loopback, no token</span>`;
+  if (session.identified_by === "nothing") return html`<span class="soft nw">loopback, no token</span>`;
   const right = session.tenant ? `tenant ${session.tenant}` : session.read_only ? "read-only" : "operator";
   const expires = session.expires ? `. Until ${time.when(time.at(session.expires))}` : "";
   const text = `${session.name} · ${right}`;
@@ -63,7 +63,7 @@ function switchZone() {
 export const header = (current) => html`<header class="top">${brand}${navigation(current)}<span class="grow"></span>
   ${state.session?.tenant ? nothing : html`<form class="finder" role="search" aria-label="Everywhere" @submit=${find}><input class="find" id="find" name="q" type="search" autocomplete="off" placeholder="Find host, VM, operation…   /" aria-label="Find host, VM, operation"></form>`}
   ${live()}<button class="quiet mono nw hide-n zone" @click=${switchZone} title="${time.full(time.now())}. Click: show times in ${time.isUtc() ? "your time zone" : "UTC"}">${time.second(time.now())} ${time.zoneName()}</button>
-  ${who()}</header>`;
+  ${state.session?.tenant ? nothing : html`<a class="hide-n" href="${BASE}wall">Wall</a>`}${who()}</header>`;
 
 /** Notices that concern all pages, the worst first. */
 export function notices() {

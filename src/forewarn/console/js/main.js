@@ -22,6 +22,9 @@ import * as time from "./time.js";
 
 const TOPICS = { operator: "campaigns,problems,history", tenant: "problems,operations,events,upcoming,history" };
 
+/** Pause before the session is asked for again, if there was no answer. */
+const AGAIN_MS = 2000;
+
 /** @type {{route: import("./pages.js").Route, params: string[], page: import("./pages.js").Page} | null} */
 let shown = null;
 let trouble = "";
@@ -91,9 +94,6 @@ addEventListener("popstate", () => void open());
 addEventListener("log-out", () => void logOut());
 addEventListener("go", (event) => go(/** @type {CustomEvent} */ (event).detail));
 
-/** Without a route for sessions, everybody who reaches the API may do everything. */
-const ANYBODY = { name: "", tenant: null, roles: [], read_only: false, expires: null };
-
 async function enter() {
   try {
     const began = Date.now();
@@ -105,8 +105,10 @@ async function enter() {
     state.session = session;
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return out();
-    if (error instanceof Refused && error.status === 404) state.session = ANYBODY;
-    else return void setTimeout(enter, 2000);
+    // Nothing can be shown before it is known who looks.
+    trouble = error instanceof Refused ? `${error.message}. ${error.hint}` : "The service does not answer";
+    changed({ now: true });
+    return void setTimeout(enter, AGAIN_MS);
   }
   state.isOut = false;
   follow(TOPICS[state.session?.tenant ? "tenant" : "operator"], out, lookAtVersion);

@@ -110,7 +110,7 @@ function quiet() {
 /** @param {string[]} _ */
 function view(_) {
   const problems = all("problems");
-  const lists = [down(problems), unknown(problems), waiting(waits), held(problems, waits.value?.held ?? [])].filter(Boolean);
+  const lists = [down(problems, capacity.value), unknown(problems), waiting(waits), held(problems, waits.value?.held ?? [])].filter(Boolean);
   const isCalm = state.isReady && waits.value && !lists.length;
   return html`<h1 class="vh">Now</h1><div class="cols"><div class="stack">${state.isReady ? lists : html`<div class="card">${loading}</div>`}
     ${waits.error ? errorNote(waits.error) : nothing}${isCalm ? quiet() : nothing}</div>

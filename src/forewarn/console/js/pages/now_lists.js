@@ -5,7 +5,7 @@ import { changed, one, resource } from "../store.js";
 import { all } from "../store.js";
 import { address, campaignAddress, hostLink, little, mayOrder, moment, pill } from "../parts.js";
 import * as orders from "../orders.js";
-import { capital, count, some } from "../text.js";
+import { capital, count, number, some } from "../text.js";
 import * as time from "../time.js";
 
 /** @typedef {{vm: string, tenant: string, host: string, since: number, text: string, problem: any}} DownVm */
@@ -46,8 +46,8 @@ function toggle(vm) {
   changed({ now: true });
 }
 
-/** @param {any[]} problems */
-export function down(problems) {
+/** @param {any[]} problems @param {any} capacity Free slots, which a redeployment needs. */
+export function down(problems, capacity) {
   const rows = downVms(problems);
   if (!rows.length) return null;
   const names = rows.map((each) => each.vm).filter(Boolean);
@@ -64,7 +64,7 @@ export function down(problems) {
   return html`<section class="card" aria-labelledby="down"><header>${pill("err", "Down")}<h2 id="down">${names.length ? count(names.length, "VM") : count(rows.length, "host")} down, unplanned</h2><span class="grow"></span>
     <span class="soft">${count(hosts.size, "host")}, ${count(tenants.size, "tenant")}, longest ${time.roughly(time.now() - longest)}</span></header>
     <table class="flow"><thead><tr>${mayOrder() ? html`<th><input type="checkbox" aria-label="All ${names.length}" .checked=${isAll} @change=${toggleAll}></th>` : nothing}<th>VM</th><th>Tenant</th><th>Host</th><th>Down for</th><th>Why</th><th>Next</th></tr></thead>
-    <tbody>${repeat(rows, (each) => each.problem.problem + each.vm, downRow)}</tbody></table>${mayOrder() && chosen.size ? bulk(rows) : nothing}</section>`;
+    <tbody>${repeat(rows, (each) => each.problem.problem + each.vm, downRow)}</tbody></table>${mayOrder() && chosen.size ? bulk(rows, capacity) : nothing}</section>`;
 }
 
 /** @param {DownVm} each */
@@ -77,13 +77,15 @@ function downRow(each) {
     <td class="wide">${each.text}</td><td>${mayOrder() ? first : problem.actions[0]}</td></tr>`;
 }
 
-/** @param {DownVm[]} rows */
-function bulk(rows) {
+/** @param {DownVm[]} rows @param {any} capacity */
+function bulk(rows, capacity) {
+  const free = (capacity?.zones ?? []).map((/** @type {any} */ each) => `${each.zone ? `zone ${each.zone}` : "hosts"} ${each.unlimited ? "without limit" : number(each.free)}`);
   const mine = rows.filter((each) => chosen.has(each.vm));
   const may = (/** @type {string} */ verb) => mine.every((each) => each.problem.actions.includes(verb));
   return html`<div class="bulk"><b>${count(chosen.size, "VM")}</b>
     ${may("redeploy") ? html`<button @click=${() => orders.redeploy([...chosen])}>Redeploy elsewhere…</button>` : nothing}
-    ${may("restore") ? html`<button @click=${() => orders.restore([...chosen])}>Mark restored…</button>` : nothing}</div>`;
+    ${may("restore") ? html`<button @click=${() => orders.restore([...chosen])}>Mark restored…</button>` : nothing}
+    <span class="grow"></span>${free.length ? html`<span class="soft">Free slots: ${free.join(" · ")}</span>` : nothing}</div>`;
 }
 
 // Unknown
