@@ -57,7 +57,7 @@ from forewarn.protocol.operations import (
     OperationState,
 )
 from forewarn.store import kinds, sequence
-from forewarn.store.port import ConflictError, Reader, Store, Transaction
+from forewarn.store.port import Reader, Store, Transaction, UnwrittenError
 
 T = TypeVar("T")
 
@@ -179,7 +179,7 @@ class Plane:
             raise
         # The request is durable, so a locked store must not make it fail now. The
         # follow-ups stay pending.
-        with contextlib.suppress(ConflictError):
+        with contextlib.suppress(UnwrittenError):
             while self._follow_ups.unplanned and not self._is_turn_over():
                 self._follow_ups.take_one(now)
             if not is_behind and not self._is_turn_over():

@@ -57,6 +57,7 @@ from forewarn.service.api_channel import (
 from forewarn.service.fleets import Fleets, FleetWrites
 from forewarn.service.gateways import ReadingGateway
 from forewarn.service.listening import local_operators_of
+from forewarn.service.patience import patiently
 from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
 from forewarn.store.open import source_of
@@ -367,7 +368,9 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
     watchers, streams = Watchers(), Streams()
     service, certificate = Service(channel, watchers), certificate_of(setup.settings)
-    with contextlib.closing(snapshots_of(source)) as store:
+    loop = asyncio.get_running_loop()
+    opened = await patiently(lambda: loop.run_in_executor(threads, snapshots_of, source))
+    with contextlib.closing(opened) as store:
         readings = Readings(store=store, threads=threads)
         fleets = _fleets_of(setup, readings)
         campaigns = components.campaign_plans_of(setup.settings, readings)
@@ -422,7 +425,7 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         service.end_news()
         # Earlier calls still get their response, or fail when the grace time ends.
         receiving = asyncio.create_task(listening())
-        asyncio.get_running_loop().call_later(limits.GRACE_SECONDS, service.give_up)
+        loop.call_later(limits.GRACE_SECONDS, service.give_up)
         await server.stop()
         receiving.cancel()
     threads.shutdown(wait=False)

@@ -252,6 +252,10 @@ REPLICA_LOOK_SECONDS = 0.25
 """Time between two looks of a replica at the others, and at the time until which it may
 answer VMs. That time is always seconds ahead."""
 
+DATABASE_AGAIN_SECONDS = 1.0
+"""Time between two attempts of a replica that starts to reach its database. Each attempt
+is one connection."""
+
 CONDITION_SECONDS = 5.0
 """Time between two questions about the standby and the feed, which are for people and for
 Prometheus: it scrapes no more often."""

@@ -27,7 +27,7 @@ from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
-from forewarn.control.gateway import FOLLOWS, Health
+from forewarn.control.gateway import FOLLOWS, BusyError, Health
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
 from forewarn.instants import SECOND
@@ -46,10 +46,22 @@ from forewarn.service.cluster.showing import ShownCluster
 from forewarn.service.deciding import Deciding
 from forewarn.service.inbox import StoppedError
 from forewarn.service.options import socket_path
+from forewarn.service.patience import patiently
 from forewarn.service.readings import Readings
 from forewarn.service.service import Service, StartFleet, guest_listeners
 from forewarn.service.settings import Settings
-from forewarn.store.port import NotLeaderError, Store, StoreError
+from forewarn.store.port import (
+    LostError,
+    NotLeaderError,
+    Store,
+    StoreError,
+    StoreGoneError,
+)
+
+TERM_ENDS = (NotLeaderError, LostError, StoreGoneError)
+"""What ends a term, and not the replica: another one leads, or the database does not
+answer. systemd gives up a service that ends again and again, and a database can be away
+for longer."""
 
 logger = logging.getLogger("forewarn.service")
 
@@ -88,10 +100,14 @@ class ReplicatedService(Service):
     async def _begin(self, api: Api, fleet: StartFleet) -> None:
         loop = asyncio.get_running_loop()
         self._fleet = fleet
-        reader = await loop.run_in_executor(self._threads, self._backend.prepare)
+        reader = await patiently(
+            lambda: loop.run_in_executor(self._threads, self._backend.prepare)
+        )
         self._owned.enter_context(contextlib.closing(reader))
         readings = Readings(store=reader, threads=self._threads)
-        replica = await loop.run_in_executor(self._threads, self._connect, loop)
+        replica = await patiently(
+            lambda: loop.run_in_executor(self._threads, self._connect, loop)
+        )
         self._replica = replica
         self._following = FollowerGuests(
             door=replica.door,
@@ -108,9 +124,12 @@ class ReplicatedService(Service):
         )
         self.endpoint.directory.trust_replicas(b"")
         self.server.attach(self._following)
-        await self._guests.open(await readings.read(guest_listeners))
-        await loop.run_in_executor(self._threads, replica.follower.turn)
-        replica.know(await readings.read(secret_in))
+        found = await patiently(lambda: readings.read(guest_listeners))
+        await self._guests.open(found)
+        await patiently(
+            lambda: loop.run_in_executor(self._threads, replica.follower.turn)
+        )
+        replica.know(await patiently(lambda: readings.read(secret_in)))
         self._update_door()
         await self._guests.begin()
         await api.begin(self._answers_following())
@@ -199,8 +218,9 @@ class ReplicatedService(Service):
     async def _take_over(self, row: LeaseRow) -> None:
         try:
             await self._lead(row)
-        except (NotLeaderError, StoppedError) as error:
-            if not isinstance(self._reason(error), NotLeaderError):
+        except (*TERM_ENDS, BusyError, StoppedError) as error:
+            # It is busy if the database takes no write.
+            if not isinstance(self._reason(error), (*TERM_ENDS, BusyError)):
                 raise
             self._note_lost(row)
             await self._step_down()
@@ -266,8 +286,8 @@ class ReplicatedService(Service):
             await asyncio.to_thread(store.close)
 
     def _fail(self, error: BaseException) -> None:
-        """End the term if another replica leads; otherwise end the service."""
-        if not isinstance(error, NotLeaderError):
+        """End the term, or the service."""
+        if not isinstance(error, TERM_ENDS):
             super()._fail(error)
             return
         assert self._led is not None, "its control thread has failed"
@@ -282,15 +302,22 @@ class ReplicatedService(Service):
 
     # Running
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Return the error that ends this replica, if any: the end of a term does not."""
+        error = super().failure
+        return error if self._failed.done() or not isinstance(error, TERM_ENDS) else None
+
     def health(self) -> Health:
         """Return the health of this replica."""
         replica = self._replica
         is_open = self.endpoint.is_open(self.clock.monotonic())
-        if self._decides and not is_open:
+        decides = self._decides and not isinstance(super().failure, TERM_ENDS)
+        if decides and not is_open:
             health = super().health()
             problem = "this replica cannot renew its lease: its documents may be old"
             return replace(health, ready=False, problems=(*health.problems, problem))
-        if self._decides or replica is None:
+        if decides or replica is None:
             return super().health()
         problems: list[str] = []
         if not self._is_ready:

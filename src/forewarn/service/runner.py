@@ -42,7 +42,12 @@ from forewarn.service.inbox import (
     crowded,
     resolve,
 )
-from forewarn.store.port import ConflictError, StoreError
+from forewarn.store.port import (
+    InterruptedWorkError,
+    NoSpaceError,
+    StoreError,
+    UnwrittenError,
+)
 
 T = TypeVar("T")
 W = TypeVar("W", Post, Enabling, Order)
@@ -78,8 +83,8 @@ class Runner:
         self._is_ticking = False
         self._next_due: Micros | None = None
         self._beat = self._ticked = self._worked = clock.monotonic()
-        self.is_held = False
-        """Whether another program locked the store at the last write."""
+        self.held_by = ""
+        """Why the store took no write at the last attempt; empty: it took it."""
         self.failure: BaseException | None = None
         """The exception that ended the thread, if any."""
         self._parts = deque(
@@ -154,13 +159,13 @@ class Runner:
     def is_alive(self) -> bool:
         """Return whether the thread runs and makes progress.
 
-        If another program locks the store, the thread counts as alive: it retries until
-        the store is free, and a new process could not do more.
+        If another program locks the store, or its disk is full, the thread counts as
+        alive: it retries until it can write, and a new process could not do more.
         """
         return (
             self._thread.is_alive()
             and self.silent_seconds() < limits.STUCK_SECONDS
-            and (self.is_held or self.idle_seconds() < limits.STUCK_SECONDS)
+            and (bool(self.held_by) or self.idle_seconds() < limits.STUCK_SECONDS)
         )
 
     def silent_seconds(self) -> float:
@@ -292,12 +297,14 @@ class Runner:
         """
         try:
             return act(), None
-        except ConflictError:
-            self.is_held = True
-            busy = BusyError(
-                "another program writes to the store", hint="Try again later."
-            )
-            return None, busy
+        except UnwrittenError as error:
+            self.held_by = _holder(error)
+            # The error itself names the place of the store, which tenants may not know.
+            hint = "Try again later."
+            if isinstance(error, NoSpaceError):
+                hint = f"{error.hint} Then try again."
+            message = f"the store cannot be written: {self.held_by}"
+            return None, BusyError(message, hint=hint)
         except StoreError:
             raise
         except ForewarnError as error:
@@ -343,16 +350,16 @@ class Runner:
                 self._collect_last_seen()
             more = self._plane.advance(now=now)
             self._next_due = self._plane.next_due()
-            if self.is_held:
+            if self.held_by:
                 # The timers may have written nothing. Only a successful write shows
-                # that the store is free again.
+                # that the store takes writes again.
                 self._plane.store.transact(lambda _: None)
-                self.is_held = False
-        except ConflictError as conflict:
-            # Another program locks the file; the timers stay due.
-            logger.warning("timers wait: %s", conflict.message)
+                self.held_by = ""
+        except UnwrittenError as error:
+            # The timers stay due.
+            logger.warning("timers wait: %s", _in_words(error))
             self._next_due = None
-            self.is_held = True
+            self.held_by = _holder(error)
             return False
         self._worked = self._clock.monotonic()
         return more
@@ -393,6 +400,15 @@ class Runner:
             logger.debug("the event loop is closed")
 
 
+def _holder(error: UnwrittenError) -> str:
+    """Return why the store takes no write, for anybody."""
+    if isinstance(error, NoSpaceError):
+        return "its disk is full"
+    if isinstance(error, InterruptedWorkError):
+        return "the database does not answer"
+    return "another program locks it"
+
+
 def _in_words(error: ForewarnError) -> str:
     return f"{error.message}. {error.hint}" if error.hint else error.message
 
@@ -402,8 +418,8 @@ def runner_problem(runner: Runner | None) -> str:
     if runner is not None and runner.failure is not None:
         return f"the control thread ended: {runner.failure}"
     idle = runner is not None and runner.idle_seconds() >= limits.IDLE_SECONDS
-    if runner is not None and idle and runner.is_held:
-        return "the store cannot be written: another program locks it"
+    if runner is not None and idle and runner.held_by:
+        return f"the store cannot be written: {runner.held_by}"
     if runner is None or not runner.is_alive():
         return "the control thread has no heartbeat"
     return "timers do not run: the control thread is busy or hangs" if idle else ""

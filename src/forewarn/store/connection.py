@@ -10,7 +10,7 @@ from pathlib import Path
 
 from forewarn.store.codec import Row
 from forewarn.store.database import Parameters
-from forewarn.store.port import ConflictError, StoreError
+from forewarn.store.port import ConflictError, NoSpaceError, StoreError
 from forewarn.store.statements import Write
 
 BUSY_MILLISECONDS = 100
@@ -30,7 +30,6 @@ LOG_PAGES_MAX = JOURNAL_BYTES_KEPT // 4096
 """Number of log pages above which a commit itself does a checkpoint (`checkpoints`)."""
 
 HINTS = {
-    sqlite3.SQLITE_FULL: "Free some space on the disk of the store.",
     sqlite3.SQLITE_IOERR: "Check its disk and the system's log.",
     sqlite3.SQLITE_READONLY: (
         "Allow the service's user to write the file and its directory."
@@ -50,10 +49,10 @@ def translate(error: sqlite3.Error, path: Path) -> StoreError:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in _BUSY:
         return ConflictError(f"another writer has locked the store {path}")
-    return StoreError(
-        f"the store {path} cannot do its work: {error}",
-        hint=HINTS.get(code, "Report this as a bug."),
-    )
+    message = f"the store {path} cannot do its work: {error}"
+    if code == sqlite3.SQLITE_FULL:
+        return NoSpaceError(message, hint="Free some space on the disk of the store.")
+    return StoreError(message, hint=HINTS.get(code, "Report this as a bug."))
 
 
 class Connection:

@@ -40,8 +40,20 @@ class StoreError(ForewarnError):
     """The store cannot do its work; the service must stop accepting requests."""
 
 
-class ConflictError(StoreError):
+class UnwrittenError(StoreError):
+    """Nothing of the transaction was written; the same work can be done again later."""
+
+
+class ConflictError(UnwrittenError):
     """Another writer was first; the same work can be retried at once."""
+
+
+class InterruptedWorkError(ConflictError):
+    """The connection was lost before the commit."""
+
+
+class NoSpaceError(UnwrittenError):
+    """The disk of the store is full. The store can be read."""
 
 
 class StaleWriteError(ConflictError):
@@ -54,6 +66,11 @@ class DuplicateError(StoreError):
 
 class LostError(StoreError):
     """The connection is lost: the outcome of a commit under way is unknown."""
+
+
+class StoreGoneError(StoreError):
+    """The database has not answered for long, so the store is closed: its state is
+    unknown."""
 
 
 class StoreBusyError(StoreError):

@@ -263,7 +263,7 @@ async def test_locked_store_is_reported_until_it_is_free() -> None:
     async with running(service_of(store, clock=clock)) as service:
         await document(service, "web_0")
         store.is_held = True
-        with pytest.raises(ForewarnError, match="another program writes"):
+        with pytest.raises(ForewarnError, match="another program locks it"):
             await service.apply(FleetText(name="fleet.toml", text=FLEET + MORE))
         # A short lock, as by a backup, does not affect readiness.
         assert service.health().ready

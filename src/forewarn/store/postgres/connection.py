@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from forewarn.store.codec import Row
 from forewarn.store.database import Parameters
-from forewarn.store.port import ConflictError, LostError, StoreError
+from forewarn.store.port import ConflictError, LostError, NoSpaceError, StoreError
 from forewarn.store.postgres import dialect
 from forewarn.store.postgres.url import place_of
 from forewarn.store.statements import Write
@@ -49,7 +49,6 @@ _CONFLICTS = (
 )
 
 HINTS: Mapping[type[psycopg.Error], str] = {
-    errors.DiskFull: "Free some space on the disk of the database.",
     errors.InsufficientPrivilege: "Make the user of [store] url the owner of the database.",
     errors.QueryCanceled: "Check the load and the locks of the database.",
     errors.ReadOnlySqlTransaction: "Connect to the primary server, not to a standby.",
@@ -68,6 +67,9 @@ def translate(error: psycopg.Error, place: str) -> StoreError:
     if isinstance(error, _CONFLICTS):
         return ConflictError(f"another transaction of the store {place} was first")
     message = _sentence(error, place)
+    if isinstance(error, errors.DiskFull):
+        hint = "Free some space on the disk of the database."
+        return NoSpaceError(message, hint=hint)
     for kind, hint in HINTS.items():
         if isinstance(error, kind):
             return StoreError(message, hint=hint)

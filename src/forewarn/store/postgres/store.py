@@ -17,10 +17,11 @@ from forewarn.clock import Clock, SystemClock
 from forewarn.store.cache import Committed
 from forewarn.store.migrate import load_steps
 from forewarn.store.port import (
-    ConflictError,
+    InterruptedWorkError,
     LostError,
     Reader,
     StoreBusyError,
+    StoreGoneError,
     StoreError,
     Transaction,
 )
@@ -150,7 +151,7 @@ class PostgresStore:
             self._committed.take(transaction.seen, transaction.answers)
         except LostError as error:
             self._committed.forget()
-            raise ConflictError(error.message, hint=error.hint) from error
+            raise InterruptedWorkError(error.message, hint=error.hint) from error
         except StoreError:
             self._committed.forget()
             raise
@@ -163,8 +164,8 @@ class PostgresStore:
         """Commit, and return the connection for the next transaction.
 
         If the connection is lost meanwhile, this finds out the outcome. It raises
-        LostError if the transaction was not committed, and StoreError if the database does
-        not answer: the store is then closed, because its state is unknown.
+        LostError if the transaction was not committed, and StoreGoneError if the database
+        does not answer.
         """
         try:
             writer.commit()
@@ -189,7 +190,7 @@ class PostgresStore:
         return writer
 
     def _connect_again(self) -> PostgresConnection:
-        """Connect after the connection was lost; raises StoreError after some time.
+        """Connect after the connection was lost; raises StoreGoneError after some time.
 
         The lock of a lost connection ends when the server notices the loss.
         """
@@ -199,7 +200,7 @@ class PostgresStore:
             )
         except StoreError as error:
             self._is_closed = True
-            raise StoreError(error.message, hint=error.hint) from error
+            raise StoreGoneError(error.message, hint=error.hint) from error
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on a consistent view; may be called from any thread.

@@ -21,7 +21,7 @@ from forewarn.store.memory_cluster import (
     MemoryLeaderStore,
     SharedMemory,
 )
-from forewarn.store.port import StoreError
+from forewarn.store.port import LostError
 from tests.support.loops import in_loop, until
 
 pytestmark = pytest.mark.system
@@ -63,6 +63,7 @@ class Backend:
         """Whether another replica takes the lease just after the next takeover."""
 
     def prepare(self) -> MemoryStore:
+        self._fault("prepare")
         return Reader(state=self.shared.state)
 
     def connect(self) -> FollowedCluster:
@@ -77,7 +78,7 @@ class Backend:
 
     def _fault(self, stage: str) -> None:
         if self.is_cut:
-            raise StoreError(f"cut off: {stage}")
+            raise LostError(f"cut off: {stage}", hint="Connect it.")
 
 
 class Replica:
@@ -311,7 +312,9 @@ async def test_each_replica_shows_who_leads_and_who_is_behind() -> None:
                 status, found = await asked.ask("/v1/cluster")
                 assert status == 200
                 roles = {one["name"]: one["role"] for one in found["replicas"]}
-                return roles == {"r1": "leads", "r2": "follows"} and found
+                is_known = roles == {"r1": "leads", "r2": "follows"}
+                # The leader says so with its next beat.
+                return is_known and found["led_for_seconds"] is not None and found
 
             found = await eventually(shown)
             assert (found["leader"], found["answered_by"]) == ("r1", each.name)
