@@ -17,7 +17,7 @@ import socket
 import sys
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -62,7 +62,7 @@ from forewarn.service.readings import Readings, Watchers
 from forewarn.service.tls import certificate_of
 from forewarn.store.open import source_of
 from forewarn.store.port import Reader
-from forewarn.store.snapshot import snapshots_of
+from forewarn.store.snapshot import SnapshotStore, snapshots_of
 
 T = TypeVar("T")
 
@@ -363,14 +363,10 @@ def _fleets_of(setup: Setup, readings: Readings) -> Fleets:
 
 
 async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> None:
-    source = source_of(setup.settings.store.url)
-    assert source is not None, "another process cannot read this store"
     threads = ThreadPoolExecutor(limits.READERS, thread_name_prefix="forewarn-read")
     watchers, streams = Watchers(), Streams()
     service, certificate = Service(channel, watchers), certificate_of(setup.settings)
-    loop = asyncio.get_running_loop()
-    opened = await patiently(lambda: loop.run_in_executor(threads, snapshots_of, source))
-    with contextlib.closing(opened) as store:
+    with contextlib.closing(await _opened(setup, threads)) as store:
         readings = Readings(store=store, threads=threads)
         fleets = _fleets_of(setup, readings)
         campaigns = components.campaign_plans_of(setup.settings, readings)
@@ -425,10 +421,17 @@ async def _serve(setup: Setup, channel: Channel, listener: socket.socket) -> Non
         service.end_news()
         # Earlier calls still get their response, or fail when the grace time ends.
         receiving = asyncio.create_task(listening())
-        loop.call_later(limits.GRACE_SECONDS, service.give_up)
+        asyncio.get_running_loop().call_later(limits.GRACE_SECONDS, service.give_up)
         await server.stop()
         receiving.cancel()
     threads.shutdown(wait=False)
+
+
+async def _opened(setup: Setup, threads: Executor) -> SnapshotStore:
+    """Return the reader of the store, when its database answers."""
+    source, loop = source_of(setup.settings.store.url), asyncio.get_running_loop()
+    assert source is not None, "another process cannot read this store"
+    return await patiently(lambda: loop.run_in_executor(threads, snapshots_of, source))
 
 
 async def _main(listener: socket.socket, end: socket.socket) -> None:

@@ -59,7 +59,7 @@ from forewarn.store.port import (
 )
 
 TERM_ENDS = (NotLeaderError, LostError, StoreGoneError)
-"""What ends a term, and not the replica: another one leads, or the database does not
+"""Errors that end a term, and not the replica: another one leads, or the database does not
 answer. systemd gives up a service that ends again and again, and a database can be away
 for longer."""
 
@@ -306,7 +306,9 @@ class ReplicatedService(Service):
     def failure(self) -> BaseException | None:
         """Return the error that ends this replica, if any: the end of a term does not."""
         error = super().failure
-        return error if self._failed.done() or not isinstance(error, TERM_ENDS) else None
+        return (
+            error if self._failed.done() or not isinstance(error, TERM_ENDS) else None
+        )
 
     def health(self) -> Health:
         """Return the health of this replica."""

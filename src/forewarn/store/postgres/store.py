@@ -21,8 +21,8 @@ from forewarn.store.port import (
     LostError,
     Reader,
     StoreBusyError,
-    StoreGoneError,
     StoreError,
+    StoreGoneError,
     Transaction,
 )
 from forewarn.store.postgres import feed

@@ -66,7 +66,11 @@ async def test_replica_that_starts_waits_for_its_database(
     replica.backend.is_cut = True
     start = asyncio.create_task(replica.service.start())
     try:
-        await until(lambda: "waiting for the database: cut off: prepare. Connect it." in caplog.text)
+        await until(
+            lambda: (
+                "waiting for the database: cut off: prepare. Connect it." in caplog.text
+            )
+        )
         assert not start.done()
         replica.backend.is_cut = False
         await start
@@ -88,7 +92,9 @@ async def begun(first: Replica, second: Replica) -> FailingBackend:
 
 
 @in_loop
-async def test_leader_without_an_answer_of_its_database_follows_and_leads_again() -> None:
+async def test_leader_without_an_answer_of_its_database_follows_and_leads_again() -> (
+    None
+):
     async with pair() as (first, second):
         backend = await begun(first, second)
         order = {"hosts": ["h1"], "impact": "freeze"}
@@ -103,7 +109,9 @@ async def test_leader_without_an_answer_of_its_database_follows_and_leads_again(
 
 
 @in_loop
-async def test_full_disk_of_the_database_refuses_requests_and_keeps_the_leader() -> None:
+async def test_full_disk_of_the_database_refuses_requests_and_keeps_the_leader() -> (
+    None
+):
     async with pair() as (first, second):
         backend = await begun(first, second)
         order = {"hosts": ["h1"], "impact": "freeze"}
