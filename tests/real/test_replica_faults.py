@@ -36,6 +36,9 @@ LOAD_SECONDS = 3.0
 LONG_SECONDS = 3.0
 """A fault that outlasts the lease many times, and not the patience of a service."""
 
+GAP_SECONDS = 5.0
+"""The read lease: while the database answers, no VM is without a document for longer."""
+
 OFFSETS = (-3600.0, -20.0, 20.0, 3600.0)
 """Steps of the wall clock of one machine, in seconds."""
 
@@ -121,6 +124,51 @@ def test_commits_that_wait_for_a_standby_are_only_late(
                 pause(LONG_SECONDS)
                 standby.signal(signal.SIGCONT)
                 pause(LOAD_SECONDS)
+    finally:
+        standby.stop()
+
+
+SLOW_COMMIT = "2s"
+"""How late a commit is answered: longer than the short lease, and shorter than the usual."""
+
+SLOW_SECONDS = 12.0
+"""Commits are slow for so long: several usual leases."""
+
+
+@contextmanager
+def slow_commits(server: Server, standby: Server) -> Generator[None]:
+    """Answer each commit late, as a standby does that applies it late."""
+    standby.run(f"ALTER SYSTEM SET recovery_min_apply_delay = '{SLOW_COMMIT}'")
+    standby.run("SELECT pg_reload_conf()")
+    server.run("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+    server.run("SELECT pg_reload_conf()")
+    yield
+    # The reload is no transaction, so it does not wait.
+    server.run("ALTER SYSTEM RESET synchronous_commit")
+    server.run("SELECT pg_reload_conf()")
+
+
+@pytest.mark.parametrize("lease", ["3s", "600ms"])
+def test_commits_are_slow(
+    server: Server, place: Path, tmp_path: Path, lease: str
+) -> None:
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    standby = Server(place / "second", fsync="on")
+    standby.follow(server)
+    standby.start()
+    try:
+        server.run("SELECT pg_reload_conf()")
+        pair = Pair(url_of([server]), tmp_path / "pair", 1, cluster_lease=lease)
+        with loaded(pair):
+            [(term,)] = server.run("SELECT term FROM lease")
+            before = pair.approvals()
+            with slow_commits(server, standby):
+                pause(SLOW_SECONDS)
+            if lease == "3s":
+                assert server.run("SELECT term FROM lease") == [(term,)]
+                assert pair.approvals() > before
+            eventually(pair.leader, bool, what="a leader")
+        assert pair.told["longest"] < GAP_SECONDS
     finally:
         standby.stop()
 

@@ -1,0 +1,53 @@
+"""A small disk of a test's own, which it fills and frees."""
+
+import os
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+from tests.support.namespaces import run
+
+
+class SmallDisk:
+    """A tmpfs. Only root can mount one: see `no_disk`."""
+
+    def __init__(self, folder: Path, mebibytes: int) -> None:
+        """Make nothing; `folder` is where it will be."""
+        self.folder, self._mebibytes = folder, mebibytes
+        self._filler = folder / "filler"
+
+    def begin(self) -> None:
+        """Mount it."""
+        self.folder.mkdir()
+        size = f"size={self._mebibytes}m,mode=755"
+        run("mount", "-t", "tmpfs", "-o", size, "tmpfs", str(self.folder))
+
+    def fill(self) -> None:
+        """Leave no room on it."""
+        block = bytes(os.statvfs(self.folder).f_bsize)
+        with suppress(OSError), self._filler.open("ab", buffering=0) as file:
+            while True:
+                file.write(block)
+
+    def free(self) -> None:
+        """Give back what `fill` took."""
+        self._filler.unlink()
+
+    def end(self) -> None:
+        """Unmount it."""
+        subprocess.run(["umount", "-l", str(self.folder)], check=False)
+
+
+def no_disk(place: Path) -> str:
+    """Return why there can be no small disk; empty: there can."""
+    if os.geteuid():
+        return "needs root, to mount a small disk"
+    disk = SmallDisk(place / f"fw{os.getpid()}-disk", 1)
+    try:
+        disk.begin()
+    except AssertionError as error:
+        return str(error)
+    finally:
+        disk.end()
+        disk.folder.rmdir()
+    return ""
