@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.support.consoles import Place, Tab
 
@@ -79,6 +79,38 @@ def test_refusal_is_the_sentence_of_the_service(
     expect(dialog.get_by_role("alert")).to_contain_text("shop-c1-r0-0")
     dialog.get_by_role("button", name=re.compile("Back|Close")).click()
     expect(dialog).not_to_be_visible()
+
+
+def test_order_without_answer_is_sent_again_with_its_key(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    tab = new_tab(place)
+    keys: list[str] = []
+
+    def lose_first_answer(route: Route) -> None:
+        if "dry_run" in (route.request.post_data or ""):
+            route.continue_()
+            return
+        keys.append(route.request.headers["idempotency-key"])
+        if len(keys) == 1:
+            route.fetch()
+            route.abort()
+        else:
+            route.continue_()
+
+    tab.page.route("**/v1/restore", lose_first_answer)
+    page = tab.open()
+    page.get_by_role("button", name="Redeploy…").wait_for()
+    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("repaired by hand").click()
+    dialog.get_by_role("button", name="Mark 1 restored").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("never done twice")
+    expect(dialog).not_to_be_visible()
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
 
 
 def test_keyboard_alone_is_enough(place: Place, new_tab: Callable[..., Tab]) -> None:

@@ -29,6 +29,12 @@ def test_seven_tabs_share_one_stream(
     for tab in tabs[1:]:
         expect(tab.page).to_have_title("(2) Now · forewarn")
     assert sum(tab.streams for tab in tabs[1:]) == 1
+    # What ended while the stream was away is gone in all of them.
+    place.kill()
+    place.restart()
+    place.ask("/v1/restore", {"names": ["shop-c1-r0-0", "shop-c1-r0-1"]})
+    for tab in tabs[1:]:
+        expect(tab.page).to_have_title("Now · forewarn")
 
 
 def test_lost_stream_is_said_and_resumed(

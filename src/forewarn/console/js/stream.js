@@ -98,7 +98,10 @@ async function connect(signal) {
   try {
     const response = await fetch(path, { signal: either, headers: lastId ? { "Last-Event-ID": lastId } : {} });
     if (!response.ok || !response.body) return await refused(response);
-    if (!lastId) begin();
+    if (!lastId) {
+      begin();
+      channel.postMessage({ kind: "message", name: "reset", body: {}, id: "" });
+    }
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let rest = ""; ; ) {
       const { value, done } = await reader.read();
@@ -181,6 +184,9 @@ channel.onmessage = ({ data }) => {
     apply(data.name, data.body);
     // If this tab leads next, it continues after this message.
     lastId = data.id;
+  } else if (data.kind === "message" && data.name === "ready") {
+    // The leader had nothing to give when this tab asked.
+    channel.postMessage({ kind: "hello" });
   }
 };
 
