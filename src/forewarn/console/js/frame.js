@@ -1,6 +1,7 @@
 // What surrounds each page: header, navigation, the live mark, and what concerns all pages.
 
 import { html, nothing } from "./lit.js";
+import { get } from "./api.js";
 import { all, changed, state } from "./store.js";
 import { retryNow } from "./stream.js";
 import { BASE, ROUTES } from "./pages.js";
@@ -46,12 +47,28 @@ function who() {
     : html`<span class="soft nw who">${text}</span>`;
 }
 
-/** @param {Event} event */
-function find(event) {
+/** Where an object is shown, by its kind. @type {Record<string, (found: any) => string>} */
+const SHOWN = {
+  host: (found) => `hosts?host=${encodeURIComponent(found.name)}`,
+  vm: (found) => `hosts?q=${encodeURIComponent(found.title)}&host=${encodeURIComponent(found.host ?? "")}`,
+  campaign: (found) => `campaigns/${encodeURIComponent(found.name)}`,
+  operation: (found) => `history?since=60d&all=yes&operation=${encodeURIComponent(found.name)}`,
+  event: (found) => `history?since=60d&all=yes&event=${encodeURIComponent(found.name)}`,
+  scope: (found) => `history?since=60d&scope=${encodeURIComponent(found.name)}`,
+  tenant: (found) => `history?since=60d&tenant=${encodeURIComponent(found.name)}`,
+};
+
+/** Go to what was sought, or to the hosts and VMs that match. @param {Event} event */
+async function find(event) {
   event.preventDefault();
-  const input = /** @type {HTMLFormElement} */ (event.target).elements.namedItem("q");
-  const text = /** @type {HTMLInputElement} */ (input).value.trim();
-  if (text) dispatchEvent(new CustomEvent("go", { detail: `${BASE}hosts?q=${encodeURIComponent(text)}` }));
+  const input = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("q"));
+  const text = input.value.trim();
+  if (!text) return;
+  const { found } = await get(`/v1/search?q=${encodeURIComponent(text)}&limit=2`).catch(() => ({ found: [] }));
+  const exact = found.filter((/** @type {any} */ each) => [each.name, each.title].includes(text));
+  const [only] = exact.length === 1 ? exact : found.length === 1 ? found : [];
+  const place = only && SHOWN[only.kind] ? SHOWN[only.kind]?.(only) : `hosts?q=${encodeURIComponent(text)}`;
+  dispatchEvent(new CustomEvent("go", { detail: BASE + place }));
 }
 
 function switchZone() {
