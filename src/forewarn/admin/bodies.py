@@ -43,7 +43,15 @@ from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.events import DURATION_UNKNOWN
 from forewarn.texts import fault_of
 from forewarn.verbs.arguments import REASON
-from forewarn.verbs.model import TARGETS_MAX, Argument, Entry, Form, Given, Value
+from forewarn.verbs.model import (
+    TARGETS_MAX,
+    Argument,
+    Entry,
+    Form,
+    Given,
+    Kind,
+    Value,
+)
 from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, TENANT_ROLES, Role, role_names
 from forewarn.verbs.table import VERBS
 
@@ -153,6 +161,25 @@ class Order(BaseModel):
     reason: Text = Field(default="", description=REASON.about)
 
 
+class Tried(Order):
+    """The members of a request that can be tried."""
+
+    dry_run: bool = Field(
+        default=False,
+        description="Change nothing, and return the effect that the request would have.",
+    )
+
+
+class Steering(Tried):
+    """The members of a request about a campaign."""
+
+    revision: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
+        default="",
+        description="`revision` of the campaign that the caller has seen. After another "
+        "decision about it, the request is refused. Empty: it is not compared.",
+    )
+
+
 _TYPES: Mapping[Form, Any] = {
     Form.TEXT: Text,
     Form.NAME: Name,
@@ -191,14 +218,17 @@ def _body_of(entry: Entry) -> type[Order]:
     }
     name = entry.name.title().replace("-", "")
     model: type[Order] = create_model(
-        name, __base__=Order, __doc__=entry.text, **members
+        name,
+        __base__=Steering if targets.kind is Kind.CAMPAIGN else Tried,
+        __doc__=entry.text,
+        **members,
     )
     example = cast("dict[str, Any]", entry.body)
     model.model_config["json_schema_extra"] = {"examples": [example]}
     return model
 
 
-class HostCordoning(Order):
+class HostCordoning(Tried):
     """The request to cordon one host."""
 
     model_config = ConfigDict(
@@ -206,7 +236,7 @@ class HostCordoning(Order):
     )
 
 
-class HostOpening(Order):
+class HostOpening(Tried):
     """The request to open one host."""
 
     model_config = ConfigDict(
@@ -249,7 +279,7 @@ def _value(argument: Argument, said: Any, now: Micros) -> Value:
         raise BadRequestError(f"{argument.key}: {error}") from error
 
 
-class BrakeOrder(Order):
+class BrakeOrder(Tried):
     """The request to put the brake on or take it off."""
 
     model_config = ConfigDict(

@@ -239,6 +239,7 @@ CampaignShape = shape(
     impact=str,
     state=(str, "Running, Paused, Halted, Done or Aborted."),
     rollout=(str, "The rollout that has its operations."),
+    revision=(str, "It differs after each decision about the campaign."),
     digest=(str, "Digest of the plan that it was started with."),
     actor=(str, "The operator who started it."),
     created=str,

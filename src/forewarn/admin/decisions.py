@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from forewarn.admin import bodies, relay_bodies, session_bodies
+from forewarn.admin import bodies, rehearsals, relay_bodies, session_bodies
 from forewarn.admin.access import DEMAND_OF_ROLE, DEMANDS, Caller, Demand, judge
 from forewarn.admin.errors import refused_report
 from forewarn.control import relays, sessions, tenancy, tokens
@@ -24,6 +24,7 @@ from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.requests import brake, verbs
 from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.idempotency import Once, Result, carry_out
+from forewarn.control.requests.rehearsal import REASON, check_revision
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.work import Who, Work
 from forewarn.instants import SECOND, Micros, format_instant
@@ -49,7 +50,10 @@ class Decision:
     @property
     def who(self) -> Who:
         """Return the actor and the reason of the request."""
-        return Who(actor=self.caller.actor, reason=getattr(self.body, "reason", ""))
+        reason = getattr(self.body, "reason", "")
+        if not reason and rehearsals.wants(self.body):
+            reason = REASON
+        return Who(actor=self.caller.actor, reason=reason)
 
     def __call__(self, work: Work) -> Result:
         """Execute the request in a transaction; raises the refusals of the verb."""
@@ -59,6 +63,14 @@ class Decision:
         tenant = self.caller.tenant
         if tenant:
             work.called = aliases_of(work.tx, tenant).of
+        if rehearsals.wants(self.body):
+            raise rehearsals.rehearse(
+                work,
+                self.name,
+                self.body,
+                lambda: rule.decide(work, self),
+                tenant=tenant,
+            )
         result = carry_out(work, self.once, lambda work: rule.decide(work, self))
         if not tenant or self.name not in VERBS:
             return result
@@ -180,6 +192,8 @@ def _ordered(work: Work, order: Decision) -> Any:
     if entry.targets.is_list:
         # Refuse too many names before any is looked up.
         verbs.check_count(given.targets, entry.targets.kind)
+    if isinstance(order.body, bodies.Steering) and order.body.revision:
+        check_revision(work.tx, given.targets[0], order.body.revision)
     work.parts = Parts(is_whole=not entry.is_in_parts)
     if order.caller.tenant:
         given = tenancy.admitted(work, order.caller.tenant, entry, given)

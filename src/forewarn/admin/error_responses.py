@@ -29,8 +29,10 @@ from forewarn.admin.errors import (
 from forewarn.admin.throttle import RefusalLog
 from forewarn.campaigns.text import CampaignFileError
 from forewarn.control.requests.idempotency import KeyReusedError
+from forewarn.control.requests.rehearsal import ChangedError, RehearsedError
 from forewarn.control.transactions.parts import NothingTakenError
 from forewarn.fleet.errors import FleetFileError
+from forewarn.instants import instant_or_none
 from forewarn.protocol.errors import (
     BadRequestError,
     ForewarnError,
@@ -55,6 +57,7 @@ def problem(
     problems: Sequence[dict[str, Any]] | None = None,
     refused: Sequence[dict[str, Any]] | None = None,
     leader: str = "",
+    changed: dict[str, Any] | None = None,
 ) -> JSONResponse:
     """Return the response for an error."""
     body: dict[str, Any] = {"error": error, "hint": hint, "kind": kind.word}
@@ -64,6 +67,8 @@ def problem(
         body["refused"] = list(refused)
     if leader:
         body["leader"] = leader
+    if changed is not None:
+        body["changed"] = changed
     headers: dict[str, str] = {}
     if kind.status == Kind.UNAVAILABLE.status:
         headers["Retry-After"] = str(limits.RETRY_SECONDS)
@@ -92,10 +97,21 @@ def of_error(error: ForewarnError) -> JSONResponse:
         operators.refusal(error),
         hint=error.hint,
         refused=refused_report(refused),
+        changed=_changed(error) if isinstance(error, ChangedError) else None,
     )
     if isinstance(error, TooManyError):
         answer.headers["Retry-After"] = str(error.retry_seconds)
     return answer
+
+
+def _changed(error: ChangedError) -> dict[str, Any]:
+    """Return the decision for which a request is refused."""
+    return {
+        "by": None if error.by is None else error.by.text,
+        "at": instant_or_none(error.at),
+        "reason": error.reason,
+        "what": error.what,
+    }
 
 
 _KINDS: Mapping[type[ForewarnError], Kind] = {
@@ -104,6 +120,7 @@ _KINDS: Mapping[type[ForewarnError], Kind] = {
     ForbiddenError: Kind.FORBIDDEN,
     NotFoundError: Kind.NOT_FOUND,
     KeyReusedError: Kind.KEY_REUSED,
+    ChangedError: Kind.CONFLICT,
     RefusedError: Kind.REFUSED,
     BadRequestError: Kind.BAD_REQUEST,
 }
@@ -147,7 +164,9 @@ def of_validation(error: RequestValidationError) -> JSONResponse:
     )
 
 
-_OF_ONE_CASE = frozenset({Kind.BAD_FLEET, Kind.BAD_CAMPAIGN, Kind.FOLLOWS})
+_OF_ONE_CASE = frozenset(
+    {Kind.BAD_FLEET, Kind.BAD_CAMPAIGN, Kind.CONFLICT, Kind.FOLLOWS}
+)
 """Kinds of special cases, which have the status of another kind."""
 
 _BY_STATUS = {kind.status: kind for kind in Kind if kind not in _OF_ONE_CASE}
@@ -176,6 +195,8 @@ def install(app: FastAPI, refused: RefusalLog) -> None:
     """Install the handlers that convert errors; those for rights are logged too."""
 
     def of_forewarn(request: Request, error: ForewarnError) -> JSONResponse:
+        if isinstance(error, RehearsedError):
+            return SafeJsonResponse(error.result)
         if isinstance(error, _RIGHTS):
             caller: Caller = request.scope[CALLER]
             refused.note(error.message, peer=caller.peer, who=caller.name)

@@ -36,6 +36,7 @@ class Kind(enum.Enum):
     NOT_FOUND = ("not-found", 404)
     NOT_ALLOWED = ("method-not-allowed", 405)
     REFUSED = ("refused", 409)
+    CONFLICT = ("conflict", 409)
     TOO_LARGE = ("too-large", 413)
     NOT_JSON = ("not-json", 415)
     KEY_REUSED = ("key-reused", 422)

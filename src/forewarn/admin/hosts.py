@@ -20,7 +20,9 @@ router = v1_router(tags=["orders"])
 )
 async def cordon(name: str, body: bodies.HostCordoning, giver: Giving) -> Response:
     """Cordon the host, so that it takes no new VM."""
-    return await _give(giver, "host-cordon", name, reason=body.reason)
+    return await _give(
+        giver, "host-cordon", name, reason=body.reason, dry_run=body.dry_run
+    )
 
 
 @router.post(
@@ -29,7 +31,12 @@ async def cordon(name: str, body: bodies.HostCordoning, giver: Giving) -> Respon
 async def open_host(name: str, body: bodies.HostOpening, giver: Giving) -> Response:
     """Remove the caller's cordon from the host, or all cordons."""
     return await _give(
-        giver, "host-open", name, reason=body.reason, all_owners=body.all_owners
+        giver,
+        "host-open",
+        name,
+        reason=body.reason,
+        all_owners=body.all_owners,
+        dry_run=body.dry_run,
     )
 
 

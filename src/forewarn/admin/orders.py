@@ -6,6 +6,7 @@ A `Giver` sends a request, once for each Idempotency-Key. Other routes use it to
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import Depends, Header
@@ -28,6 +29,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import caller_of, v1_router
 from forewarn.admin.decisions import Decision
 from forewarn.admin.gateways import gateway_for
+from forewarn.admin.rehearsals import TRIED
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result
@@ -258,5 +260,6 @@ for _entry in VERBS.values():
         name=_entry.name.replace("-", "_"),
         description=_entry.text,
         status_code=_told.status,
-        responses=documented(_told.shape, 400, 404, 409, 422, status=_told.status),
+        responses=documented(_told.shape, 400, 404, 409, 422, status=_told.status)
+        | ({} if _told.status == HTTPStatus.OK else TRIED),
     )

@@ -294,6 +294,11 @@ ProblemShape = shape(
     hint=(str, "The next step; can be empty."),
     kind=(str, "The kind of the error, for programs."),
     leader=(str | None, "The URL of the replica that decides.", None),
+    changed=(
+        dict[str, Any] | None,
+        "Of a conflict: `by`, `at`, `reason` and `what` of the other decision.",
+        None,
+    ),
     problems=(
         list[dict[str, Any]] | None,
         "Each invalid place of a request.",

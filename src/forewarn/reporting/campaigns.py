@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from forewarn.campaigns.gate import is_only_failed, stage_still_runs
 from forewarn.campaigns.progress import DRAINS_MAX, vms_down_max
 from forewarn.campaigns.record import CampaignRecord, StageTerms
+from forewarn.campaigns.steering import revision_of
 from forewarn.control.rules import brake, campaign_gate, shared_limit, waits
 from forewarn.control.rules.remedies import actionable_first
 from forewarn.fleet.blackout_fields import line_of_blackout
@@ -68,6 +69,7 @@ def campaign_report(reader: Reader, campaign: CampaignRecord, *, now: Micros) ->
         "impact": campaign.impact.value,
         "state": campaign.state.value,
         "rollout": campaign.request,
+        "revision": revision_of(campaign),
         "digest": campaign.digest,
         "actor": campaign.actor.text,
         "created": format_instant(campaign.created),

@@ -1,0 +1,149 @@
+"""Requests with `dry_run`: each is decided in a transaction that is rolled back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+from pydantic import BaseModel
+
+from forewarn.admin import bodies
+from forewarn.admin.answers import Documented, content_of
+from forewarn.admin.shapes import REFUSED, RefusedShape, list_of, shape
+from forewarn.control.requests import rehearsal
+from forewarn.control.requests.rehearsal import Beforehand, Group, RehearsedError
+from forewarn.control.transactions.work import Work
+from forewarn.store.port import Reader
+from forewarn.verbs.model import Answer, Kind
+from forewarn.verbs.table import VERBS
+
+Json: TypeAlias = dict[str, Any]
+
+EffectShape = shape(
+    "EffectShape",
+    "How much a request would concern; a tenant gets only its own `vms` and `events`.",
+    operations=int,
+    hosts=int,
+    vms=int,
+    tenants=int,
+    events=int,
+)
+
+RehearsalShape = shape(
+    "RehearsalShape",
+    "The effect that a request with `dry_run` would have; nothing was changed.",
+    dry_run=bool,
+    targets=(int, "Targets that were not refused."),
+    effect=(
+        dict[str, EffectShape],
+        "By kind, such as announced or cancelled; goes_on is left alone.",
+    ),
+    waiting_hosts=(
+        int | None,
+        "Hosts of a campaign that are not announced; null: it is about none.",
+    ),
+    refused=(list_of(RefusedShape), REFUSED),
+)
+
+TRIED: Documented = {
+    200: {
+        **content_of(RehearsalShape),
+        "description": "With `dry_run`: the effect that the request would have.",
+    }
+}
+"""The response to a request that was only tried, for /openapi.json."""
+
+_Groups: TypeAlias = dict[str, Group]
+
+
+def _stopped(before: Beforehand) -> _Groups:
+    return {"cancelled": before.announced, "goes_on": before.in_work}
+
+
+def _left_alone(before: Beforehand) -> _Groups:
+    both = Group()
+    for each in (before.announced, before.in_work):
+        both.operations |= each.operations
+        both.hosts |= each.hosts
+        both.vms |= each.vms
+        both.tenants |= each.tenants
+        both.events |= each.events
+    return {"goes_on": both}
+
+
+_OF_CAMPAIGN: Mapping[str, Callable[[Beforehand], _Groups]] = {
+    "campaign-pause": _left_alone,
+    "campaign-halt": _stopped,
+    "campaign-abort": _stopped,
+    "campaign-resume": _left_alone,
+    "campaign-approve": _left_alone,
+}
+"""The effect of verbs whose work follows after their transaction."""
+
+
+def wants(body: BaseModel) -> bool:
+    """Return whether a request is only tried."""
+    return isinstance(body, bodies.Tried) and body.dry_run
+
+
+def rehearse(
+    work: Work, name: str, body: BaseModel, decide: Callable[[], Any], *, tenant: str
+) -> RehearsedError:
+    """Decide a request, and return the error that rolls it back; raises its refusals."""
+    before = _beforehand(work.tx, name, body)
+    value = decide()
+    entry = VERBS.get(name)
+    creates = entry is not None and entry.answer is Answer.REQUEST
+    groups = rehearsal.of_changes(work, work.changed_operations, creates=creates)
+    if before is not None:
+        groups = (
+            _of_brake(body, before) if name == "brake" else _OF_CAMPAIGN[name](before)
+        )
+    told = cast("Json", value) if isinstance(value, dict) else {}
+    made = told.get("made")
+    done = cast("list[Any]", made) if isinstance(made, list) else None
+    is_about_hosts = before is not None and name != "brake"
+    return RehearsedError(
+        {
+            "dry_run": True,
+            "targets": _targets(name, body, told) if done is None else len(done),
+            "effect": {
+                kind: group.report_for(work.tx, tenant) if tenant else group.report()
+                for kind, group in sorted(groups.items())
+                if group.operations and not (tenant and kind not in _FOR_TENANTS)
+            },
+            "waiting_hosts": before.waiting if before and is_about_hosts else None,
+            "refused": told.get("refused", []),
+        }
+    )
+
+
+_FOR_TENANTS = frozenset({"announced", "approved", "cancelled"})
+"""Effects that a tenant sees. The start of work would show that all others approved."""
+
+
+def _beforehand(reader: Reader, name: str, body: BaseModel) -> Beforehand | None:
+    if name == "brake":
+        return rehearsal.of_service(reader)
+    if name in _OF_CAMPAIGN:
+        campaign = getattr(body, VERBS[name].targets.key)
+        return rehearsal.of_campaign(reader, campaign)
+    return None
+
+
+def _of_brake(body: BaseModel, before: Beforehand) -> _Groups:
+    assert isinstance(body, bodies.BrakeOrder)
+    if not body.on:
+        return {"freed": before.announced}
+    if body.withdraw:
+        return _stopped(before)
+    return {"held": before.announced, "goes_on": before.in_work}
+
+
+def _targets(name: str, body: BaseModel, told: Json) -> int:
+    """Return how many targets of a request were not refused."""
+    entry = VERBS.get(name)
+    if entry is None:
+        return 1
+    key = "hosts" if entry.targets.kind is Kind.CAMPAIGN else entry.targets.key
+    named = getattr(body, key, None)
+    count = len(cast("list[str]", named)) if isinstance(named, list) else 1
+    return max(0, count - len(told.get("refused", [])))

@@ -1,0 +1,203 @@
+"""Requests with `dry_run` change nothing, and count the effect that they would have."""
+
+from typing import Any, cast
+
+import pytest
+from starlette.testclient import TestClient
+
+from forewarn.admin.rehearsals import EffectShape, RehearsalShape
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+from forewarn.store.questions import Query
+from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.tenants import Shared
+from tests.unit.admin.test_campaign_watch import started
+from tests.unit.admin.test_description import check
+
+
+def everything(gateway: LocalGateway) -> list[Any]:
+    def read(reader: Reader) -> list[Any]:
+        queries = cast(
+            "list[Query[Any]]",
+            [
+                *(kinds.ALL_OPERATIONS, kinds.ALL_EVENTS, kinds.ALL_AUDIT),
+                *(kinds.ALL_HOSTS, kinds.ALL_VMS, kinds.ALL_CAMPAIGNS),
+            ],
+        )
+        return [record for query in queries for record in every(reader, query)]
+
+    return gateway.store.read(read)
+
+
+def tried(
+    client: TestClient, gateway: LocalGateway, path: str, **body: Any
+) -> dict[str, Any]:
+    """Try a request, and check that it changed nothing."""
+    before = everything(gateway)
+    answer = client.post(f"/v1/{path}", json={**body, "dry_run": True})
+    assert answer.status_code == 200, answer.text
+    assert everything(gateway) == before
+    check(answer.json(), RehearsalShape)
+    for group in answer.json()["effect"].values():
+        check(group, EffectShape)
+    return answer.json()
+
+
+def group(hosts: int, vms: int, *, tenants: int, events: int = 0) -> dict[str, int]:
+    return {
+        "operations": hosts,
+        "hosts": hosts,
+        "vms": vms,
+        "tenants": tenants,
+        "events": events,
+    }
+
+
+def test_maintenance_counts_what_it_would_announce(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    found = tried(client, gateway, "maintain", hosts=["h1"], impact="reboot")
+    assert found["effect"] == {"announced": group(1, 2, tenants=2, events=2)}
+    assert (found["targets"], found["refused"]) == (1, [])
+
+
+def test_refusal_is_that_of_the_order(client: TestClient) -> None:
+    for dry_run in (True, False):
+        body = {"names": ["h1"], "dry_run": dry_run}
+        answer = client.post("/v1/restore", json=body)
+        assert answer.status_code == 409
+        assert "h1 is not down" in answer.json()["error"]
+
+
+def test_refused_parts_are_listed(client: TestClient, gateway: LocalGateway) -> None:
+    client.post("/v1/fail", json={"names": ["web_0"]})
+    found = tried(client, gateway, "restore", names=["web_0", "web_1"])
+    assert found["targets"] == 1
+    assert [each["name"] for each in found["refused"]] == ["web_1"]
+    assert found["effect"]["ended"]["vms"] == 1
+
+
+def test_approval_counts_the_work_that_would_start(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.enable("web_0")
+    gateway.advance("20m")
+    made = client.post("/v1/reboot", json={"vms": ["web_0"]}).json()
+    [operation] = made["operations"]
+    [event] = operation["events"]
+    found = tried(client, gateway, "approve", event_ids=[event["EventId"]])
+    assert found["effect"]["approved"] == group(1, 1, tenants=1, events=1)
+    assert found["effect"]["started"]["vms"] == 1
+    cancelled = tried(client, gateway, "cancel", names=[operation["operation"]])
+    assert cancelled["effect"] == {"cancelled": group(1, 1, tenants=1, events=1)}
+
+
+def test_hosts_are_closed_only_by_the_order(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    found = tried(client, gateway, "host-cordon", hosts=["h1", "h2"])
+    assert (found["targets"], found["effect"]) == (2, {})
+    assert tried(client, gateway, "hosts/h1/cordon")["targets"] == 1
+
+
+@pytest.mark.parametrize("verb", ["halt", "abort"])
+def test_stopping_a_campaign_counts_what_ends_and_what_goes_on(
+    client: TestClient, gateway: LocalGateway, verb: str
+) -> None:
+    for vm in ("web_0", "web_1", "db_0", "db_1"):
+        gateway.enable(vm)
+    gateway.advance("20m")
+    started(client)
+    gateway.advance("1s")
+    # The first host has no VMs, and is in work. No reason is needed to try it.
+    found = tried(client, gateway, f"campaign-{verb}", campaign="bios")
+    assert found["effect"] == {"goes_on": group(1, 0, tenants=0)}
+    assert found["waiting_hosts"] == 2
+    while "cancelled" not in found["effect"]:
+        gateway.advance("1m")
+        found = tried(client, gateway, f"campaign-{verb}", campaign="bios")
+    assert found["effect"] == {"cancelled": group(1, 2, tenants=2, events=2)}
+    assert found["waiting_hosts"] == 1
+    paused = tried(client, gateway, "campaign-pause", campaign="bios")
+    assert paused["effect"] == {"goes_on": group(1, 2, tenants=2, events=2)}
+    body = {"campaign": "bios", "reason": "smoke"}
+    client.post(f"/v1/campaign-{verb}", json=body)
+    gateway.advance("1s")
+    made = client.get("/v1/operations?all=true").json()["operations"]
+    assert "Cancelled" in {each["state"] for each in made}
+
+
+def test_brake_counts_what_it_would_hold_or_withdraw(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    gateway.enable("web_0")
+    client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "reboot"})
+    held = tried(client, gateway, "brake", on=True)
+    assert held["effect"]["held"] == group(1, 2, tenants=2, events=2)
+    withdrawn = tried(client, gateway, "brake", on=True, withdraw=True)
+    assert withdrawn["effect"]["cancelled"] == held["effect"]["held"]
+    client.post("/v1/brake", json={"on": True, "reason": "smoke"})
+    freed = tried(client, gateway, "brake", on=False)
+    assert freed["effect"]["freed"] == held["effect"]["held"]
+
+
+def test_revision_refuses_an_order_after_another_decision(client: TestClient) -> None:
+    seen = started(client)["revision"]
+    body = {"campaign": "bios", "revision": seen, "reason": "a look"}
+    assert client.post("/v1/campaign-pause", json=body).is_success
+    refused = client.post("/v1/campaign-halt", json={**body, "reason": "smoke"})
+    told = refused.json()
+    assert (refused.status_code, told["kind"]) == (409, "conflict")
+    assert told["error"] == (
+        "campaign bios has changed since you looked: campaign paused by operator"
+    )
+    assert told["changed"]["by"] == "operator"
+    assert told["changed"]["reason"] == "a look"
+    assert told["changed"]["what"] == "campaign paused"
+    assert told["changed"]["at"]
+    now = client.get("/v1/campaigns/bios").json()["revision"]
+    again = {**body, "revision": now, "reason": "smoke"}
+    assert client.post("/v1/campaign-halt", json=again).is_success
+
+
+def test_progress_of_hosts_leaves_the_revision(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    seen = started(client)["revision"]
+    gateway.advance("2h")
+    found = client.get("/v1/campaigns/bios").json()
+    assert found["done"] > 0
+    assert found["revision"] == seen
+
+
+def test_tried_request_uses_no_key(client: TestClient, gateway: LocalGateway) -> None:
+    headers = {"Idempotency-Key": "k1"}
+    body = {"hosts": ["h1"], "impact": "reboot"}
+    tried = client.post("/v1/maintain", json={**body, "dry_run": True}, headers=headers)
+    assert tried.json()["dry_run"]
+    made = client.post("/v1/maintain", json=body, headers=headers)
+    assert made.status_code == 201
+
+
+def test_tenant_learns_only_its_own_part() -> None:
+    shared = Shared()
+    token = shared.token()
+    shared.gateway.enable("web_0")
+    shared.gateway.advance("20m")
+    # The host has VMs of two tenants.
+    made = shared.order("maintain", hosts=["hidden-h1"], impact="reboot")
+    mine = [
+        event
+        for each in made["operations"]
+        for event in each["events"]
+        if event["tenant"] == "shop"
+    ]
+    body = {"event_ids": [each["EventId"] for each in mine], "dry_run": True}
+    told = shared.ask(token, "POST", "/v1/approve", json=body).json()
+    assert told["effect"] == {"approved": {"vms": len(mine), "events": len(mine)}}
+    secrets = list(shared.secrets())
+    assert not [each for each in secrets if each in str(told)]
+    own = shared.ask(
+        token, "POST", "/v1/reboot", json={"vms": ["web_0"], "dry_run": True}
+    ).json()
+    assert own["effect"] == {"announced": {"vms": 1, "events": 1}}
