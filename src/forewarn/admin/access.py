@@ -215,6 +215,7 @@ DEMANDS: dict[str, Demand] = {
     "GET /v1/campaigns/{name}": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/hosts": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/hosts/{host}": Demand.OPERATOR_READS,
+    "GET /v1/campaigns/{name}/outlook": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/racks": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/report": Demand.OPERATOR_READS,
     "GET /v1/campaigns/{name}/sums": Demand.OPERATOR_READS,

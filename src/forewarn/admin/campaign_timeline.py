@@ -23,6 +23,7 @@ from forewarn.reporting.campaign_rows import Asked
 from forewarn.reporting.campaign_states import HostState
 from forewarn.reporting.campaign_tree import campaign_tree as tree_of
 from forewarn.reporting.expected import expected_of
+from forewarn.reporting.outlook import outlook
 from forewarn.store.port import Reader
 
 router = v1_router(tags=["campaigns"])
@@ -126,6 +127,25 @@ async def campaign_tree(
     campaign = await gateway.read(lambda reader: campaigns.find(reader, name))
     key = ("tree", campaign.campaign_id, query)
     return answer(await shared.get(key, lambda: gateway.read(read)))
+
+
+@router.get(
+    "/campaigns/{name}/outlook",
+    responses=documented(timeline_shapes.CampaignOutlookShape, 400, 404),
+)
+async def campaign_outlook(
+    name: str, query: Annotated[Spanned, Query()], gateway: Desk
+) -> Response:
+    """Return when a campaign is expected to end, its budgets, windows and verbs."""
+    now = gateway.now()
+    first, last = query.span(now)
+
+    def read(reader: Reader) -> dict[str, Any]:
+        known = tenant_reader.remembered(reader)
+        expected = expected_of(known, campaigns.find(known, name), now=now)
+        return outlook(expected, first=first, last=last)
+
+    return answer(await gateway.read(read))
 
 
 @router.get(

@@ -1,6 +1,8 @@
 """Models of the responses about the hosts of a campaign, as in `shapes`."""
 
 from forewarn.admin.attention_shapes import BlockerShape
+from forewarn.admin.brake import BrakeShape
+from forewarn.admin.campaign_shapes import OpeningShape
 from forewarn.admin.shapes import list_of, shape
 
 _COUNTS = (
@@ -179,4 +181,89 @@ CampaignHostShape = shape(
     steps=(list_of(VisitStepShape), "Empty: it has no host steps, or waits."),
     output=(list_of(DriverSaidShape), "The last messages, the latest last."),
     usual=(UsualShape | None, "null: no host is done."),
+)
+
+CampaignCountsShape = shape(
+    "CampaignCountsShape",
+    "The hosts of a campaign by course; all but `hosts` add up to it.",
+    hosts=int,
+    done=int,
+    running=(int, "In work."),
+    announced=(int, "Announced, and not started."),
+    failed=int,
+    skipped=int,
+    deferred=(int, "They wait for another attempt to move their VMs away."),
+    waiting=(int, "Not announced."),
+)
+
+EtaShape = shape(
+    "EtaShape",
+    "When a campaign is expected to end, and the basis of that.",
+    at=(str | None, "On a whole minute; null: unknown."),
+    unknown=(
+        str | None,
+        "no host is done, paused, halted, brake, only failed hosts, no opening or ended.",
+    ),
+    hosts=(int, "Hosts whose median is used, at most the last 20."),
+    turn_seconds=(float | None, "Median from the announcement to the end of a host."),
+    slots=(int, "Hosts in flight at full speed, without places of failed hosts."),
+    soak_seconds=(float, "Soaks of the stages that are left, which it includes."),
+    approvals=(int, "Stages that need an approval, as if it were given at once."),
+)
+
+OutlookStageShape = shape(
+    "OutlookStageShape",
+    "A stage of a campaign, and when it begins.",
+    stage=int,
+    course=(str, "past, current or coming."),
+    hosts=int,
+    left=(int, "Neither done nor skipped."),
+    failed=int,
+    soak_seconds=float,
+    soaks_until=str | None,
+    approval=(bool, "Whether the next stage needs an approval."),
+    approved=bool,
+    needs_approval=(bool, "Whether the next stage waits only for its approval."),
+    begins=(str | None, "Expected, on a whole minute; null: unknown, or it has begun."),
+)
+
+BudgetUseShape = shape(
+    "BudgetUseShape",
+    "The use of a budget, or of a tolerance of failures.",
+    kind=(
+        str,
+        "in-flight, ramp, unavailable, group, failures, failures-in-a-row or vms-down.",
+    ),
+    subject=(str | None, "The place or label of a group, such as rack=r7."),
+    used=int,
+    most=int,
+    failed=(int, "The part of the use by failed hosts."),
+    full=bool,
+)
+
+BlackoutPartShape = shape(
+    "BlackoutPartShape",
+    "A time of a blackout.",
+    name=str,
+    campaign=(str | None, "null: it is one of the service."),
+    begins=str,
+    ends=str | None,
+)
+
+CampaignOutlookShape = shape(
+    "CampaignOutlookShape",
+    "What a campaign is expected to do, and what limits it.",
+    campaign=(str, "ID of the campaign."),
+    name=str,
+    at=str,
+    state=str,
+    revision=str,
+    counts=CampaignCountsShape,
+    eta=EtaShape,
+    stages=list_of(OutlookStageShape),
+    budgets=list_of(BudgetUseShape),
+    windows=(list_of(OpeningShape), "From a day ago to three days ahead."),
+    blackouts=list_of(BlackoutPartShape),
+    brake=BrakeShape,
+    verbs=(list[str], "Requests that its state allows, such as campaign-pause."),
 )

@@ -161,14 +161,19 @@ def resumed(campaign: CampaignRecord) -> CampaignRecord:
     return replace(campaign, halt=None, outcomes="", deferred=0, ramp=1, ramp_done=0)
 
 
+def failures_of(campaign: CampaignRecord) -> tuple[int, int]:
+    """Return how many of the last hosts failed, and how many of them in a row."""
+    recent = campaign.outcomes[-campaign.tolerance.of_last :]
+    return recent.count(_FAILED), len(recent) - len(recent.rstrip(_FAILED))
+
+
 def why_halt(
     campaign: CampaignRecord, host: str, *, by: Actor, now: Micros
 ) -> Halt | None:
     """Return why the failure of a host halts the campaign; None: it is tolerated."""
     tolerance = campaign.tolerance
     recent = campaign.outcomes[-tolerance.of_last :]
-    failures = recent.count(_FAILED)
-    in_a_row = len(recent) - len(recent.rstrip(_FAILED))
+    failures, in_a_row = failures_of(campaign)
     halt = Halt(cause=HaltCause.FAILURES, by=by, at=now, host=host)
     if not campaign.is_last_stage:
         return replace(halt, cause=HaltCause.CANARY, count=failures, of=len(recent))

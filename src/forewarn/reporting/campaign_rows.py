@@ -31,7 +31,7 @@ from forewarn.reporting.explanations import blocker_reports
 from forewarn.reporting.host_phases import Phase, phases
 from forewarn.reporting.reports import vm_count
 from forewarn.store import kinds
-from forewarn.store.port import PAGE_ROWS, Reader, every
+from forewarn.store.port import Reader, every
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
@@ -39,6 +39,11 @@ Json: TypeAlias = dict[str, Any]
 LOOKED_MAX = 2_000
 """Maximum hosts that one page looks at to find those of its states: a tenth of a second's
 work."""
+
+
+IN_WORK_MAX = 5_000
+"""Maximum operations in work that are read to find those of a campaign: of all requests,
+far fewer are in work together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,17 +125,25 @@ def _names_in(
     """
     if not states or not {*IN_FLIGHT_STATES, HostState.FAILED}.issuperset(states):
         return None
-    reader, request = expected.reader, expected.request.request_id
-    names = set(expected.campaign.failed_hosts)
+    failed = expected.campaign.failed_hosts
     if set(states) == {HostState.FAILED}:
-        return names
-    names |= {e.host for e in every(reader, kinds.OPEN_VISITS_OF_REQUEST, request)}
+        return failed
+    return {*failed, *hosts_in_flight(expected)}
+
+
+def hosts_in_flight(expected: Expected) -> set[str]:
+    """Return the hosts of a campaign that are announced or in work, and some others.
+
+    The others are those with open visits that stand still.
+    """
+    reader, request = expected.reader, expected.request.request_id
+    names = {e.host for e in every(reader, kinds.OPEN_VISITS_OF_REQUEST, request)}
     names |= {e.host for e in every(reader, kinds.ANNOUNCED_OF_REQUEST, request)}
     for state in (OperationState.IMPACTING, OperationState.RECOVERING):
         in_work = every(reader, kinds.OPERATIONS_IN_STATE, state.value)
         names |= {
             each.host
-            for each in islice(in_work, PAGE_ROWS * 10)
+            for each in islice(in_work, IN_WORK_MAX)
             if each.request == request
         }
     return names

@@ -13,7 +13,7 @@ from tests.unit.admin.tenants import Shared
 from tests.unit.admin.test_campaign_watch import started
 from tests.unit.admin.test_description import check
 
-ROUTES = ("tree", "hosts", "hosts/h1")
+ROUTES = ("tree", "outlook", "hosts", "hosts/h1")
 
 
 def get(client: TestClient, what: str, **query: str | int) -> dict[str, Any]:
@@ -31,6 +31,11 @@ def test_answers_have_the_described_members(
     check(tree, timeline_shapes.CampaignTreeShape)
     check(tree["clusters"][0], timeline_shapes.TreeClusterShape)
     check(tree["racks"][0], timeline_shapes.TreeRackShape)
+    outlook = get(client, "outlook")
+    check(outlook, timeline_shapes.CampaignOutlookShape)
+    check(outlook["eta"], timeline_shapes.EtaShape)
+    check(outlook["stages"][0], timeline_shapes.OutlookStageShape)
+    check(outlook["budgets"][0], timeline_shapes.BudgetUseShape)
     page = get(client, "hosts")
     check(page, timeline_shapes.CampaignRowPage)
     for each in page["hosts"]:

@@ -212,18 +212,25 @@ def _groups(
     places = set(places_of(host))
     for label, amount in campaign.budget.by:
         for place in sorted(each for each in places if is_at(each, label)):
-            most = _group_most(reader, amount, place)
-            failed = _failed_at(reader, campaign, place)
-            used = count(reader, kinds.ROOMS_AT_WORK, place, limit=most + 1) + failed
-            if used >= most:
-                yield BudgetUsed(
-                    campaign=campaign.name,
-                    budget=BudgetKind.GROUP,
-                    used=used,
-                    most=most,
-                    subject=place.removeprefix(f"{LABEL}="),
-                    failed=failed,
-                )
+            used = group_use(reader, campaign, amount, place)
+            if used.used >= used.most:
+                yield used
+
+
+def group_use(
+    reader: Reader, campaign: CampaignRecord, amount: str, place: str
+) -> BudgetUsed:
+    """Return how much of the budget of a place is used, whether it is used up or not."""
+    most = _group_most(reader, amount, place)
+    failed = _failed_at(reader, campaign, place)
+    return BudgetUsed(
+        campaign=campaign.name,
+        budget=BudgetKind.GROUP,
+        used=count(reader, kinds.ROOMS_AT_WORK, place, limit=most + 1) + failed,
+        most=most,
+        subject=place.removeprefix(f"{LABEL}="),
+        failed=failed,
+    )
 
 
 def _group_most(reader: Reader, amount: str, place: str) -> int:

@@ -1,0 +1,217 @@
+"""The outlook of a campaign: counts, the expected end, budgets, windows and verbs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.requests import brake, campaigns
+from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
+from forewarn.control.transactions.work import Work
+from forewarn.drivers.simulated import SimulatedDriver
+from forewarn.drivers.tasks import Fault, FaultKind
+from forewarn.instants import HOUR, parse_instant
+from forewarn.protocol.errors import BadRequestError, RefusedError
+from forewarn.protocol.operations import Action
+from forewarn.reporting.expected import expected_of
+from forewarn.reporting.outlook import outlook
+from forewarn.verbs.model import Given
+from tests.support.campaigns import campaign, start, steer
+from tests.support.worlds import World
+from tests.unit.control.test_campaign_tree import TWO_AT_ONCE, world_of
+
+STAGES = """
+[campaign.budget]
+in_flight = 2
+[[campaign.budget.by]]
+label = "rack"
+max = 1
+[campaign.tolerance]
+failures = 3
+in_a_row = 3
+vms_down = 5
+[[campaign.stage]]
+hosts = 1
+soak = "1h"
+approval = true
+[[campaign.stage]]
+hosts = "100%"
+"""
+
+
+def seen(world: World, **span: int) -> dict[str, Any]:
+    def read(reader: Any) -> dict[str, Any]:
+        expected = expected_of(reader, campaign(world), now=world.now)
+        return outlook(expected, first=span.get("first", 0), last=span.get("last", 0))
+
+    return world.read(read)
+
+
+def test_counts_add_up_at_each_moment() -> None:
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s5-5", times=3))
+    it = world_of(driver=driver)
+    start(it, TWO_AT_ONCE)
+    for minute in range(60):
+        found = seen(it)["counts"]
+        assert found.pop("hosts") == 8 == sum(found.values())
+        assert min(found.values()) >= 0
+        if minute == 3:
+            steer(it, lambda work: campaigns.skip(work, "bios", ["h0007"]))
+        it.advance("5m")
+    found = seen(it)["counts"]
+    assert (found["failed"], found["skipped"]) == (1, 1)
+    steer(it, lambda work: campaigns.abort(work, "bios"))
+    found = seen(it)["counts"]
+    assert found.pop("hosts") == 8 == sum(found.values())
+    assert found["waiting"] == 0
+
+
+def test_end_is_unknown_until_a_host_is_done_and_then_comes_true() -> None:
+    it = world_of(8)
+    start(it, TWO_AT_ONCE)
+    first = seen(it)["eta"]
+    assert (first["at"], first["unknown"], first["hosts"]) == (
+        None,
+        "no host is done",
+        0,
+    )
+    estimates: list[tuple[int, int]] = []
+    while not campaign(it).has_ended:
+        it.advance("1m")
+        if at := seen(it)["eta"]["at"]:
+            estimates.append((it.now, parse_instant(at)))
+    ended = campaign(it).ended
+    assert all(expected % (60 * 10**6) == 0 for _, expected in estimates)
+    half = [each for each in estimates if each[0] > ended - 1 * HOUR]
+    # In the last hour, it is right to a quarter of an hour.
+    assert half
+    assert all(abs(expected - ended) <= HOUR // 4 for _, expected in half)
+    assert seen(it)["eta"]["unknown"] == "ended"
+
+
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [
+        (lambda work: campaigns.pause(work, "bios"), "paused"),
+        (lambda work: campaigns.halt(work, "bios"), "halted"),
+        (lambda work: brake.put_on(work) and campaigns.find(work.tx, "bios"), "brake"),
+    ],
+)
+def test_stopped_campaign_has_no_expected_end(
+    stop: Callable[[Work], CampaignRecord], why: str
+) -> None:
+    it = world_of(8)
+    start(it, TWO_AT_ONCE)
+    it.advance("1h")
+    assert seen(it)["eta"]["at"]
+    steer(it, stop)
+    assert (seen(it)["eta"]["at"], seen(it)["eta"]["unknown"]) == (None, why)
+
+
+def test_stages_have_their_course_soak_and_beginning() -> None:
+    it = world_of(8)
+    start(it, STAGES)
+    before = seen(it)["stages"]
+    assert [(each["course"], each["hosts"], each["left"]) for each in before] == [
+        ("current", 1, 1),
+        ("coming", 7, 7),
+    ]
+    assert before[1]["begins"] is None
+    while not campaign(it).done:
+        it.advance("1m")
+    canary, rest = seen(it)["stages"]
+    assert (canary["left"], canary["approval"], canary["approved"]) == (0, True, False)
+    assert canary["soaks_until"]
+    assert rest["begins"] >= canary["soaks_until"]
+    assert "campaign-approve" in seen(it)["verbs"]
+    steer(it, lambda work: campaigns.approve(work, "bios", 2), actor="bob")
+    it.advance("2h")
+    assert [each["course"] for each in seen(it)["stages"]] == ["past", "current"]
+
+
+def test_budgets_show_their_use_by_group() -> None:
+    it = world_of(8)
+    start(it, STAGES)
+    found = {(e["kind"], e["subject"]): e for e in seen(it)["budgets"]}
+    assert found["in-flight", None]["used"] == 1
+    assert found["in-flight", None]["full"] is False
+    assert found["ramp", None]["full"] is True
+    rack = found["group", "rack=r0"]
+    assert (rack["used"], rack["most"], rack["full"]) == (1, 1, True)
+    assert found["failures", None]["most"] == 3
+    # A stage before the last one tolerates no VM that is down.
+    assert found["vms-down", None]["most"] == 0
+
+
+def test_windows_and_blackouts_are_times_in_the_span() -> None:
+    it = world_of(4)
+    start(it, TWO_AT_ONCE)
+    steer(
+        it,
+        lambda work: campaigns_set(
+            work, blackout="trading mon,tue,wed,thu,fri,sat,sun 09:00 8h"
+        ),
+    )
+    found = seen(it)["blackouts"]
+    assert {each["name"] for each in found} == {"trading"}
+    assert {each["campaign"] for each in found} == {"bios"}
+    assert len(found) >= 3
+    begins = [each["begins"] for each in found]
+    assert begins == sorted(begins)
+    one = seen(it, first=it.now, last=it.now + HOUR)["blackouts"]
+    assert len(one) == 1
+
+
+def campaigns_set(work: Work, **values: str) -> CampaignRecord:
+    CAMPAIGN_DECISIONS["campaign-set"](work, Given(targets=("bios",), values=values))
+    return campaigns.find(work.tx, "bios")
+
+
+class UndoneError(Exception):
+    """Rolls a decision back."""
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "campaign-approve": {"stage": 2},
+    "campaign-retry": {"failed": True},
+    "campaign-skip": {"hosts": ("h0007",)},
+    "campaign-set": {"in_flight": "3"},
+    "campaign-resume": {"all_owners": True},
+}
+
+
+def is_allowed(world: World, verb: str) -> bool:
+    """Return whether the decision of a verb accepts it, and change nothing."""
+
+    def decide(work: Work) -> None:
+        given = Given(targets=("bios",), values=ARGUMENTS.get(verb, {}))
+        CAMPAIGN_DECISIONS[verb](work, given)
+        raise UndoneError
+
+    try:
+        world.order(decide, actor="bob", reason="a reason")
+    except UndoneError:
+        return True
+    except (RefusedError, BadRequestError):
+        return False
+    raise AssertionError("it was committed")
+
+
+@pytest.mark.parametrize("state", ["running", "paused", "halted", "aborted", "soaking"])
+def test_verbs_are_those_that_the_decisions_accept(state: str) -> None:
+    it = world_of(8)
+    start(it, STAGES)
+    if state == "soaking":
+        while not campaign(it).done:
+            it.advance("1m")
+    elif state != "running":
+        verb = {"paused": campaigns.pause, "halted": campaigns.halt}
+        steer(it, lambda work: verb.get(state, campaigns.abort)(work, "bios"))
+    asked = {
+        *("campaign-pause", "campaign-halt", "campaign-resume", "campaign-abort"),
+        *("campaign-approve", "campaign-retry", "campaign-skip", "campaign-set"),
+    }
+    allowed = {verb for verb in asked if is_allowed(it, verb)}
+    assert allowed == set(seen(it)["verbs"]) - {"campaign-add"}
