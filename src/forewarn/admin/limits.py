@@ -222,6 +222,12 @@ that one read takes: at most a sixth of a core. 400 hosts take 20 ms, 100,000 tw
 SHARED_FROM_SECONDS = 0.5
 """Duration of a read from which its answer is kept: shorter ones are read each time."""
 
+FOUND = 10
+"""Default objects of each kind that a search returns: a list below a field."""
+
+FOUND_MAX = 50
+"""Maximum objects of each kind that a search returns: some milliseconds' work."""
+
 TIMELINE_ROWS = 100
 """Default hosts of one page of a campaign: two racks, and some 30 ms of work."""
 

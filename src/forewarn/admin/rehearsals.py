@@ -92,7 +92,7 @@ def rehearse(
     value = decide()
     entry = VERBS.get(name)
     creates = entry is not None and entry.answer is Answer.REQUEST
-    groups = rehearsal.of_changes(work, work.changed_operations, creates=creates)
+    groups = rehearsal.of_changes(work, work.finish().changed, creates=creates)
     if before is not None:
         groups = (
             _of_brake(body, before) if name == "brake" else _OF_CAMPAIGN[name](before)

@@ -30,6 +30,10 @@ TreeRackShape = shape(
     hosts=int,
     counts=(dict[str, int], _COUNTS),
     worst=(str, "The state of the host that needs attention most."),
+    states=(
+        list[list[str]],
+        "Name and state of each host; empty if the answer has more than 1,000 hosts.",
+    ),
     lane=(
         list[list[str | None]],
         "State, beginning and end of each stretch. No end: it goes on.",
@@ -252,7 +256,7 @@ BlackoutPartShape = shape(
 
 CampaignOutlookShape = shape(
     "CampaignOutlookShape",
-    "What a campaign is expected to do, and what limits it.",
+    "The expected end of a campaign, and its limits.",
     campaign=(str, "ID of the campaign."),
     name=str,
     at=str,

@@ -35,6 +35,10 @@ RACKS_MAX = 100
 CLUSTERS_MAX = 1_000
 """Maximum clusters in one answer: the largest fleets have some hundreds."""
 
+HOSTS_NAMED_MAX = 1_000
+"""Maximum hosts in one answer that are named one by one: more squares do not fit into a
+screen."""
+
 STRETCHES_MAX = 40
 """Maximum stretches of one lane, the last ones: more do not fit into a row of a screen."""
 
@@ -53,12 +57,16 @@ class _Part:
     """The positions of hosts that are not announced."""
     announced: list[str] = field(default_factory=list[str])
     """Operations that are announced and have not ended."""
+    hosts: list[tuple[str, HostState]] = field(
+        default_factory=list[tuple[str, HostState]]
+    )
 
     def take(self, attempts: list[Attempt], state: HostState, rack: str) -> None:
         """Count a host with its attempts."""
         self.counts[state] += 1
         self.racks.add(rack)
         last = attempts[-1]
+        self.hosts.append((last.host, state))
         for each in attempts:
             shown = state if each is last else campaign_courses.earlier_state(each)
             stretch = campaign_courses.stretch_of(each, shown)
@@ -99,6 +107,7 @@ def campaign_tree(
     for part in clusters.values():
         total += part.counts
     names = sorted(clusters)
+    names_hosts = total.total() <= HOSTS_NAMED_MAX
     expected = expected_of(reader, campaign, now=now)
     until = last or campaign.ended or now
     return {
@@ -115,7 +124,11 @@ def campaign_tree(
         ],
         "clusters_left_out": max(0, len(names) - CLUSTERS_MAX),
         "racks": [
-            _rack(expected, where, racks[where], first, last) for where in sorted(racks)
+            {
+                **_rack(expected, where, racks[where], first, last),
+                "states": _states(racks[where]) if names_hosts else [],
+            }
+            for where in sorted(racks)
         ]
         if has_lanes
         else [],
@@ -158,6 +171,10 @@ def _add(whole: _Part, part: _Part) -> None:
     whole.counts += part.counts
     whole.work += part.work
     whole.racks |= part.racks
+
+
+def _states(part: _Part) -> list[list[str]]:
+    return [[host, state.value] for host, state in sorted(part.hosts)]
 
 
 def _counts(counts: Counter[HostState]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What a campaign is expected to do, and what limits it now, for operators.
+"""The expected end of a campaign, and its limits now, for operators.
 
 The service computes all of it, so that a page repeats no rule. The cost depends on the
 hosts in flight and on the windows of some days, and not on the size of the campaign.

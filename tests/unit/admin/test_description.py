@@ -38,6 +38,7 @@ PATHS = {
     "/v1/campaign-add",
     "/v1/session", "/v1/session/links", "/v1/tokens", "/v1/tokens/revoke",
     "/v1/watch", "/healthz", "/readyz",
+    "/v1/fleet/overview", "/v1/search",
     "/v1/availability", "/v1/history/operations", "/v1/history/operations/{name}",
 }  # fmt: skip
 

@@ -125,8 +125,11 @@ def test_counts_of_clusters_and_racks_and_rows_add_up_at_each_moment() -> None:
         assert found["counts"].get("done", 0) == report["done"]
         assert found["counts"].get("failed", 0) == len(report["failed"])
         assert found["counts"].get("planned", 0) == report["waiting"]
-        states = Counter(each["state"] for each in rows(it)["hosts"])
-        assert dict(states) == found["counts"]
+        shown = {each["host"]: each["state"] for each in rows(it)["hosts"]}
+        assert Counter(shown.values()) == found["counts"]
+        assert shown == dict(
+            state for each in found["racks"] for state in each["states"]
+        )
         seen |= set(found["counts"])
         it.advance("5m")
     assert {"planned", "announced", "failed", "done"} <= seen

@@ -441,11 +441,6 @@ class Work:
         )
         return self._effects
 
-    @property
-    def changed_operations(self) -> tuple[str, ...]:
-        """Return the operations that this transaction has changed so far."""
-        return tuple(self._effects.changed)
-
     def render(self, view: views.View) -> views.View:
         """Raise the incarnation of the view if its document has changed."""
         if not view.is_enabled:

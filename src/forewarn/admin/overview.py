@@ -1,0 +1,119 @@
+"""The fleet at a glance, and objects by the beginning of their names; for operators."""
+
+from typing import Annotated, Any, cast
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from forewarn.admin import limits
+from forewarn.admin.answers import answer, documented
+from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.shapes import list_of, shape
+from forewarn.admin.shared_reads import SharedReads
+from forewarn.reporting.fleet_overview import fleet_overview
+from forewarn.reporting.searching import search as found_in
+from forewarn.store.port import Reader
+
+router = v1_router(tags=["fleet"])
+
+_COUNTS = (
+    "Hosts by state: down, failed, working, announced, cordoned, up; without states that "
+    "no host has."
+)
+
+OverviewClusterShape = shape(
+    "OverviewClusterShape",
+    "The hosts of a cluster.",
+    cluster=(str, "Empty for hosts without a cluster."),
+    hosts=int,
+    counts=(dict[str, int], _COUNTS),
+    done=(int, "Hosts that an open campaign has done."),
+    racks=(
+        list[list[str | int]],
+        "Name, state of the worst host, hosts and done hosts of each rack.",
+    ),
+    squares=(
+        list[list[str]],
+        "Rack, name and state of each host; empty in a fleet of 1,000 hosts or more.",
+    ),
+)
+
+FleetOverviewShape = shape(
+    "FleetOverviewShape",
+    "The state of all hosts.",
+    at=(str, "When it was read; of a large fleet, some seconds ago."),
+    hosts=int,
+    vms=(int, "VMs on hosts, with places that are reserved for them."),
+    counts=(dict[str, int], _COUNTS),
+    clusters=list_of(OverviewClusterShape),
+)
+
+FoundShape = shape(
+    "FoundShape",
+    "An object whose name or ID begins with the text.",
+    kind=(str, "host, vm, campaign, operation, event, scope or tenant."),
+    name=(str, "Its name or ID, for other requests."),
+    title=(str, "Its name for people."),
+    state=str | None,
+    tenant=str | None,
+    host=str | None,
+    cluster=str | None,
+    rack=str | None,
+)
+
+SearchShape = shape(
+    "SearchShape",
+    "Objects by the beginning of their names or IDs.",
+    found=list_of(FoundShape),
+    more=(bool, "Whether a kind has more than `limit` of them."),
+)
+
+
+class SearchQuery(BaseModel):
+    """The beginning of names, and the number of objects."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    q: str = Field(
+        min_length=1,
+        max_length=limits.NAME_CHARACTERS_MAX,
+        description="The beginning of a name or ID, in the same case.",
+        examples=["web_"],
+    )
+    limit: int = Field(
+        default=limits.FOUND,
+        ge=1,
+        le=limits.FOUND_MAX,
+        description="Maximum objects of each kind.",
+    )
+
+
+@router.get("/fleet/overview", responses=documented(FleetOverviewShape))
+async def overview(gateway: Desk, request: Request) -> Response:
+    """Return the state of all hosts by cluster and rack.
+
+    In a large fleet, callers share an answer that is at most some seconds old.
+    """
+    now = gateway.now()
+
+    def read(reader: Reader) -> dict[str, Any]:
+        return fleet_overview(reader, now=now)
+
+    shared = cast("SharedReads", request.app.state.shared_reads)
+    # The caller's token is checked for each request.
+    await gateway.read(lambda _reader: None)
+    return answer(await shared.get("overview", lambda: gateway.read(read)))
+
+
+@router.get("/search", responses=documented(SearchShape, 400))
+async def search(query: Annotated[SearchQuery, Query()], gateway: Desk) -> Response:
+    """Find hosts, VMs, campaigns, operations, events, scopes and tenants.
+
+    The work does not depend on the size of the fleet.
+    """
+    found, has_more = await gateway.read(
+        lambda reader: found_in(reader, query.q, limit=query.limit)
+    )
+    return answer({"found": found, "more": has_more})

@@ -1,0 +1,137 @@
+"""Find objects by the beginning of their names or IDs, for operators.
+
+The names that begin with a text are next to each other in the order of keys, so a page of
+each kind is read, however many objects there are.
+"""
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import Any, TypeAlias, TypeVar
+
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.protocol.events import Event
+from forewarn.protocol.operations import Operation
+from forewarn.store import kinds
+from forewarn.store.port import Reader, Record, every
+from forewarn.store.questions import Query
+from forewarn.wording import operators
+
+Json: TypeAlias = dict[str, Any]
+R = TypeVar("R", bound=Record)
+
+CAMPAIGNS_READ_MAX = 1_000
+"""Maximum campaigns whose names are compared, since they are stored by their IDs: years of
+nightly campaigns, and a few milliseconds."""
+
+
+def search(reader: Reader, text: str, *, limit: int) -> tuple[list[Json], bool]:
+    """Return objects whose names or IDs begin with a text, at most `limit` of each kind.
+
+    Also return whether a kind has more.
+    """
+    found = [
+        [_host(each) for each in _some(reader, kinds.ALL_HOSTS, Host, text, limit)],
+        [_vm(each) for each in _some(reader, kinds.ALL_VMS, Vm, text, limit)],
+        [_campaign(each) for each in _campaigns(reader, text, limit)],
+        [
+            _operation(each)
+            for each in _some(reader, kinds.ALL_OPERATIONS, Operation, text, limit)
+        ],
+        [
+            _event(each)
+            for each in _some(reader, kinds.ALL_EVENTS, Event, text.upper(), limit)
+        ],
+        [
+            _of("scope", each.name, tenant=each.tenant)
+            for each in _some(reader, kinds.EXPLICIT_SCOPES, Scope, text, limit)
+            if not each.implied
+        ],
+        [
+            _of("tenant", each.name)
+            for each in _some(reader, kinds.ALL_TENANTS, Tenant, text, limit)
+        ],
+    ]
+    has_more = any(len(each) > limit for each in found)
+    return [one for each in found for one in each[:limit]], has_more
+
+
+def _some(
+    reader: Reader, query: Query[R], kind: type[R], text: str, limit: int
+) -> list[R]:
+    """Return the first objects of a kind whose keys begin with a text, and one more."""
+    exact = reader.get(kind, text)
+    behind = reader.select(query, after=text, limit=limit + 1)
+    found = takewhile(lambda each: each.key.startswith(text), behind)
+    return [*([] if exact is None else [exact]), *found][: limit + 1]
+
+
+def _campaigns(reader: Reader, text: str, limit: int) -> list[CampaignRecord]:
+    """Return the campaigns with such a name or ID, the open ones first."""
+    newest: dict[str, CampaignRecord] = {}
+
+    def both() -> Iterator[CampaignRecord]:
+        yield from every(reader, kinds.CAMPAIGNS_OPEN)
+        yield from islice(every(reader, kinds.ALL_CAMPAIGNS), CAMPAIGNS_READ_MAX)
+
+    for each in both():
+        if each.name.startswith(text) or each.campaign_id.startswith(text):
+            newest.setdefault(each.campaign_id, each)
+    return list(newest.values())[: limit + 1]
+
+
+def _of(kind: str, name: str, **more: str) -> Json:
+    return {
+        "kind": kind,
+        "name": name,
+        "title": more.get("title", name),
+        "state": more.get("state") or None,
+        "tenant": more.get("tenant") or None,
+        "host": more.get("host") or None,
+        "cluster": more.get("cluster") or None,
+        "rack": more.get("rack") or None,
+    }
+
+
+def _host(host: Host) -> Json:
+    return _of(
+        "host",
+        host.name,
+        state=host.state.value,
+        cluster=host.cluster,
+        rack=host.rack,
+        host=host.name,
+    )
+
+
+def _vm(vm: Vm) -> Json:
+    return _of("vm", vm.name, state=vm.state.value, tenant=vm.tenant, host=vm.host)
+
+
+def _campaign(campaign: CampaignRecord) -> Json:
+    return _of(
+        "campaign",
+        campaign.campaign_id,
+        title=campaign.name,
+        state=campaign.state.value,
+    )
+
+
+def _operation(operation: Operation) -> Json:
+    return _of(
+        "operation",
+        operation.operation_id,
+        title=operators.task(operation),
+        state=operation.state.value,
+        host=operation.host,
+    )
+
+
+def _event(event: Event) -> Json:
+    return _of(
+        "event",
+        event.event_id,
+        title=event.event_type.value,
+        state=event.status.value,
+        tenant=event.tenant,
+    )

@@ -1,0 +1,159 @@
+"""The fleet at a glance, and the search by the beginning of names."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+
+from forewarn.admin.overview import (
+    FleetOverviewShape,
+    FoundShape,
+    OverviewClusterShape,
+    SearchShape,
+)
+from forewarn.reporting import fleet_overview
+from forewarn.store.snapshot import snapshots_of
+from forewarn.store.sqlite import SqliteStore
+from tests.support.campaigns import start
+from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.tenants import Shared
+from tests.unit.admin.test_campaign_watch import started
+from tests.unit.admin.test_description import check
+from tests.unit.control.test_campaign_tree import TWO_AT_ONCE, placed, world_of
+
+
+@pytest.fixture
+def small(served: tuple[FastAPI, TestClient]) -> tuple[LocalGateway, TestClient]:
+    """Return a fleet of eight hosts in four racks of two clusters."""
+    app, client = served
+    app.state.gateway = gateway = LocalGateway(placed(8))
+    return gateway, client
+
+
+def overview(client: TestClient) -> dict[str, Any]:
+    found = client.get("/v1/fleet/overview").json()
+    check(found, FleetOverviewShape)
+    for cluster in found["clusters"]:
+        check(cluster, OverviewClusterShape)
+        assert cluster["hosts"] == sum(cluster["counts"].values())
+        assert cluster["hosts"] == sum(rack[2] for rack in cluster["racks"])
+    total = sum(cluster["hosts"] for cluster in found["clusters"])
+    assert total == found["hosts"] == sum(found["counts"].values())
+    return found
+
+
+def states(found: dict[str, Any]) -> dict[str, str]:
+    squares = (each for cluster in found["clusters"] for each in cluster["squares"])
+    return {host: state for _, host, state in squares}
+
+
+def test_each_host_has_its_worst_state(
+    small: tuple[LocalGateway, TestClient],
+) -> None:
+    gateway, client = small
+    assert set(states(overview(client)).values()) == {"up"}
+    client.post("/v1/fail", json={"names": ["h0000"]})
+    client.post("/v1/host-cordon", json={"hosts": ["h0002"]})
+    client.post("/v1/maintain", json={"hosts": ["h0003"], "impact": "reboot"})
+    found = overview(client)
+    shown = states(found)
+    assert [shown[f"h000{number}"] for number in range(5)] == [
+        *("down", "up", "cordoned", "announced", "up"),
+    ]
+    assert found["counts"] == {"down": 1, "announced": 1, "cordoned": 1, "up": 5}
+    assert found["clusters"][0]["racks"] == [
+        ["r0", "down", 2, 0],
+        ["r1", "announced", 2, 0],
+    ]
+    assert found["vms"] == 8
+    assert client.get("/v1/events").json()["events"]
+    while states(overview(client))["h0003"] == "announced":
+        gateway.advance("1m")
+    assert states(overview(client))["h0003"] == "working"
+
+
+def test_hosts_that_an_open_campaign_has_done_are_counted(
+    small: tuple[LocalGateway, TestClient],
+) -> None:
+    gateway, client = small
+    started(client)
+    while not overview(client)["clusters"][0]["done"]:
+        gateway.advance("5m")
+    first, *_ = overview(client)["clusters"][0]["racks"]
+    assert first[3] >= 1
+
+
+def test_large_fleet_has_racks_without_hosts(
+    small: tuple[LocalGateway, TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, client = small
+    monkeypatch.setattr(fleet_overview, "HOSTS_NAMED_MAX", 8)
+    found = overview(client)
+    assert states(found) == {}
+    assert [len(each["racks"]) for each in found["clusters"]] == [2, 2]
+
+
+def test_snapshot_of_the_file_gives_the_same(tmp_path: Path) -> None:
+    """The operator API reads single fields of a snapshot."""
+    file = tmp_path / "wall.db"
+    it = world_of(store=SqliteStore(file))
+    start(it, TWO_AT_ONCE)
+    it.advance("25m")
+    snapshot = snapshots_of(file)
+    found, expected = (
+        read(lambda reader: fleet_overview.fleet_overview(reader, now=it.now))
+        for read in (snapshot.read, it.read)
+    )
+    snapshot.close()
+    assert found == expected
+
+
+def search(client: TestClient, q: str, **more: int) -> dict[str, Any]:
+    answer = client.get("/v1/search", params={"q": q, **more})
+    assert answer.is_success, answer.text
+    check(answer.json(), SearchShape)
+    for each in answer.json()["found"]:
+        check(each, FoundShape)
+    return answer.json()
+
+
+def named(found: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(each["kind"], each["name"]) for each in found["found"]]
+
+
+def test_search_finds_each_kind_by_its_beginning(client: TestClient) -> None:
+    made = client.post("/v1/reboot", json={"vms": ["db_0"]})
+    campaign = started(client)["campaign"]
+    [operation] = made.json()["operations"]
+    [event, *_] = operation["events"]
+    assert named(search(client, "web")) == [
+        ("vm", "web_0"),
+        ("vm", "web_1"),
+        ("scope", "web"),
+    ]
+    # A host and a VM have this name; names in another case are others.
+    assert named(search(client, "same")) == [("host", "same"), ("vm", "same")]
+    assert named(search(client, "WEB")) == []
+    assert named(search(client, "bank")) == [("tenant", "bank")]
+    assert named(search(client, "bio")) == [("campaign", campaign)]
+    name = operation["operation"]
+    assert named(search(client, name)) == [("operation", name)]
+    short = event["EventId"][:12].lower()
+    assert named(search(client, short)) == [("event", event["EventId"])]
+
+
+def test_search_says_if_there_are_more(client: TestClient) -> None:
+    both = search(client, "web_", limit=2)
+    assert (len(both["found"]), both["more"]) == (2, False)
+    one = search(client, "web_", limit=1)
+    assert (named(one), one["more"]) == ([("vm", "web_0")], True)
+    assert client.get("/v1/search").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["fleet/overview", "search?q=web"])
+def test_tenant_gets_neither(path: str) -> None:
+    shared = Shared()
+    answer = shared.ask(shared.token(), "GET", f"/v1/{path}")
+    assert answer.status_code == 403
