@@ -22,9 +22,11 @@ from forewarn.metadata.prepared import Preparer, ServedView
 from forewarn.metadata.ratelimit import Bucket, RateLimit
 from forewarn.metadata.waiting import Wait, Waits
 from forewarn.protocol import approvals
+from forewarn.protocol.documents import render
 from forewarn.protocol.errors import BadRequestError
 from forewarn.protocol.own_events import OwnEvents
 from forewarn.protocol.published import Publication
+from forewarn.protocol.versions import ApiVersion
 from forewarn.wording import vms
 
 UNKNOWN_LOG_SECONDS = 60.0
@@ -185,6 +187,16 @@ class Endpoint:
     def is_open(self, monotonic: float) -> bool:
         """Return whether VMs get their documents at this I/O time."""
         return monotonic < self._open_until
+
+    def shown(self, view_id: str, version: ApiVersion, *, now: Micros) -> bytes | None:
+        """Return the document of a view as a VM would get it; None: it has none yet.
+
+        It does not count as a request.
+        """
+        view = self._views.get(view_id)
+        if view is None or view.document is None or view.ready_at > now:
+            return None
+        return render(view.document.incarnation, view.document.events, version)
 
     def count_documents(self) -> tuple[int, int]:
         """Return the number of enabled views, and of all views."""

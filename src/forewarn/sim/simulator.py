@@ -24,6 +24,7 @@ from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.protocol.published import Publication
 from forewarn.service.admin import AdminServer
 from forewarn.sim import fleets, profiles, vms
+from forewarn.sim.console_routes import console_router
 from forewarn.sim.faults.fault import Playbook
 from forewarn.sim.positions import PORTS_TRIED, Addresses, Positions, not_there
 from forewarn.sim.routes import router
@@ -234,7 +235,7 @@ class Simulator:
             tokens=None,
             version=__version__,
             title="forewarn simulator",
-            extra=[router(self)],
+            extra=[router(self), console_router(self)],
             pages=console_pages(),
             is_simulation=True,
         )

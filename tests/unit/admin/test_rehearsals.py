@@ -9,6 +9,7 @@ from forewarn.admin.rehearsals import EffectShape, RehearsalShape
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.questions import Query
+from forewarn.verbs.table import VERBS
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.tenants import Shared
 from tests.unit.admin.test_campaign_watch import started
@@ -201,3 +202,60 @@ def test_tenant_learns_only_its_own_part() -> None:
         token, "POST", "/v1/reboot", json={"vms": ["web_0"], "dry_run": True}
     ).json()
     assert own["effect"] == {"announced": {"vms": 1, "events": 1}}
+
+
+@pytest.fixture(scope="module")
+def lived() -> Shared:
+    """Return a service in the middle of maintenance that both tenants share."""
+    shared = Shared()
+    shared.live()
+    return shared
+
+
+TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "reboot": ("vms", {}),
+    "redeploy": ("vms", {}),
+    "terminate": ("vms", {}),
+    "expedite": ("vms", {}),
+    "defer": ("names", {"until": "+1h"}),
+    "window-set": ("scopes", {"windows": ["sat 22:00 6h UTC"]}),
+    "window-clear": ("scopes", {}),
+    "cancel": ("names", {}),
+    "approve": ("event_ids", {}),
+}
+"""The verbs of tenants: the member with the targets, and other members."""
+
+
+@pytest.mark.parametrize("verb", TARGETS)
+def test_no_trial_of_a_tenant_shows_others(lived: Shared, verb: str) -> None:
+    """Its answers about an object of another tenant are those about none at all."""
+    assert {entry.name for entry in VERBS.values() if entry.for_tenants} == set(TARGETS)
+    token, (key, more) = lived.token(), TARGETS[verb]
+    foreign = lived.foreign()
+    unknown = {
+        "vms": "no-such-vm",
+        "scopes": "no-such-scope",
+        "names": "op-0000000000" if verb == "cancel" else "no-such-vm",
+        "event_ids": "00000000-0000-0000-0000-000000000000",
+    }
+    own = lived.ask(token, "GET", "/v1/events").json()["events"]
+    mine = {
+        "vms": "web_1",
+        "scopes": "web",
+        "names": own[0]["operation"] if verb == "cancel" else "web_1",
+        "event_ids": own[0]["EventId"],
+    }
+    hidden = {
+        "vms": foreign["vm"],
+        "scopes": foreign["scope"],
+        "names": foreign["operation"] if verb == "cancel" else foreign["vm"],
+        "event_ids": foreign["event"],
+    }
+    told: dict[str, tuple[int, str]] = {}
+    for name, targets in (("own", mine), ("hidden", hidden), ("unknown", unknown)):
+        body = {key: [targets[key]], "dry_run": True, **more}
+        answer = lived.ask(token, "POST", f"/v1/{verb}", json=body)
+        told[name] = answer.status_code, answer.text.replace(targets[key], "…")
+    assert told["hidden"] == told["unknown"]
+    for secret in lived.secrets():
+        assert secret not in told["own"][1]

@@ -1,0 +1,228 @@
+"""Routes for the page of a simulator: documents, lanes of VMs, and news as a stream."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Annotated, Any, Protocol
+
+from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response, StreamingResponse
+
+from forewarn.admin.answers import ANY_ERROR, answer, documented
+from forewarn.control.transactions.event_json import event_report
+from forewarn.fleet.model import Vm
+from forewarn.instants import format_instant
+from forewarn.metadata.server import Address
+from forewarn.protocol.events import Event, EventStatus
+from forewarn.protocol.versions import NEWEST
+from forewarn.protocol.views import View
+from forewarn.service.listening import url_of
+from forewarn.sim.journal import Seen
+from forewarn.sim.live import Live, Source
+from forewarn.sim.routes import Simulated
+from forewarn.sim.sim_server import SimServer
+from forewarn.sim.vms import in_order
+from forewarn.store import kinds
+from forewarn.store.port import Reader, every
+
+VMS_MAX = 50
+"""Maximum VMs of one answer: more cards do not fit into a page. A document can have many
+kilobytes."""
+
+EVENTS_MAX = 2_000
+"""Maximum events that one answer reads: an hour of a busy simulation."""
+
+REQUESTS_MAX = 500
+"""Maximum requests of one lane, the last ones: more ticks cannot be told apart."""
+
+
+class LaneQuery(BaseModel):
+    """The VMs of a page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    vm: str = Field(
+        default="",
+        max_length=4_000,
+        description="Only these VMs, separated by commas; empty: all, in pages.",
+    )
+    after: int = Field(default=0, ge=0, description="`next` of the previous page.")
+
+
+class SimDocumentsShape(BaseModel):
+    """The documents of VMs as they are served now."""
+
+    now: str
+    version: str = Field(description="The api-version of the documents.")
+    documents: list[dict[str, Any]] = Field(
+        description="`vm`, `url`, `state`, `host`, `scope`, `tenant`, `enabled`, "
+        "`incarnation`, `body` (null before the first request), `last` request, "
+        "`withheld` and `faults`."
+    )
+    next: int | None = Field(
+        description="`after` of the next page; null: the last one."
+    )
+
+
+class SimTimelineShape(BaseModel):
+    """The events and requests of VMs over time."""
+
+    now: str
+    lanes: list[dict[str, Any]] = Field(
+        description="`vm`, its `events` with their times, and its last `requests`: "
+        "number, time, method, status, fault, deviations and approved events."
+    )
+    next: int | None = Field(
+        description="`after` of the next page; null: the last one."
+    )
+
+
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-sent events: `news` as in the output, and `request` as in "
+        "the journal, without repeated polls. `reset` means that some were missed.",
+        "content": {"text/event-stream": {}},
+    },
+    **ANY_ERROR,
+}
+
+
+class Watched(Source, Simulated, Protocol):
+    """A simulator whose world can be replaced."""
+
+
+def console_router(simulator: Watched) -> APIRouter:
+    """Return the routes for the page of a simulator; it must be on a running loop."""
+    sim = APIRouter(prefix="/sim", tags=["simulator"])
+    live = Live(simulator)
+
+    @sim.get("/documents", responses=documented(SimDocumentsShape, 400))
+    async def documents(query: Annotated[LaneQuery, Query()]) -> Response:
+        """Return the documents of VMs, byte for byte, without a request of the VM."""
+        stage = simulator.stage
+        vms, following = _page(stage, query)
+        return answer(
+            {
+                "now": format_instant(stage.engine.now),
+                "version": NEWEST.name,
+                "documents": _documents(stage, vms, simulator.addresses()),
+                "next": following,
+            }
+        )
+
+    @sim.get("/timeline", responses=documented(SimTimelineShape, 400))
+    async def timeline(query: Annotated[LaneQuery, Query()]) -> Response:
+        """Return for each VM what it was told, and what it has requested."""
+        stage = simulator.stage
+        vms, following = _page(stage, query)
+        return answer(
+            {
+                "now": format_instant(stage.engine.now),
+                "lanes": _lanes(stage, vms),
+                "next": following,
+            }
+        )
+
+    @sim.get("/watch", response_class=Response, responses=_STREAM)
+    async def watch(
+        last_event_id: Annotated[
+            str,
+            Header(max_length=100, description="The `id` of the last message."),
+        ] = "",
+    ) -> Response:
+        """Stream the news of the simulation and the requests of its VMs."""
+        return StreamingResponse(
+            live.texts(last_event_id),
+            media_type="text/event-stream",
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+    return sim
+
+
+def _page(stage: SimServer, query: LaneQuery) -> tuple[list[Vm], int | None]:
+    wanted = set(filter(None, query.vm.split(",")))
+    vms = [vm for vm in stage.engine.read(in_order) if not wanted or vm.name in wanted]
+    end = query.after + VMS_MAX
+    return vms[query.after : end], end if len(vms) > end else None
+
+
+def _documents(
+    stage: SimServer, vms: Iterable[Vm], addresses: Mapping[str, Address]
+) -> list[dict[str, Any]]:
+    faults = [(set(each.playbook.vms), each.steps) for each in stage.faults.listing()]
+
+    def read(reader: Reader) -> list[dict[str, Any]]:
+        return [_document(stage, reader, vm, addresses, faults) for vm in vms]
+
+    return stage.engine.read(read)
+
+
+def _document(
+    stage: SimServer,
+    reader: Reader,
+    vm: Vm,
+    addresses: Mapping[str, Address],
+    faults: Iterable[tuple[set[str], Iterable[str]]],
+) -> dict[str, Any]:
+    view = reader.get(View, vm.view)
+    shown = stage.engine.endpoint.shown(vm.view, NEWEST, now=stage.engine.now)
+    seen = stage.journal.latest(vm.name)
+    is_enabled = view is not None and view.is_enabled
+    return {
+        "vm": vm.name,
+        "url": url_of(addresses[vm.name]) if vm.name in addresses else None,
+        "state": vm.state.value,
+        "host": vm.host,
+        "scope": vm.scope,
+        "tenant": vm.tenant,
+        "enabled": is_enabled,
+        "incarnation": view.incarnation if view is not None and is_enabled else None,
+        "body": None if shown is None else shown.decode("utf-8"),
+        "last": None if seen is None else seen.members(),
+        "withheld": vm.name in stage.withheld.vms,
+        "faults": [
+            step
+            for names, steps in faults
+            if not names or vm.name in names
+            for step in steps
+        ],
+    }
+
+
+def _lanes(stage: SimServer, vms: list[Vm]) -> list[dict[str, Any]]:
+    events = stage.engine.read(_events)
+    return [
+        {
+            "vm": vm.name,
+            "events": [event_report(each) for each in events[vm.name]],
+            "requests": [
+                _tick(each) for each in stage.journal.find(vm=vm.name)[-REQUESTS_MAX:]
+            ],
+        }
+        for vm in vms
+    ]
+
+
+def _events(reader: Reader) -> Mapping[str, list[Event]]:
+    """Return the published events of each VM, the oldest first."""
+    found: defaultdict[str, list[Event]] = defaultdict(list)
+    known = islice(every(reader, kinds.ALL_EVENTS), EVENTS_MAX)
+    for event in sorted(known, key=lambda each: each.place):
+        if event.status is not EventStatus.NEW:
+            for resource in event.resources:
+                found[resource.vm].append(event)
+    return found
+
+
+def _tick(seen: Seen) -> dict[str, Any]:
+    return {
+        "number": seen.number,
+        "at": format_instant(seen.at),
+        "method": seen.method,
+        "status": seen.status,
+        "fault": seen.fault,
+        "deviations": [each.name for each in seen.deviations],
+        "approved": list(seen.approved),
+    }

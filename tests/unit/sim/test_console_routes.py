@@ -1,0 +1,158 @@
+"""The routes for the page of a simulator: documents, lanes, and news as a stream."""
+
+import contextlib
+import http.client
+import json
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from forewarn.sim import live
+from forewarn.sim.loop import LoopThread
+from tests.support.simulators import Simulation, simulation
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[LoopThread]:
+    thread = LoopThread()
+    yield thread
+    thread.close()
+
+
+@pytest.fixture(scope="module")
+def running(loop: LoopThread) -> Iterator[Simulation]:
+    with simulation(loop) as found:
+        yield found
+
+
+@pytest.fixture
+def fresh(running: Simulation) -> Simulation:
+    """Return a fresh simulator, whose VMs have sent no request."""
+    running.sim("reset", {})
+    return running
+
+
+def of_vm(found: dict[str, Any], vm: str = "web_0") -> dict[str, Any]:
+    [card] = [each for each in found["documents"] if each["vm"] == vm]
+    return card
+
+
+@contextlib.contextmanager
+def watching(
+    running: Simulation, last_id: str = ""
+) -> Generator[Iterator[tuple[str, str, Any]]]:
+    """Provide the messages of the stream: event, ID and data."""
+    address = running.simulator.admin_address
+    assert address is not None
+    host, port = address
+    connection = http.client.HTTPConnection(host, port, timeout=60)
+    headers = {"Last-Event-ID": last_id} if last_id else {}
+    connection.request("GET", "/v1/sim/watch", headers=headers)
+    answer = connection.getresponse()
+    assert answer.status == 200
+
+    def messages() -> Iterator[tuple[str, str, Any]]:
+        told: dict[str, str] = {}
+        for line in answer:
+            text = line.decode().rstrip("\n")
+            if text:
+                key, _, value = text.partition(": ")
+                told[key] = value
+            elif "data" in told:
+                yield told["event"], told["id"], json.loads(told["data"])
+                told = {}
+            else:
+                yield "comment", told["id"], told[""]
+                told = {}
+
+    try:
+        yield messages()
+    finally:
+        connection.close()
+
+
+def test_document_is_the_one_that_the_vm_gets_and_showing_it_enables_nothing(
+    fresh: Simulation,
+) -> None:
+    before = of_vm(fresh.sim("documents"))
+    assert (before["enabled"], before["body"], before["last"]) == (False, None, None)
+    assert of_vm(fresh.sim("documents"))["enabled"] is False
+    fresh.document()
+    fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "2h"})
+    got = fresh.document()
+    card = of_vm(fresh.sim("documents"))
+    assert json.loads(card["body"]) == got
+    assert card["incarnation"] == got["DocumentIncarnation"]
+    assert card["last"]["method"] == "GET"
+    assert card["url"] == fresh.url()
+
+
+def test_faults_and_withheld_approvals_are_on_the_card(fresh: Simulation) -> None:
+    fresh.sim("faults", {"vms": ["web_0"], "faults": "500 x2"})
+    fresh.sim("approvals", {"vms": ["web_0"], "do": "withhold"})
+    found = fresh.sim("documents?vm=web_0,web_1")
+    assert [each["vm"] for each in found["documents"]] == ["web_0", "web_1"]
+    assert of_vm(found)["faults"] == ["500 x2"]
+    assert of_vm(found)["withheld"] is True
+    assert of_vm(found, "web_1")["faults"] == []
+
+
+def test_lane_has_events_and_requests_in_order(fresh: Simulation) -> None:
+    fresh.document()
+    fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "2h"})
+    [event] = fresh.events()
+    assert fresh.approve(event["EventId"]) == 200
+    [lane] = fresh.sim("timeline?vm=web_0")["lanes"]
+    assert lane["vm"] == "web_0"
+    [told] = lane["events"]
+    assert told["EventId"] == event["EventId"]
+    assert told["approved"]
+    methods = [each["method"] for each in lane["requests"]]
+    assert methods == ["GET", "GET", "POST"]
+    assert lane["requests"][-1]["approved"] == [event["EventId"]]
+    numbers = [each["number"] for each in lane["requests"]]
+    assert numbers == sorted(numbers)
+
+
+def test_stream_has_news_and_requests_and_goes_on_after_the_last_id(
+    fresh: Simulation,
+) -> None:
+    fresh.document()
+    with watching(fresh) as messages:
+        assert next(messages)[0] == "ready"
+        fresh.sim("events", {"type": "Preempt", "vms": ["web_0"], "notice": "2h"})
+        name, first, told = next(messages)
+        assert (name, told["what"]) == ("news", "event")
+        [event] = fresh.events()
+        seen = [next(messages) for _ in range(2)]
+        assert {each[0] for each in seen} == {"news", "request"}
+        # A comment shows that the stream works; its ID is a position too.
+    with watching(fresh, first) as messages:
+        assert next(messages)[0] == "ready"
+        assert [next(messages) for _ in range(2)] == seen
+    assert fresh.approve(event["EventId"]) == 200
+    with watching(fresh, "0123-7") as messages:
+        assert [next(messages)[0] for _ in range(2)] == ["reset", "ready"]
+
+
+def test_quiet_stream_has_comments(
+    fresh: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "COMMENT_SECONDS", 0.01)
+    with watching(fresh) as messages:
+        ready, comment = next(messages), next(messages)
+    assert (ready[0], comment[0]) == ("ready", "comment")
+    assert comment[1] == ready[1]
+
+
+def test_new_world_is_followed(fresh: Simulation) -> None:
+    with watching(fresh) as messages:
+        next(messages)
+        fresh.sim("reset", {})
+        assert next(messages)[2]["what"] == "reset"
+
+
+def test_open_stream_delays_no_end(loop: LoopThread) -> None:
+    with simulation(loop) as other, watching(other) as messages:
+        next(messages)
