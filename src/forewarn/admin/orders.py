@@ -29,7 +29,7 @@ from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import caller_of, v1_router
 from forewarn.admin.decisions import Decision
 from forewarn.admin.gateways import gateway_for
-from forewarn.admin.rehearsals import TRIED
+from forewarn.admin.rehearsal_shapes import TRIED
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result

@@ -34,7 +34,7 @@ EVENTS_MAX = 2_000
 """Maximum events that one answer reads: an hour of a busy simulation."""
 
 REQUESTS_MAX = 500
-"""Maximum requests of one lane, the last ones: more ticks cannot be told apart."""
+"""Maximum requests of one lane, the last ones: more ticks are one line on a screen."""
 
 
 class LaneQuery(BaseModel):
@@ -113,7 +113,7 @@ def console_router(simulator: Watched) -> APIRouter:
 
     @sim.get("/timeline", responses=documented(SimTimelineShape, 400))
     async def timeline(query: Annotated[LaneQuery, Query()]) -> Response:
-        """Return for each VM what it was told, and what it has requested."""
+        """Return the events of each VM, and its requests."""
         stage = simulator.stage
         vms, following = _page(stage, query)
         return answer(

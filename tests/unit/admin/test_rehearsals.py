@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin.rehearsals import EffectShape, RehearsalShape
+from forewarn.admin.rehearsal_shapes import EffectShape, RehearsalShape
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.questions import Query

@@ -1,0 +1,42 @@
+"""Models of the responses to requests with `dry_run`, as in `shapes`.
+
+The service decides such requests in a process without the web framework, so these are
+apart from `rehearsals`.
+"""
+
+from forewarn.admin.answers import Documented, content_of
+from forewarn.admin.shapes import REFUSED, RefusedShape, list_of, shape
+
+EffectShape = shape(
+    "EffectShape",
+    "How much a request would concern; a tenant gets only its own `vms` and `events`.",
+    operations=int,
+    hosts=int,
+    vms=int,
+    tenants=int,
+    events=int,
+)
+
+RehearsalShape = shape(
+    "RehearsalShape",
+    "The effect that a request with `dry_run` would have; nothing was changed.",
+    dry_run=bool,
+    targets=(int, "Targets that were not refused."),
+    effect=(
+        dict[str, EffectShape],
+        "By kind, such as announced or cancelled; goes_on is left alone.",
+    ),
+    waiting_hosts=(
+        int | None,
+        "Hosts of a campaign that are not announced; null: it is about none.",
+    ),
+    refused=(list_of(RefusedShape), REFUSED),
+)
+
+TRIED: Documented = {
+    200: {
+        **content_of(RehearsalShape),
+        "description": "With `dry_run`: the effect that the request would have.",
+    }
+}
+"""The response to a request that was only tried, for /openapi.json."""
