@@ -7,13 +7,21 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.consoles import NARROW, Place, Tab
+from tests.support.processes import eventually
 
 HOSTS = 12
 
 
 @pytest.fixture
 def campaign(place: Place) -> str:
-    return place.start_campaign()
+    """Return a campaign that has announced its first host."""
+    found = place.start_campaign()
+    eventually(
+        lambda: place.ask(f"/v1/campaigns/{found}"),
+        lambda shown: shown["in_flight"] > 0,
+        what="the first host",
+    )
+    return found
 
 
 def opened(page: Page, campaign: str, place: Place) -> str:

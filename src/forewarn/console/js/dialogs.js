@@ -28,8 +28,12 @@ const REASON_CHARACTERS_MIN = 3;
  * @property {string} [back] The button that does nothing.
  */
 
-/** @type {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" | "result", tries: number,
- *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean} | null} */
+/**
+ * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" | "result", tries: number,
+ *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean}} Open
+ */
+
+/** @type {Open | null} */
 let open = null;
 let timer = 0;
 
@@ -46,7 +50,7 @@ export function ask(ask) {
   const dialog = place.querySelector("dialog");
   if (!dialog?.open) dialog?.showModal();
   const first = dialog?.querySelector(ask.presets ? "input[type=radio]" : "textarea");
-  (first instanceof HTMLElement ? first : dialog?.querySelector("footer button"))?.focus();
+  /** @type {HTMLElement | null | undefined} */ (first ?? dialog?.querySelector("footer button"))?.focus();
   void measure();
 }
 
@@ -133,7 +137,7 @@ function choose(preset) {
   if (preset === "other") place.querySelector("textarea")?.focus();
 }
 
-/** @param {Ask} ask @param {NonNullable<typeof open>} at */
+/** @param {Ask} ask @param {Open} at */
 const why = (ask, at) => html`<div>
   <label for="reason"><b>Why?</b></label> <span class="soft">shown in the history</span>
   ${ask.presets ? html`<div class="chips" role="radiogroup" aria-label="Reasons">${[...ask.presets, "other"].map((each) => html`<label><input type="radio" name="preset"
@@ -144,14 +148,14 @@ const why = (ask, at) => html`<div>
 /** @param {any[]} refused */
 const refusals = (refused) => html`<table class="tight"><tbody>${refused.map((each) => html`<tr><th>${each.name}</th><td>${each.error}. ${each.hint}</td></tr>`)}</tbody></table>`;
 
-/** @param {NonNullable<typeof open>} at */
+/** @param {Open} at */
 function outcome(at) {
   if (at.error) {
     const { error } = at;
     const isConflict = error instanceof Refused && error.status === 409;
     const other = error instanceof Refused ? error.body.changed : null;
     return html`<div class="note ${isConflict ? "w" : "e"}" role="alert"><span><b>${isConflict ? "" : "Refused: "}${isConflict ? capital(error.message) : error.message}.</b>
-      ${other ? html`${other.what} by ${other.by}, ${time.when(time.at(other.at))}${other.reason ? html` <q>${other.reason}</q>` : nothing}. ` : nothing}${error instanceof Refused ? error.hint : ""} <span class="nw">Nothing was changed.</span></span></div>`;
+      ${other ? html`${time.second(time.at(other.at))}${other.reason ? html` <q>${other.reason}</q>` : nothing}. ` : nothing}${error instanceof Refused ? error.hint : ""} <span class="nw">Nothing was changed.</span></span></div>`;
   }
   if (at.tries) return html`<div class="note w" role="alert"><span><b>No answer.</b> Sent again with the same key (${count(at.tries, "time")}): it is never done twice.</span></div>`;
   if (at.step === "result") return html`<div class="note w" role="alert"><span><b>Done in part.</b> ${count(at.answer.refused.length, "part was", "parts were")} refused:</span></div>${refusals(at.answer.refused)}`;
@@ -162,7 +166,7 @@ function draw() {
   render(open ? dialog(open) : html`<dialog class="dlg"></dialog>`, place);
 }
 
-/** @param {NonNullable<typeof open>} at */
+/** @param {Open} at */
 function dialog(at) {
   const { ask } = at;
   const isResult = at.step === "result";

@@ -14,7 +14,7 @@ const NOTHING_STARTS = "Nothing new starts. Announced hosts go on.";
  */
 const SAID = [
   ["cancelled", (n, others) => html`<b>${n}</b> cancelled without impact${others}`],
-  ["goes_on", (n) => html`<b>${n} on to the end:</b> what has started is past its point of no return`],
+  ["goes_on", (n, others) => html`<b>${n}</b> left to go on${others}`],
   ["approved", (n, others) => html`<b>${n}</b> approved${others}`],
   ["started", (n, others) => html`<b>${n}</b> started at once${others}`],
   ["announced", (n, others) => html`<b>${n}</b> announced now${others}`],
@@ -119,6 +119,7 @@ export const halt = (campaign) =>
     ...steer(campaign, "halt"),
     title: `Stop ${campaign.name}?`,
     effect: (effect) => says(
+      effect?.goes_on ? "What has started goes on to its end: that is its point of no return" : "",
       !effect && "What has not started is cancelled, and its VMs are told. What has started goes on to its end",
       "Cordoned hosts stay cordoned. It can be resumed",
     )(effect),
@@ -139,7 +140,7 @@ export const pause = (campaign) =>
 /** @param {any} campaign */
 export const resume = (campaign) =>
   ask({ ...steer(campaign, "resume"), title: `Resume ${campaign.name}?`,
-    effect: says(html`<b>${count(campaign.waiting, "host")}</b> wait for their turn; the first of them are announced at once`),
+    effect: says("The next hosts are announced at once, as the budgets allow"),
     button: () => "Resume", placeholder: "Such as: cause is repaired" });
 
 /** @param {any} campaign */

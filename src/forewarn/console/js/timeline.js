@@ -22,6 +22,9 @@ const NARROW = matchMedia("(max-width: 760px)");
 const openness = new Map();
 /** Hosts that were done when their rack was opened; those done later stay in their rows. @type {Map<string, Set<string>>} */
 const folded = new Map();
+/** In the first seconds of a page, rows still open for work that begins. */
+const SETTLED_MS = 8000;
+let beganAt = 0;
 let allOpen = false;
 let offset = 0;
 let focused = "";
@@ -32,8 +35,8 @@ export function isOpen(id, byDefault) {
   const known = openness.get(id);
   if (known !== undefined) return known;
   const found = (allOpen && !id.startsWith("d:")) || byDefault;
-  // Nothing opens or closes by itself while one looks at it.
-  openness.set(id, found);
+  // Nothing opens or closes by itself once one has had time to look at it.
+  if (found || performance.now() - beganAt > SETTLED_MS) openness.set(id, found);
   return found;
 }
 
@@ -69,6 +72,7 @@ export function reveal({ host, cluster, rack, state }) {
 }
 
 export function reset() {
+  beganAt = performance.now();
   openness.clear();
   folded.clear();
   allOpen = false;

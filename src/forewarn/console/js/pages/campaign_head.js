@@ -37,6 +37,7 @@ export function head(campaign, outlook) {
 
 /** @param {any} campaign @param {Record<string, number> | undefined} counts @param {any} outlook */
 export function progress(campaign, counts, outlook) {
+  /** @type {Record<string, number>} */
   const of = counts ?? { done: campaign.done, announced: campaign.in_flight, failed: campaign.failed.length, planned: campaign.waiting, skipped: campaign.skipped };
   const running = (of.impacting ?? 0) + (of.recovering ?? 0);
   const announced = (of.announced ?? 0) + (of.ready ?? 0);
