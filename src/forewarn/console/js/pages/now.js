@@ -12,6 +12,10 @@ import { down, held, lookups, unknown, waiting } from "./now_lists.js";
 const waits = resource("/v1/waits?limit=200", { topics: ["history", "problems"] });
 const capacity = resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 });
 
+const overview = resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 });
+/** Clusters that are shown; the page of hosts has all. */
+const CLUSTERS_MAX = 20;
+
 /** Lines of activity. */
 const LINES = 14;
 /** Spans that are tried until there are enough entries. */
@@ -81,30 +85,38 @@ function campaigns() {
 }
 
 function clusters() {
-  return html`<section class="card" aria-labelledby="clus"><header><h2 id="clus">${capacity.value?.clusters ? "Clusters" : "Zones"}</h2><span class="grow"></span>${
+  const named = (overview.value?.clusters ?? []).filter((/** @type {any} */ each) => each.cluster);
+  return html`<section class="card" aria-labelledby="clus"><header><h2 id="clus">${named.length ? "Clusters" : "Zones"}</h2><span class="grow"></span>${
     capacity.value ? html`<span class="soft">${count(sum("hosts"), "host")}, ${count(sum("used"), "VM")}</span>` : nothing}</header>
-    ${loaded(capacity, (value) => html`<table class="clus"><thead><tr><th>${value.clusters ? "Cluster" : "Zone"}</th><th class="num">Up</th><th class="num">Working</th><th class="num hide-n">Cordoned</th><th class="num">Down</th><th class="num">Free slots</th><th class="num hide-n">Next needs</th></tr></thead>
-      <tbody>${places(value).map(place)}</tbody></table>`)}</section>`;
+    ${loaded(capacity, (value) => (named.length ? clusterTable(named, value) : zoneTable(value)))}</section>`;
 }
 
-const places = (/** @type {any} */ value) => value.clusters ?? value.zones;
-const sum = (/** @type {string} */ key) => places(capacity.value).reduce((/** @type {number} */ all, /** @type {any} */ each) => all + each[key], 0);
+const sum = (/** @type {string} */ key) => capacity.value.zones.reduce((/** @type {number} */ all, /** @type {any} */ each) => all + each[key], 0);
 
-/** @param {any} each */
-function place(each) {
-  const name = each.cluster ?? each.zone;
-  const next = capacity.value.next_hosts.filter((/** @type {any} */ host) => (host.cluster ?? host.zone) === name);
-  const needs = Math.max(0, ...next.map((/** @type {any} */ host) => host.needs));
-  // Below twice of what the next host needs, the one after it may find no room.
-  const isShort = needs > 0 && each.free < 2 * needs;
-  return html`<tr><th><a href=${address("hosts", ["q", name])}>${name || "–"}</a></th><td class="num">${number(each.hosts - each.down)}</td><td class="num">${each.in_work}</td><td class="num hide-n">${each.cordoned}</td>
-    <td class="num ${each.down ? "bad b" : ""}">${each.down}</td><td class="num ${isShort ? "warn b" : ""}">${each.unlimited ? "–" : number(each.free)}</td><td class="num hide-n">${needs || "–"}</td></tr>`;
+/** @param {any[]} named @param {any} value */
+function clusterTable(named, { zones }) {
+  const of = (/** @type {any} */ each, /** @type {string} */ state) => each.counts[state] ?? 0;
+  return html`<table class="clus"><thead><tr><th>Cluster</th><th class="num">Up</th><th class="num">Announced</th><th class="num">Working</th><th class="num hide-n">Cordoned</th><th class="num">Failed</th><th class="num">Down</th></tr></thead>
+    <tbody>${named.slice(0, CLUSTERS_MAX).map((each) => html`<tr><th scope="row"><a href=${address("hosts", ["q", each.cluster])}>${each.cluster}</a></th><td class="num">${number(each.hosts - of(each, "down"))}</td><td class="num">${of(each, "announced")}</td>
+      <td class="num">${of(each, "working")}</td><td class="num hide-n">${of(each, "cordoned")}</td><td class="num ${of(each, "failed") ? "bad b" : ""}">${of(each, "failed")}</td><td class="num ${of(each, "down") ? "bad b" : ""}">${of(each, "down")}</td></tr>`)}</tbody></table>
+    <p class="in soft free">Free slots: ${zones.map((/** @type {any} */ each, /** @type {number} */ index) => html`${index ? " · " : ""}zone ${each.zone || "–"} <b class=${isShort(each) ? "warn" : ""}>${each.unlimited ? "no limit" : number(each.free)}</b>${isShort(each) ? ` (next needs ${needs(each)})` : ""}`)}</p>`;
 }
+
+/** What the next hosts of a zone need. @param {any} zone */
+const needs = (zone) => Math.max(0, ...capacity.value.next_hosts.filter((/** @type {any} */ each) => each.zone === zone.zone).map((/** @type {any} */ each) => each.needs));
+/** Below twice of what the next host needs, the one after it may find no room. @param {any} zone */
+const isShort = (zone) => !zone.unlimited && needs(zone) > 0 && zone.free < 2 * needs(zone);
+
+/** @param {any} value */
+const zoneTable = (value) => html`<table class="clus"><thead><tr><th>Zone</th><th class="num">Up</th><th class="num">Working</th><th class="num hide-n">Cordoned</th><th class="num">Down</th><th class="num">Free slots</th><th class="num hide-n">Next needs</th></tr></thead>
+  <tbody>${value.zones.map((/** @type {any} */ each) => html`<tr><th scope="row"><a href=${address("hosts", ["q", each.zone])}>${each.zone || "–"}</a></th><td class="num">${number(each.hosts - each.down)}</td><td class="num">${each.in_work}</td><td class="num hide-n">${each.cordoned}</td>
+    <td class="num ${each.down ? "bad b" : ""}">${each.down}</td><td class="num ${isShort(each) ? "warn b" : ""}">${each.unlimited ? "–" : number(each.free)}</td><td class="num hide-n">${needs(each) || "–"}</td></tr>`)}</tbody></table>`;
 
 function quiet() {
-  const running = all("campaigns").filter((each) => each.state === "Running").length;
+  const open = all("campaigns").filter((each) => !each.ended);
+  const running = open.filter((each) => each.state === "Running").length;
   const hosts = capacity.value ? `${count(sum("hosts"), "host")} and ${count(sum("used"), "VM")} are up. ` : "";
-  return html`<div class="card">${empty("Nothing needs attention", `${hosts}${running ? `${count(running, "campaign")} in progress.` : "No campaign runs."}`)}</div>`;
+  return html`<div class="card">${empty("Nothing needs attention", `${hosts}${open.length ? `Of ${count(open.length, "open campaign")}, ${running} in progress.` : "No campaign runs."}`)}</div>`;
 }
 
 /** @param {string[]} _ */
@@ -118,4 +130,4 @@ function view(_) {
 }
 
 /** @type {import("../pages.js").Page} */
-export const page = { title: () => "Now", view, uses: () => [waits, capacity, past, ...lookups()] };
+export const page = { title: () => "Now", view, uses: () => [waits, capacity, overview, past, ...lookups()] };
