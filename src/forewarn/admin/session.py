@@ -4,6 +4,7 @@ The token is in no cookie, address or log: the browser gets a pass that its hold
 ends (`control.sessions`).
 """
 
+from dataclasses import replace
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -34,6 +35,7 @@ from forewarn.control import sessions
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.sessions import Pass, PassKind
 from forewarn.instants import Micros, format_instant
+from forewarn.protocol.errors import RefusedError
 from forewarn.store.records import Token
 from forewarn.verbs.roles import READ_ONLY
 
@@ -135,6 +137,17 @@ async def _open_link(
         held = await identity.of_pass(gateway, text, PassKind.LINK)
     except UnauthorizedError:
         held = None
+    current = caller_of(request)
+    if (
+        held is not None
+        and request.scope.get(SESSION) is not None
+        and current.actor != replace(held.caller, peer=current.peer).actor
+    ):
+        raise RefusedError(
+            f"this browser has a session of {current.name}, and the link is one of "
+            f"{held.caller.name}",
+            hint="Log out, then open the link again.",
+        )
     if held is None:
         identity.throttle.failed(_source(request), text)
         raise UnauthorizedError(

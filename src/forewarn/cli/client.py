@@ -97,7 +97,8 @@ class Client:
         )
 
     @property
-    def _url(self) -> str:
+    def url(self) -> str:
+        """Return the URL of the replica that is used now."""
         return self._doors.url
 
     @classmethod
@@ -128,7 +129,7 @@ class Client:
 
     def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """Return the JSON at a path of the API."""
-        return json_of(self._ask("GET", path, params=params), self._url)
+        return json_of(self._ask("GET", path, params=params), self.url)
 
     def text(self, path: str) -> str:
         """Return the text at a path of the API."""
@@ -178,7 +179,7 @@ class Client:
                 answer = ask()
             except (CommandError, _AnswerLostError) as error:
                 raise self._lost(is_question=is_question) from error
-        return json_of(answer, self._url)
+        return json_of(answer, self.url)
 
     def _next_key(self) -> str:
         """Return the key of the command's next request, the same in each attempt."""
@@ -190,13 +191,13 @@ class Client:
         if is_question:
             return CommandError(
                 Exit.UNREACHABLE,
-                f"no response from {self._url} after the request was sent; it changes "
+                f"no response from {self.url} after the request was sent; it changes "
                 "nothing",
                 hint="Check the load of the service, then run the command again.",
             )
         return CommandError(
             Exit.UNREACHABLE,
-            f"no response from {self._url} after the request was sent; it may have taken "
+            f"no response from {self.url} after the request was sent; it may have taken "
             "effect",
             hint=f"Repeat the command with {KEY_VARIABLE}={self._order_key} set: "
             "within 24 hours the request is executed once.",
@@ -204,7 +205,7 @@ class Client:
 
     def delete(self, path: str) -> Any:
         """Delete the object at a path; return the response."""
-        return json_of(self._ask("DELETE", path), self._url)
+        return json_of(self._ask("DELETE", path), self.url)
 
     def every(
         self, path: str, key: str, params: Mapping[str, str]
@@ -245,7 +246,7 @@ class Client:
             ) as answer:
                 if answer.is_error:
                     answer.read()
-                    raise error_of(answer, self._url, self._command)
+                    raise error_of(answer, self.url, self._command)
                 yield from self._messages(answer.iter_lines())
         except httpx2.TransportError as error:
             lost = self._unreachable(error)
@@ -253,7 +254,7 @@ class Client:
             raise lost from error
         raise CommandError(
             Exit.UNREACHABLE,
-            f"the service at {self._url} has ended the stream",
+            f"the service at {self.url} has ended the stream",
             hint="The service was probably stopped. Watch again when it runs.",
         )
 
@@ -302,7 +303,7 @@ class Client:
             answer = self._find_leader(send, path, may_repeat=bool(key))
         if answer.is_success:
             return answer
-        raise error_of(answer, self._url, self._command)
+        raise error_of(answer, self.url, self._command)
 
     def _find_leader(
         self, send: Callable[[], httpx2.Response], path: str, *, may_repeat: bool
@@ -330,7 +331,7 @@ class Client:
         """Return how far a request has come, to show it; empty: it is unknown."""
         try:
             answer = self._doors.http.get(f"v1/{path}", timeout=PROGRESS_SECONDS)
-            return bar(json_of(answer, self._url)) if answer.is_success else ""
+            return bar(json_of(answer, self.url)) if answer.is_success else ""
         except (httpx2.TransportError, CommandError):
             # The answer to the request itself says what is wrong.
             return ""
@@ -351,7 +352,7 @@ class Client:
             hint = "Run the command as root or as a member of the service's group."
         return CommandError(
             Exit.UNREACHABLE,
-            f"the {what} at {self._url} cannot be reached: {error or 'no response'}",
+            f"the {what} at {self.url} cannot be reached: {error or 'no response'}",
             hint=hint,
         )
 

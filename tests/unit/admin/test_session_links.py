@@ -41,6 +41,22 @@ def test_link_of_a_tenant_has_the_rights_of_the_tenant_and_ends_with_the_token()
     assert browser.log_in(link=second["link"]).status_code == 401
 
 
+def test_link_of_another_does_not_replace_a_session(shared: Service) -> None:
+    made = shared.token()
+    browser = Browser(shared.client)
+    browser.log_in(token=SECRET)
+    link = shared.link(made["token"])["link"]
+    answer = browser.log_in(link=link)
+    assert answer.status_code == 409
+    assert "a session of alice" in answer.json()["error"]
+    assert browser.who() == "alice"
+    # A new link of the same holder begins a new session.
+    assert browser.log_in(link=shared.link()["link"]).status_code == 201
+    browser.ask("DELETE", "/v1/session")
+    assert browser.log_in(link=link).json()["name"] == "shop/ci"
+    shared.revoke(made)
+
+
 def test_link_is_too_old_after_two_minutes() -> None:
     service = Service()
     made = service.link()

@@ -3,6 +3,38 @@
 from forewarn.cli.command_table import CLIENT, JSON, REASON, WATCH, Command, Option
 from forewarn.verbs.roles import TENANT_ROLES, Role, role_names
 
+CONSOLE = (
+    Command(
+        path=("console",),
+        summary="open the web console",
+        text="Print a link to the web console, and open it if there is a browser. The link "
+        "works once, within two minutes, and begins a session with the rights of the token "
+        "that the command uses, also of a tenant's. The session ends with this token, and "
+        "after 12 hours. The history has who created the link. Without tokens, the "
+        "console needs no login, and the link has no secret.",
+        run="forewarn.cli.console:console",
+        options=(
+            Option(
+                name="--no-open",
+                is_flag=True,
+                help="Print the link, and do not open it.",
+            ),
+            Option(
+                name="--at",
+                metavar="URL",
+                help="Address of the service for the browser, if it differs from --url, "
+                "such as that of a proxy.",
+            ),
+            *CLIENT,
+        ),
+        examples=(
+            "forewarn console",
+            "forewarn console --no-open --at https://forewarn.example.com",
+        ),
+    ),
+)
+
+
 WEBHOOKS = (
     Command(
         path=("webhook", "list"),
