@@ -46,6 +46,8 @@ class Browser:
             headers["Cookie"] = "; ".join(pairs)
         headers |= site | more.pop("headers", {})
         answer = self.client.request(method, path, headers=headers, **more)
+        # The client has cookies of its own, which other callers would send too.
+        self.client.cookies.clear()
         self.said = answer.headers.get_list("set-cookie")
         for each in self.said:
             self._keep(each)
@@ -90,17 +92,17 @@ class Service:
             **more,
         )
         self.client = TestClient(self.app, base_url=base)
+        self.headers = BEARER if tokens is not None else {}
 
     def token(self, tenant: str = "shop", **more: Any) -> Any:
-        answer = self.client.post(
-            "/v1/tokens", headers=BEARER, json={"tenant": tenant, "name": "ci", **more}
-        )
+        body = {"tenant": tenant, "name": "ci", **more}
+        answer = self.client.post("/v1/tokens", headers=self.headers, json=body)
         assert answer.status_code == 201, answer.text
         return answer.json()
 
     def revoke(self, made: Any) -> None:
         answer = self.client.post(
-            "/v1/tokens/revoke", headers=BEARER, json={"id": made["id"]}
+            "/v1/tokens/revoke", headers=self.headers, json={"id": made["id"]}
         )
         assert answer.status_code == 200, answer.text
 

@@ -17,7 +17,15 @@ from forewarn.control.sessions import Pass, PassKind
 from forewarn.control.transactions.work import Who
 from forewarn.instants import HOUR, SECOND, parse_duration
 from forewarn.protocol.actors import operator
-from tests.unit.admin.browsers import BEARER, SECRET, SECURE, Browser, Service
+from tests.unit.admin.browsers import (
+    BEARER,
+    SECRET,
+    SECURE,
+    SITE,
+    TOKENS,
+    Browser,
+    Service,
+)
 from tests.unit.admin.streams import Streams, run
 
 
@@ -210,6 +218,20 @@ def test_logging_out_at_a_replica_that_follows_says_how_far_it_goes() -> None:
     assert browser.cookies == {}
     browser.cookies = copy
     assert browser.who() == ""
+
+
+def test_cookie_of_a_session_that_is_over_can_be_removed() -> None:
+    # Without tokens, the browser would otherwise have no right until the cookie ends.
+    for known, base in ((TOKENS, SITE), (None, "http://127.0.0.1:8200")):
+        service = Service(known, base=base)
+        made = service.token()
+        browser = Browser(service.client)
+        browser.log_in(token=made["token"])
+        service.revoke(made)
+        assert browser.who() == ""
+        assert browser.ask("DELETE", "/v1/session").json() == {"ended": False}
+        assert browser.cookies == {}
+        assert browser.who() == ("" if known else "operator")
 
 
 def test_logging_out_without_a_session_ends_nothing(shared: Service) -> None:
