@@ -403,3 +403,11 @@ def unauthorized() -> UnauthorizedError:
         "a valid bearer token is needed",
         hint="Set FOREWARN_TOKEN, or send Authorization: Bearer TOKEN.",
     )
+
+
+def session_over() -> UnauthorizedError:
+    """Return the error for a pass that is no longer valid."""
+    return UnauthorizedError(
+        "the session is over",
+        hint="Log in again with a token, or with a new link of `forewarn console`.",
+    )

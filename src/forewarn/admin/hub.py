@@ -18,7 +18,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from forewarn.admin import limits, topics
-from forewarn.admin.access import Caller, unauthorized
+from forewarn.admin.access import Caller, session_over, unauthorized
 from forewarn.admin.changed_work import ChangedWork
 from forewarn.admin.coming_work import ComingWork
 from forewarn.admin.gateways import on_behalf_of
@@ -173,7 +173,7 @@ class Hub:
         ):
             raise error
         if held in self._bad:
-            raise unauthorized()
+            raise session_over() if held.session else unauthorized()
 
     def position(self, number: int) -> str:
         """Return the ID of a message, for `Last-Event-ID`."""

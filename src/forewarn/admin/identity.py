@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from forewarn.admin import limits
-from forewarn.admin.access import LOCAL_USER, Caller, unauthorized
+from forewarn.admin.access import LOCAL_USER, Caller, session_over, unauthorized
 from forewarn.admin.decisions import Decision
-from forewarn.admin.errors import UnauthorizedError
 from forewarn.admin.session_bodies import EmptyBody
 from forewarn.admin.throttle import Throttle
 from forewarn.admin.tokens import Tokens
@@ -226,14 +225,6 @@ class Identity:
                 raise session_over()
             self._key = gateway, key
         return self._key[1]
-
-
-def session_over() -> UnauthorizedError:
-    """Return the error for a pass that is no longer valid."""
-    return UnauthorizedError(
-        "the session is over",
-        hint="Log in again with a token, or with a new link of `forewarn console`.",
-    )
 
 
 async def _store(gateway: OperatorGateway, caller: Caller) -> None:

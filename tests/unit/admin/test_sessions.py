@@ -358,6 +358,7 @@ def test_stream_ends_within_a_second_of_its_session(
             )
         name, said = await ending.next()
         assert (name, said["kind"]) == ("error", "unauthorized")
+        assert said["error"] == "the session is over"
         if end != "expires":
             gateway.plane.order(
                 Who(actor=operator("alice")),
