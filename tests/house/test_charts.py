@@ -1,11 +1,11 @@
 """The Helm charts: their pages, schemas and templates know the same values.
 
-helm itself is seldom there; without it nothing here draws a template.
+Where helm is, it draws each template (`tests/real/helm.sh` fetches it), and
+`tests/real/test_drawn_charts.py` checks what it has drawn.
 """
 
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +21,7 @@ from forewarn.service.option_table import OPTIONS
 from forewarn.service.options import environment_name
 from forewarn.service.settings import load_settings
 from tests.support import plain_yaml
+from tests.support.unpacked import find
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -215,9 +216,9 @@ def test_settings_of_the_page_of_replicas_are_valid(tmp_path: Path) -> None:
     ids=lambda value: getattr(value, "name", value),
 )
 def test_helm_accepts_the_chart(chart: Chart, drawn: str) -> None:
-    program = shutil.which("helm")
-    if program is None:
-        pytest.skip("helm is not installed")
+    program = find("helm")
+    if not program:
+        pytest.skip("helm is not here: make real")
     folder = str(chart.folder)
     for words in (("lint", "--strict", folder), ("template", "forewarn", folder)):
         done = subprocess.run(
@@ -232,9 +233,9 @@ def test_helm_accepts_the_chart(chart: Chart, drawn: str) -> None:
 
 @pytest.mark.parametrize("setting", ["hostNetwork=true", "admin.tlsSecret=tls"])
 def test_helm_refuses_settings_that_need_tokens(setting: str) -> None:
-    program = shutil.which("helm")
-    if program is None:
-        pytest.skip("helm is not installed")
+    program = find("helm")
+    if not program:
+        pytest.skip("helm is not here: make real")
     done = subprocess.run(
         [program, "template", "forewarn", str(SERVICE.folder), "--set", setting],
         capture_output=True,
