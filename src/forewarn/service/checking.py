@@ -6,7 +6,6 @@ stops at the first problem.
 
 import shlex
 import shutil
-import ssl
 from collections.abc import Callable, Iterator
 
 from forewarn.admin.tokens import TokenFileError
@@ -15,7 +14,7 @@ from forewarn.service import driver_kinds, secret_files
 from forewarn.service.checks.questions import authorization
 from forewarn.service.settings import Settings, SettingsError, problem
 from forewarn.service.settings_model import CheckSettings
-from forewarn.service.tls import certificate_of
+from forewarn.service.tls import authorities, certificate_of
 from forewarn.store import kinds
 from forewarn.store.open import check_url, place_of
 from forewarn.store.port import Reader, Store, StoreError
@@ -46,12 +45,13 @@ def _looks(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: secret_files.read_tokens_of(settings)
     yield lambda: secret_files.read_proxy_secret(settings)
     yield lambda: certificate_of(settings)
+    yield lambda: authorities(settings, "cluster", settings.cluster.ca_file)
     yield lambda: _check_store(settings)
     yield from driver_kinds.kind_of(settings).checks_of(settings)
     for number, webhook in enumerate(settings.webhook, start=1):
         yield lambda number=number: secret_files.read_secrets_of(settings, number)
         if webhook.ca_file:
-            yield lambda number=number: _check_authorities(
+            yield lambda number=number: authorities(
                 settings, f"webhook.{number}", settings.webhook[number - 1].ca_file
             )
     yield lambda: _check_inventory(settings)
@@ -87,18 +87,10 @@ def _check_check(settings: Settings, check: CheckSettings) -> None:
                 settings, f"{where}.authorization_file", str(error)
             ) from error
     if check.ca_file:
-        _check_authorities(settings, where, check.ca_file)
+        authorities(settings, where, check.ca_file)
     if check.program and shutil.which(check.program[0]) is None:
         message = f"there is no program {check.program[0]}"
         raise problem(settings, f"{where}.program", message)
-
-
-def _check_authorities(settings: Settings, where: str, file: str) -> None:
-    try:
-        ssl.create_default_context(cafile=file)
-    except OSError as error:
-        message = f"{file} cannot be used: {error.strerror}"
-        raise problem(settings, f"{where}.ca_file", message) from error
 
 
 def refuse_empty_store(settings: Settings, store: Store) -> None:

@@ -39,7 +39,16 @@ CLUSTER_OPTIONS: Mapping[str, Option] = {
         may_be_empty=True,
         text="URL at which the other replicas reach the metadata endpoint of this one, such "
         "as `http://r1.example.com:8080`. They pass approvals on to it while this replica "
-        "leads. Empty: the name of the machine with the port of `metadata.listen`.",
+        "leads. With `https`, a TLS proxy on this machine must stand before the endpoint, "
+        "which has no TLS of its own. Empty: the name of the machine with the port of "
+        "`metadata.listen`.",
+    ),
+    "cluster.ca_file": Option(
+        form=Forms.LINE,
+        may_be_empty=True,
+        text="File with the certificates, in PEM, with which the certificate of the "
+        "replica that leads is checked if its `metadata_url` is `https`. Empty: those of "
+        "the system.",
     ),
 }
 """The keys of `[cluster]` by their full names, in the order of the file."""

@@ -50,6 +50,7 @@ from forewarn.service.patience import patiently
 from forewarn.service.readings import Readings
 from forewarn.service.service import Service, StartFleet, guest_listeners
 from forewarn.service.settings import Settings
+from forewarn.service.tls import authorities
 from forewarn.store.port import (
     LostError,
     NotLeaderError,
@@ -114,6 +115,7 @@ class ReplicatedService(Service):
             caught_up=replica.caught_up,
             readings=readings,
             clock=self.clock,
+            tls=authorities(self.settings, "cluster", self.settings.cluster.ca_file),
         )
         self._follow_gateway = FollowingGateway(
             readings=readings,

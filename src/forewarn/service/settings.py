@@ -200,7 +200,7 @@ def _check_cluster(settings: Settings) -> None:
             )
     if is_database(settings.store.url):
         return
-    for key in ("name", "url", "metadata_url"):
+    for key in ("name", "url", "metadata_url", "ca_file"):
         if getattr(cluster, key):
             raise problem(
                 settings,

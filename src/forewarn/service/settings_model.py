@@ -83,6 +83,7 @@ class ClusterSettings:
     lease: Micros = 3 * SECOND
     url: str = ""
     metadata_url: str = ""
+    ca_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,18 @@ LOOK_SECONDS = 2.0
 """Time between two checks of the files, which are two calls of stat."""
 
 
+def authorities(settings: Settings, where: str, file: str) -> ssl.SSLContext:
+    """Return how certificates are checked with those of a file; empty: the system's.
+
+    `where` is the table of the setting `ca_file`. Raises SettingsError.
+    """
+    try:
+        return ssl.create_default_context(cafile=file or None)
+    except OSError as error:
+        message = f"{file} cannot be used: {error.strerror}"
+        raise problem(settings, f"{where}.ca_file", message) from error
+
+
 class Certificate:
     """A certificate and its key, as the TLS context of new connections."""
 

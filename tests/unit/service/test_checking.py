@@ -118,6 +118,15 @@ def test_each_missing_file_is_reported_with_its_line(
         assert line.startswith(f"forewarn.toml{start}"), line
 
 
+def test_authorities_of_replicas_are_reported() -> None:
+    flags = {"store.url": "postgresql:///forewarn", "cluster.ca_file": "missing.pem"}
+    settings = load_settings(file=None, environ={}, flags=flags)
+    with pytest.raises(
+        SettingsError, match=r"missing\.pem cannot be used: No such file"
+    ):
+        checking.check(settings)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [

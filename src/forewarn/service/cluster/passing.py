@@ -9,6 +9,7 @@ wrote. Without an answer, the VM gets 503 and asks again, which is harmless (3.2
 import asyncio
 import contextlib
 import json
+import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -46,8 +47,11 @@ class FollowerGuests(ReadingGuests):
         caught_up: Callable[[], Awaitable[None]],
         readings: Readings,
         clock: Clock,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         """Pass requests on to `door`; None: no replica leads, as far as is known.
+
+        `tls` checks the leader's certificate, if its URL is `https`.
 
         `caught_up` returns when this replica serves everything that was committed before
         the call.
@@ -55,6 +59,7 @@ class FollowerGuests(ReadingGuests):
         super().__init__(readings=readings, clock=clock)
         self._door = door
         self._caught_up = caught_up
+        self._tls = tls
         self._idle: list[tuple[LeaderDoor, Connection]] = []
         self.passed_on: Counter[tuple[str, str]] = Counter()
         """Requests that were passed on, by kind and result."""
@@ -140,7 +145,7 @@ class FollowerGuests(ReadingGuests):
                 # The leader may have closed a kept connection. To repeat is harmless.
                 with contextlib.suppress(UnreachableError):
                     return await self._exchange(door, kept, method, vm, body)
-            fresh = Connection(door.url, tls=None)
+            fresh = Connection(door.url, tls=self._tls)
             await fresh.open()
             return await self._exchange(door, fresh, method, vm, body)
 

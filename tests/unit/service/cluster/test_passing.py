@@ -1,8 +1,10 @@
 """A replica that follows passes the requests of VMs on to the leader."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -15,6 +17,7 @@ from forewarn.metadata.identity import replica_key
 from forewarn.service import limits
 from forewarn.service.cluster.passing import FollowerGuests, LeaderDoor
 from forewarn.service.readings import Readings
+from tests.support.certificates import certificate_in, needs_openssl
 from tests.support.loops import in_loop
 from tests.unit.metadata.support import EVENT_ID, NOW, Gate, World, running
 
@@ -26,9 +29,11 @@ KEY = replica_key("secret", 3)
 class Follower:
     """The gateway of a follower; the test says who leads."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(
+        self, world: World, url: str = "", tls: ssl.SSLContext | None = None
+    ) -> None:
         self.door: LeaderDoor | None = LeaderDoor(
-            url=parse_url(f"http://127.0.0.1:{world.port}"), key=KEY
+            url=parse_url(url or f"http://127.0.0.1:{world.port}"), key=KEY
         )
         self.caught_up = 0
         self.guests = FollowerGuests(
@@ -36,10 +41,58 @@ class Follower:
             caught_up=self._catch_up,
             readings=cast("Readings", None),
             clock=VirtualClock(NOW),
+            tls=tls,
         )
 
     async def _catch_up(self) -> None:
         self.caught_up += 1
+
+
+async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while data := await source.read(65_536):
+        target.write(data)
+    target.close()
+
+
+@asynccontextmanager
+async def before_tls(world: World, tls: ssl.SSLContext) -> AsyncGenerator[str]:
+    """Run a TLS proxy before the endpoint of the leader; yield its URL."""
+    pumps: set[asyncio.Task[None]] = set()
+
+    async def pass_on(
+        reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        theirs, ours = await asyncio.open_connection("127.0.0.1", world.port)
+        pumps.add(asyncio.create_task(pump(reader, ours)))
+        pumps.add(asyncio.create_task(pump(theirs, writer)))
+
+    proxy = await asyncio.start_server(pass_on, "localhost", 0, ssl=tls)
+    try:
+        yield f"https://localhost:{proxy.sockets[0].getsockname()[1]}"
+    finally:
+        proxy.close()
+        for each in pumps:
+            each.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+
+
+@needs_openssl
+@in_loop
+async def test_leader_behind_tls_is_asked_only_with_a_valid_certificate(
+    tmp_path: Path,
+) -> None:
+    made = certificate_in(tmp_path)
+    trusting = ssl.create_default_context(cafile=made.certificate)
+    async with running() as world, before_tls(world, made.server()) as url:
+        world.endpoint.directory.trust_replicas(KEY)
+        follower = Follower(world, url, trusting)
+        assert await follower.guests.approve("w0", (EVENT_ID,)) is None
+        assert world.gateway.approved == [("w0", (EVENT_ID,))]
+        follower.guests.close()
+        other = Follower(world, url, ssl.create_default_context())
+        with pytest.raises(UnreachableError, match="its certificate is not valid"):
+            await other.guests.approve("w0", (EVENT_ID,))
+        assert len(world.gateway.approved) == 1
 
 
 @asynccontextmanager
