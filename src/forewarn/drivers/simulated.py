@@ -218,6 +218,9 @@ class SimulatedDriver:
     def begin(self, call: Call, *, now: Micros) -> None:
         """Record the end of the call in advance; raises DriverError."""
         self._keep_durations()
+        if self._clock is not None:
+            # The clock can have been set since the turn began, and the call ends by it.
+            now = self._clock.now()
         if call.operation_id not in self._tasks:
             # If the memory and a backup of the store were lost together, a mark tells
             # that the call was made.

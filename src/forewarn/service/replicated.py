@@ -51,10 +51,10 @@ from forewarn.service.readings import Readings
 from forewarn.service.service import Service, StartFleet, guest_listeners
 from forewarn.service.settings import Settings
 from forewarn.service.tls import authorities
+from forewarn.store.feed import LeaderStore
 from forewarn.store.port import (
     LostError,
     NotLeaderError,
-    Store,
     StoreError,
     StoreGoneError,
 )
@@ -72,7 +72,7 @@ class ReplicatedService(Service):
 
     _replica: Replica | None = None
     _following: FollowerGuests
-    _store_of_term: Store | None = None
+    _store_of_term: LeaderStore | None = None
 
     def __init__(
         self,
@@ -274,6 +274,9 @@ class ReplicatedService(Service):
         self.server.attach(self._following)
         self._told = replica.leader()
         await api.follow(self._told, self._answers_following())
+        if self._store_of_term is not None:
+            # Otherwise the control thread waits longer than a stop may take.
+            self._store_of_term.stop_waiting()
         if deciding is not None and not await deciding.end():
             logger.error("the control thread does not end, so the service does")
             super()._fail(StoreError("the control thread does not end"))

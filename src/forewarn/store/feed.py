@@ -58,3 +58,7 @@ class LeaderStore(Store, Protocol):
     def number(self) -> int:
         """Return the number of its last commit, at least that of the takeover."""
         ...
+
+    def stop_waiting(self) -> None:
+        """Wait no more for a database that does not answer, as at a stop; any thread."""
+        ...

@@ -235,6 +235,9 @@ class MemoryLeaderStore(MemoryStore):
         """Return the number of its last commit, at least that of the takeover."""
         return self._number
 
+    def stop_waiting(self) -> None:
+        """Do nothing: memory always answers."""
+
     def _check(self) -> LeaseRow:
         with self._shared.changed:
             row = self._shared.lease

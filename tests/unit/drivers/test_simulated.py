@@ -259,6 +259,19 @@ def test_the_journal_keeps_only_the_last_notes_when_it_is_opened(
     assert file.read_bytes() == b'["a",{"n":99}]\n'
 
 
+@pytest.mark.parametrize("step", [-HOUR, HOUR])
+def test_a_call_that_begins_after_a_step_within_a_turn_takes_its_time(
+    step: Micros,
+) -> None:
+    clock = VirtualClock(NOW)
+    driver = SimulatedDriver(clock=clock)
+    turn = clock.now()
+    clock.step(step)
+    driver.begin(call_of(Action.REBOOT), now=turn)
+    assert driver.next_report_at() == clock.now() + 60 * SECOND
+    assert driver.reports(now=clock.now()) == []
+
+
 def test_a_turn_that_lasts_a_second_is_no_step_of_the_wall_clock() -> None:
     clock = VirtualClock(NOW)
     driver = SimulatedDriver(clock=clock)

@@ -69,7 +69,8 @@ class PostgresStore:
         """
         self._url = url
         self._clock = clock or SystemClock()
-        self._pause = pause or threading.Event().wait
+        self._is_hurried = threading.Event()
+        self._pause = pause or self._is_hurried.wait
         self._write_lock = WriteLock()
         self._committed = Committed()
         self._is_closed = False
@@ -107,9 +108,13 @@ class PostgresStore:
             try:
                 return connect()
             except expected:
-                if self._clock.monotonic() >= until:
+                if self._clock.monotonic() >= until or self._is_hurried.is_set():
                     raise
                 self._pause(AGAIN_SECONDS)
+
+    def stop_waiting(self) -> None:
+        """Wait no more for a database that does not answer, as at a stop; any thread."""
+        self._is_hurried.set()
 
     def _connect(self) -> PostgresConnection:
         """Return a new connection that may write; raises StoreError."""
