@@ -340,6 +340,24 @@ FailureShape = shape(
     note=str,
 )
 
+TenantFigures = shape(
+    "TenantFigures",
+    "What a campaign was for one tenant.",
+    tenant=str,
+    asked=(int, "Events that its VMs saw."),
+    approved=int,
+    by_operator=(int, "Of them, approved by an operator on its behalf."),
+    median_seconds=(
+        float | None,
+        "From the notice to the approval by its VMs and tokens; null: there was none.",
+    ),
+    vms_down=(int, "VMs that were down at least once."),
+    planned_down_seconds=float,
+    unplanned_down_seconds=(float, "By failures."),
+    longest_down_seconds=float,
+    longest_down_vm=(str | None, "The VM that was down for this time."),
+)
+
 CampaignSums = shape(
     "CampaignSums",
     "The sums of the attempts of a campaign.",
@@ -363,6 +381,8 @@ CampaignSums = shape(
     approvals_by_tenant=dict[str, int],
     failures_count=int,
     failures=(list_of(FailureShape), "The first 20 of them."),
+    hours=(dict[str, int], "Hosts done in each hour, by its beginning in UTC."),
+    tenants=(list_of(TenantFigures), "The one with the longest downtime first."),
 )
 
 RackShape = shape(

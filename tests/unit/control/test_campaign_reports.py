@@ -11,7 +11,7 @@ from forewarn.control.requests import campaigns
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.operations import Action
-from forewarn.reporting import campaign_reports, campaign_sums
+from forewarn.reporting import campaign_figures, campaign_reports, campaign_sums
 from forewarn.store.memory import MemoryStore
 from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
@@ -77,6 +77,50 @@ def sums(world: World) -> dict[str, Any]:
         sum(one["notice_seconds"] or 0 for one in begun)
     )
     return found
+
+
+def figures(world: World) -> dict[str, Any]:
+    """Return the hosts of each hour and the figures of each tenant."""
+    found = world.read(
+        lambda reader: campaign_figures.campaign_figures(
+            reader, campaign(world), now=world.now
+        )
+    )
+    told = sums(world)
+    assert sum(each["asked"] for each in found["tenants"]) == told["events"]
+    assert sum(each["approved"] for each in found["tenants"]) == told["approvals"]
+    down = sum(
+        each["planned_down_seconds"] + each["unplanned_down_seconds"]
+        for each in found["tenants"]
+    )
+    assert down == pytest.approx(told["vm_down_seconds"])
+    assert sum(found["hours"].values()) == told["states"].get("Done", 0)
+    return found
+
+
+def test_figures_tell_who_approved_and_which_vm_was_down_the_longest() -> None:
+    it = world_of([{f"s{number}": 0} for number in range(3)])
+    vm = it.vm("s0-0")
+    vm.get()
+    start(it)
+    it.advance("5m")
+    (event,) = vm.get().events
+    vm.approve(event["EventId"])
+    it.advance("1d")
+    (of_tenant,) = figures(it)["tenants"]
+    assert (of_tenant["asked"], of_tenant["approved"]) == (3, 1)
+    assert of_tenant["by_operator"] == 0
+    assert of_tenant["median_seconds"] == pytest.approx(5 * 60, abs=5)
+    assert of_tenant["vms_down"] == 3
+    assert of_tenant["longest_down_vm"] in {"s0-0", "s1-0", "s2-0"}
+    assert of_tenant["unplanned_down_seconds"] == 0
+
+
+def test_figures_of_a_campaign_that_has_announced_nothing_are_empty() -> None:
+    it = world_of([{"s": 0}])
+    start(it, "[campaign.budget]\nin_flight = 1\n" + ONE_STAGE)
+    assert set(figures(it)) == {"hours", "tenants"}
+    assert figures(it)["hours"] == {}
 
 
 def test_a_failed_and_retried_host_has_two_attempts() -> None:
@@ -162,13 +206,16 @@ def test_a_snapshot_of_the_file_gives_the_same_sums(tmp_path: Path) -> None:
     it.advance("4h")
     start(it, ONE_STAGE, name="another", impact="live-migrate")
     it.advance("4h")
-    expected = sums(it)
+    expected = sums(it), figures(it)
     snapshot = snapshots_of(file)
-    found = snapshot.read(
-        lambda reader: campaign_sums.campaign_sums(reader, campaign(it), now=it.now)
+    found, of_tenants = snapshot.read(
+        lambda reader: (
+            campaign_sums.campaign_sums(reader, campaign(it), now=it.now),
+            campaign_figures.campaign_figures(reader, campaign(it), now=it.now),
+        )
     )
     snapshot.close()
-    assert found == expected
+    assert (found, of_tenants) == expected
     assert found["attempts"] == 5
 
 

@@ -23,6 +23,7 @@
 /** @type {Route[]} */
 export const ROUTES = [
   { path: /^$/, load: () => import("./pages/now.js"), nav: "Now", href: "", who: "operator" },
+  { path: /^campaigns\/([^/]+)\/report$/, load: () => import("./pages/report.js"), who: "operator" },
   { path: /^campaigns\/([^/]+)$/, load: () => import("./pages/campaign.js"), who: "operator" },
   { path: /^campaigns$/, load: () => import("./pages/campaigns.js"), nav: "Campaigns", href: "campaigns", who: "operator" },
   { path: /^hosts$/, load: () => import("./pages/hosts.js"), nav: "Hosts", href: "hosts", who: "operator" },

@@ -100,6 +100,12 @@ export function when(instant) {
   return `${that.day} ${that.month} ${that.year === today.year ? "" : `${that.year} `}${time}`;
 }
 
+/** @param {number} instant "Mon 23 Nov" */
+export function day(instant) {
+  const part = parts(WHOLE, instant);
+  return `${part.weekday} ${part.day} ${part.month}`;
+}
+
 /** @param {number} instant The full instant, for titles. */
 export function full(instant) {
   if (Number.isNaN(instant)) return "";
