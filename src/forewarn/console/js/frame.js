@@ -2,9 +2,9 @@
 
 import { html, nothing } from "./lit.js";
 import { get } from "./api.js";
-import { all, changed, state } from "./store.js";
+import { all, changed, kind, state } from "./store.js";
 import { retryNow } from "./stream.js";
-import { BASE, ROUTES } from "./pages.js";
+import { BASE, has, ROUTES } from "./pages.js";
 import { count } from "./text.js";
 import * as time from "./time.js";
 
@@ -21,11 +21,11 @@ const isCurrent = (each, current) =>
 
 /** @param {import("./pages.js").Route | undefined} current */
 function navigation(current) {
-  const isTenant = Boolean(state.session?.tenant);
-  const shown = ROUTES.filter((each) => each.nav && (each.who === "both" || (each.who === "tenant") === isTenant));
+  const shown = ROUTES.filter((each) => each.nav && has(each, kind()));
   return html`<nav aria-label="Pages">${shown.map((each) => html`<a href=${BASE + each.href}
     aria-current=${isCurrent(each, current) ? "page" : nothing}>${each.nav}${
-    each.nav === "Now" ? html` <span class="count ${needed() ? "" : "calm"}">${needed()}<span class="vh"> need you</span></span>` : nothing}</a>`)}</nav>`;
+    each.nav === "Now" ? html` <span class="count ${needed() ? "" : "calm"}">${needed()}<span class="vh"> need you</span></span>` : nothing}</a>`)}${
+    kind() === "simulator" ? html`<a href="/docs">API</a>` : nothing}</nav>`;
 }
 
 function live() {

@@ -16,11 +16,11 @@ import { announcement, header, needed, notices } from "./frame.js";
 import { keysOfPage } from "./keys.js";
 import { logOut, login, onLogin, useLink } from "./login.js";
 import { find, BASE, ROUTES } from "./pages.js";
-import { afterDraw, changed, drawBy, refreshAll, state, use } from "./store.js";
+import { afterDraw, changed, drawBy, kind, refreshAll, state, use } from "./store.js";
 import { follow, look, onSession, stop } from "./stream.js";
 import * as time from "./time.js";
 
-const TOPICS = { operator: "campaigns,problems,history", tenant: "problems,operations,events,upcoming,history" };
+const TOPICS = { operator: "campaigns,problems,history", tenant: "problems,operations,events,upcoming,history", simulator: "campaigns,problems,operations,events,history" };
 
 /** Pause before the session is asked for again, if there was no answer. */
 const AGAIN_MS = 2000;
@@ -46,15 +46,14 @@ function draw() {
   if (shown) use(shown.page.uses?.(shown.params) ?? []);
   render(view(), app);
   const name = shown && !trouble ? shown.page.title(shown.params) : "forewarn";
-  const number = needed() && !state.session?.tenant ? `(${needed()}) ` : "";
+  const number = needed() && kind() === "operator" ? `(${needed()}) ` : "";
   document.title = `${number}${name} · forewarn`;
 }
 
 async function open() {
-  const isTenant = Boolean(state.session?.tenant);
   const home = ROUTES.find((each) => each.who === "tenant" && each.nav);
-  if (isTenant && home && location.pathname === BASE) history.replaceState(null, "", BASE + home.href);
-  const found = find(location.pathname, isTenant);
+  if (kind() === "tenant" && home && location.pathname === BASE) history.replaceState(null, "", BASE + home.href);
+  const found = find(location.pathname, kind());
   if (shown && found?.route === shown.route) {
     shown.params = found.params;
     return changed({ now: true });
@@ -111,7 +110,7 @@ async function enter() {
     return void setTimeout(enter, AGAIN_MS);
   }
   state.isOut = false;
-  follow(TOPICS[state.session?.tenant ? "tenant" : "operator"], out, lookAtVersion);
+  follow(TOPICS[kind()], out, lookAtVersion);
   await open();
   refreshAll();
 }

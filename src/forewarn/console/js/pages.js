@@ -17,11 +17,12 @@
  * @property {() => Promise<{page: Page}>} load
  * @property {string} [nav] Its name in the navigation.
  * @property {string} [href] Where the navigation leads.
- * @property {"operator" | "tenant" | "both"} who
+ * @property {"operator" | "tenant" | "simulator" | "both"} who A simulator has the pages of operators too.
  */
 
 /** @type {Route[]} */
 export const ROUTES = [
+  { path: /^$/, load: () => import("./pages/simulator.js"), nav: "Simulator", href: "", who: "simulator" },
   { path: /^$/, load: () => import("./pages/now.js"), nav: "Now", href: "", who: "operator" },
   { path: /^campaigns\/([^/]+)\/report$/, load: () => import("./pages/report.js"), who: "operator" },
   { path: /^campaigns\/([^/]+)$/, load: () => import("./pages/campaign.js"), who: "operator" },
@@ -35,11 +36,15 @@ export const ROUTES = [
 
 export const BASE = "/console/";
 
-/** @param {string} path The path of an address. @param {boolean} isTenant */
-export function find(path, isTenant) {
+/** Whether somebody has a page. @param {Route} route @param {string} kind Who it is: operator, tenant or simulator. */
+export const has = (route, kind) =>
+  route.who === "both" || route.who === kind || (kind === "simulator" && route.who === "operator" && route.nav !== "Now");
+
+/** @param {string} path The path of an address. @param {string} kind */
+export function find(path, kind) {
   const rest = path.startsWith(BASE) ? path.slice(BASE.length).replace(/\/$/, "") : "";
   for (const route of ROUTES) {
-    if (route.who !== "both" && (route.who === "tenant") !== isTenant) continue;
+    if (!has(route, kind)) continue;
     const match = route.path.exec(rest);
     if (match) return { route, params: match.slice(1).map((each) => decodeURIComponent(each ?? "")) };
   }

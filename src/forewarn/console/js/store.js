@@ -34,6 +34,12 @@ export const state = {
   isReady: false,
 };
 
+/** Who looks: a simulation has pages of its own. @returns {"tenant" | "simulator" | "operator"} */
+export function kind() {
+  if (state.session?.tenant) return "tenant";
+  return state.session?.features?.includes("simulator") ? "simulator" : "operator";
+}
+
 /** @typedef {Record<string, Map<string, any>>} Topics */
 
 /** @returns {Topics} */

@@ -1,0 +1,116 @@
+// The page of a simulation: what each program in a VM is told, and what it sends. Buttons
+// act at once, since nothing real is behind them.
+
+import { html, nothing, repeat } from "../lit.js";
+import { get } from "../api.js";
+import { changed, resource } from "../store.js";
+import { empty, loaded, pill } from "../parts.js";
+import { count, number } from "../text.js";
+import * as time from "../time.js";
+import { refusal, send, sent } from "./simulator_orders.js";
+import { card } from "./simulator_card.js";
+import { lanes } from "./simulator_lanes.js";
+import { requests } from "./simulator_requests.js";
+
+/** The journal and the clock are read this often: a client polls once a second. */
+const LOOK_MS = 1000;
+/** Requests that the page keeps. */
+const REQUESTS_MAX = 2000;
+/** More VMs than this are a list, with cards for the chosen ones. */
+const CARDS_MAX = 12;
+
+/** @type {any[]} Requests of VMs, the oldest first. */
+let journal = [];
+let seen = 0;
+let timer = 0;
+/** @type {Set<string>} */
+const chosen = new Set();
+
+const every = { topics: ["history", "events", "operations"], pause: 300 };
+const vms = resource("/v1/sim/vms", every);
+const documents = resource("/v1/sim/documents", every);
+const faults = resource("/v1/sim/faults", every);
+const operations = resource("/v1/history/operations?since=10m&limit=500", every);
+const clock = resource("/v1/sim/clock", { topics: ["history", "operations"], pause: 300 });
+const news = resource(async () => {
+  const { requests: found, next } = await get(`/v1/sim/journal?after=${seen}`);
+  // The numbers begin again with a new simulation.
+  if (next < seen) journal = [];
+  seen = next;
+  journal = [...journal, ...found].slice(-REQUESTS_MAX);
+  return journal;
+}, { topics: [], pause: LOOK_MS });
+
+/** @param {any} now */
+function clockCard(now) {
+  const turn = (/** @type {string} */ label, /** @type {object} */ body) => html`<button @click=${() => send("/v1/sim/clock", body)}>${label}</button>`;
+  const speed = now.speed === 1 ? "as fast as real" : `${number(now.speed)} × faster`;
+  const next = time.at(now.next);
+  return html`<section class="card in" aria-label="Clock"><div class="clock in"><span class="t">${time.second(time.now())}</span>${now.paused ? pill("wait", `paused, ${speed}`) : pill("run", `runs, ${speed}`)}
+    <span class="seg" role="group" aria-label="Clock">${now.paused ? turn("▶ Resume", { do: "resume" }) : turn("❚❚ Pause", { do: "pause" })}${turn("▸| Next timer", { do: "step" })}${turn("+1 min", { do: "jump", by: "1m" })}${turn("+15 min", { do: "jump", by: "15m" })}</span>
+    <span class="soft" aria-live="off">${now.next ? `next timer ${time.until(next)}` : "no timer is set"}</span><span class="grow"></span>
+    <button @click=${add}>Add a VM</button><button @click=${reset}>Reset</button></div></section>`;
+}
+
+async function reset() {
+  journal = [];
+  seen = 0;
+  await send("/v1/sim/reset", { reason: "console" });
+}
+
+function add() {
+  const names = new Set((vms.value?.vms ?? []).map((/** @type {any} */ each) => each.vm));
+  let place = names.size;
+  while (names.has(`web_${place}`)) place++;
+  void send("/v1/sim/vms", { name: `web_${place}` });
+}
+
+/** @param {string} vm */
+const polls = (vm) => journal.filter((each) => each.vm === vm);
+
+/** @param {any[]} list Those that have never asked, in one line each. */
+function silent(list) {
+  return list.map((each) => html`<div class="note silent">${pill("idle", "silent")}<span><b>${each.vm}</b> has never polled. Start your program with <code>FOREWARN_ENDPOINT=${each.url}</code></span></div>`);
+}
+
+/** @param {any[]} list */
+function chooser(list) {
+  const toggle = (/** @type {string} */ name) => {
+    if (!chosen.delete(name)) chosen.add(name);
+    changed({ now: true });
+  };
+  return html`<section class="card" aria-labelledby="sv"><header><h2 id="sv">${count(list.length, "VM")}</h2><span class="soft">cards for the chosen ones</span></header>
+    <div class="in acts chosen">${list.map((each) => html`<label><input type="checkbox" .checked=${chosen.has(each.vm)} @change=${() => toggle(each.vm)}> <span class="mono">${each.vm}</span></label>`)}</div></section>`;
+}
+
+function view() {
+  const list = (vms.value?.vms ?? []).filter((/** @type {any} */ each) => each.state !== "deleted");
+  const isMany = list.length > CARDS_MAX;
+  const asked = new Set(journal.map((each) => each.vm));
+  const never = list.filter((/** @type {any} */ each) => !asked.has(each.vm));
+  const shown = isMany ? list.filter((/** @type {any} */ each) => chosen.has(each.vm)) : list.filter((/** @type {any} */ each) => asked.has(each.vm));
+  const told = new Map((documents.value?.documents ?? []).map((/** @type {any} */ each) => [each.vm, each.document]));
+  const known = operations.value?.operations ?? [];
+  return html`<h1 class="vh">Simulation</h1><div class="stack">${loaded(clock, clockCard)}${sent()}
+    ${isMany ? chooser(list) : nothing}
+    ${shown.length ? html`<div class="stage">${repeat(shown, (/** @type {any} */ each) => each.vm, (/** @type {any} */ each) => card(each, {
+      text: told.get(each.vm) ?? null, requests: polls(each.vm), operations: known,
+      faults: (faults.value?.faults ?? []).filter((/** @type {any} */ one) => !one.vms.length || one.vms.includes(each.vm)) }))}</div>` : nothing}
+    ${vms.value && !list.length ? empty("No VM", "Add one above.") : nothing}${isMany ? nothing : silent(never)}
+    ${lanes(isMany ? shown : list, journal, known)}${requests(journal)}</div>`;
+}
+
+/** @type {import("../pages.js").Page} */
+export const page = {
+  title: () => `simulation: ${count(vms.value?.vms.length ?? 0, "VM")}`, view,
+  uses: () => [vms, documents, faults, operations, clock, news],
+  enter() {
+    timer = setInterval(() => {
+      for (const each of [news, clock, documents]) each.refresh();
+    }, LOOK_MS);
+  },
+  leave() {
+    clearInterval(timer);
+    refusal.text = "";
+  },
+};
