@@ -177,6 +177,22 @@ def test_scenarios_run_in_sequence_at_the_same_addresses(
     assert told[-1]["status"] == 0
 
 
+def test_page_of_the_simulation_is_opened_in_the_browser(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" >{opened}\n', encoding="utf-8")
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(browser))
+    found = start("--open", *ANYWHERE).wait_ready()
+    text = eventually(
+        lambda: opened.read_text(encoding="utf-8") if opened.exists() else "",
+        bool,
+        what="an opened page",
+    )
+    assert text.strip() == found.urls["operators"] + "/console/"
+
+
 @pytest.mark.parametrize(
     "number",
     some([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], usual=[signal.SIGTERM]),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from forewarn.cli import files, junit_file, link_local, output, replay
+from forewarn.cli import browsers, files, junit_file, link_local, output, replay
 from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.environ import with_variables
 from forewarn.cli.screen import Lines, Screen
@@ -148,6 +148,8 @@ async def _run(
     await simulator.start()
     try:
         _greet(simulator, reporter, speed=options.speed_text(simulator.terms))
+        if call.flag("open"):
+            _open(simulator, reporter)
         voice.begin(simulator)
         status = await _until_over(simulator, player, playlist, stopped)
     except ForewarnError as error:
@@ -215,6 +217,14 @@ def _greet(simulator: Simulator, reporter: Reporter, *, speed: str) -> None:
             What.SERVING, f"operators at {where} (FOREWARN_URL={where})", url=where
         )
     reporter.say(What.READY, f"ready, {speed}", speed=simulator.terms.setup.speed)
+
+
+def _open(simulator: Simulator, reporter: Reporter) -> None:
+    """Open the page of the simulation, or report its address."""
+    assert simulator.admin_address is not None
+    page = url_of(simulator.admin_address) + browsers.PAGE
+    verb = "opened" if browsers.show(page) else "no browser here: open"
+    reporter.say(What.SERVING, f"{verb} {page}", url=page)
 
 
 def _conclude(player: Player, reporter: Reporter, status: int) -> None:

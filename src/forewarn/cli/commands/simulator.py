@@ -109,6 +109,12 @@ SIMULATE = Command(
             name="--stay", is_flag=True, help="Keep serving after the last scenario."
         ),
         Option(
+            name="--open",
+            is_flag=True,
+            help="Open the page of the simulation in the browser: the document of each VM, "
+            "its requests, and buttons for events, approvals, faults and the clock.",
+        ),
+        Option(
             name="--expect",
             choices=("scenario", "asked", "approved", "none"),
             help="Demands on your program. scenario (default): those of the scenario. asked: "
