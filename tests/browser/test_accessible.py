@@ -1,16 +1,12 @@
 """axe finds nothing on any page, wide and narrow, light and dark."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, expect
 
-from tests.support.consoles import NARROW, WIDE, Place, Tab
+from tests.support.consoles import AXE, NARROW, WIDE, Place, Tab, findings
 
-AXE = Path(__file__).parents[2] / ".build" / "axe" / "axe.min.js"
-TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 PATHS = (
     "",
     "campaigns",
@@ -18,6 +14,8 @@ PATHS = (
     "campaigns/microcode?as=table",
     "hosts?host=c1-r0-0",
     "history",
+    "wall",
+    "campaigns/microcode/report",
 )
 
 
@@ -27,18 +25,6 @@ def busy(shared: Place) -> Place:
     shared.start_campaign()
     shared.ask("/v1/fail", {"names": ["shop-c1-r0-0", "bank-c2-r1-2"]})
     return shared
-
-
-def findings(page: Page) -> list[str]:
-    """Return what axe finds on a page, as text."""
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found: Any = page.evaluate(
-        "async (tags) => (await axe.run({runOnly: tags})).violations", TAGS
-    )
-    return [
-        f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
-        for each in found
-    ]
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")

@@ -18,6 +18,9 @@ HOSTS = 3
 VMS = 2
 """VMs of each host, one of each tenant."""
 
+AXE = Path(__file__).parents[2] / ".build" / "axe" / "axe.min.js"
+AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
 NARROW = {"width": 390, "height": 844}
 WIDE = {"width": 1440, "height": 900}
 
@@ -64,11 +67,12 @@ def fleet() -> str:
 class Place:
     """A service with a fleet, whose console is looked at."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
-        """Start the service in a folder."""
+    def __init__(self, folder: Path, *, fleet_text: str = "", **settings: str) -> None:
+        """Start the service in a folder, with a fleet of its own if one is given."""
         self._folder = folder
+        self._fleet = fleet_text or fleet()
         self._settings = {"admin_listen": "127.0.0.1:0", **settings}
-        self.serving = Serving(folder, fleet(), **self._settings).wait_ready()
+        self.serving = Serving(folder, self._fleet, **self._settings).wait_ready()
         self.url = self.serving.urls["operators"]
 
     def ask(self, path: str, body: object = None) -> Any:
@@ -86,7 +90,7 @@ class Place:
         """Start the service again at the same address, after it was killed."""
         address = urlsplit(self.url).netloc
         settings = {**self._settings, "admin_listen": address}
-        self.serving = Serving(self._folder, fleet(), **settings).wait_ready()
+        self.serving = Serving(self._folder, self._fleet, **settings).wait_ready()
 
     def kill(self) -> None:
         """End the service without a warning."""
@@ -122,6 +126,18 @@ class Tab:
         self.page.goto(f"{self._url}/console/{path}")
         expect(self.page.locator(".live.live")).to_be_visible()
         return self.page
+
+
+def findings(page: Page) -> list[str]:
+    """Return what axe finds on a page, as text. The page must be without its policy."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: Any = page.evaluate(
+        "async (tags) => (await axe.run({runOnly: tags})).violations", AXE_TAGS
+    )
+    return [
+        f"{each['id']}: {each['help']}: {[node['html'] for node in each['nodes']][:3]}"
+        for each in found
+    ]
 
 
 def chromium() -> str:

@@ -342,7 +342,7 @@ FailureShape = shape(
 
 TenantFigures = shape(
     "TenantFigures",
-    "What a campaign was for one tenant.",
+    "The part of one tenant in a campaign.",
     tenant=str,
     asked=(int, "Events that its VMs saw."),
     approved=int,

@@ -26,7 +26,7 @@ HOUR: Micros = 60 * MINUTE
 
 @dataclass(slots=True)
 class _Tenant:
-    """What a campaign was for one tenant."""
+    """The part of one tenant in a campaign."""
 
     asked: int = 0
     approved: int = 0
@@ -40,7 +40,7 @@ class _Tenant:
     vms: set[str] = field(default_factory=set[str])
 
     def add_event(self, created: Micros, approver: Actor | None, at: Micros) -> None:
-        """Add an event, and who approved it when; None: nobody."""
+        """Add an event with its approver, if it has one, and the time of the approval."""
         self.asked += 1
         if approver is None:
             return

@@ -48,6 +48,6 @@ export function requests(journal) {
   const tab = (/** @type {typeof show} */ name, /** @type {string} */ label) => html`<button aria-pressed=${show === name ? "true" : "false"} @click=${() => { show = name; changed({ now: true }); }}>${label}</button>`;
   const rows = found[show].slice(-ROWS_MAX).reverse();
   return html`<section class="card" aria-labelledby="req"><header><h2 id="req">Requests</h2><div class="seg" role="group" aria-label="Show">${tab("all", `all ${number(journal.length)}`)}${tab("changes", "changes")}${tab("deviating", `deviating ${number(deviating.length)}`)}</div><span class="grow"></span><span class="soft hide-n">the latest ${ROWS_MAX}</span></header>
-    ${rows.length ? html`<div class="scrollx" tabindex="0" role="region" aria-label="Requests"><table class="journal"><thead class="vh"><tr><th>When</th><th>VM</th><th>Method</th><th>Path</th><th>Status</th><th>What it means</th></tr></thead><tbody>${repeat(rows, (each) => each.number, row)}</tbody></table></div>`
+    ${rows.length ? html`<div class="scrollx" tabindex="0" role="region" aria-label="Table of requests"><table class="journal"><thead class="vh"><tr><th>When</th><th>VM</th><th>Method</th><th>Path</th><th>Status</th><th>What it means</th></tr></thead><tbody>${repeat(rows, (each) => each.number, row)}</tbody></table></div>`
       : html`<div class="empty"><b>${show === "deviating" ? "No request deviates" : "No request yet"}</b>${show === "deviating" ? "Each request follows the protocol." : "What your program sends appears here at once."}</div>`}</section>`;
 }

@@ -2,7 +2,7 @@
 // comes next. It has no links and no buttons.
 
 import { html, nothing } from "../lit.js";
-import { all } from "../store.js";
+import { all, state } from "../store.js";
 import { capital, count, number, some } from "../text.js";
 import * as time from "../time.js";
 
@@ -73,7 +73,7 @@ export function says(campaign, { waits, capacity, hosts }) {
   const bad = problems.filter((each) => each.form === "e");
   const lines = [...bad, ...(waits?.waits ?? []).map(missing), ...problems.filter((each) => each.form !== "e"), ...room(capacity), ...work(hosts), ...next(campaign)];
   const shown = lines.slice(0, lines.length > LINES_MAX ? LINES_MAX - 1 : LINES_MAX);
-  if (!lines.some((each) => each.form === "e" || each.form === "w")) shown.unshift({ form: "f", head: "All is well", small: "Nothing needs a person" });
+  if (state.isReady && waits && !lines.some((each) => each.form === "e" || each.form === "w")) shown.unshift({ form: "f", head: "All is well", small: "Nothing needs a person" });
   return html`<ul class="say">${shown.map((each) => html`<li class=${each.form}><b>${each.head}</b> ${each.tail ?? nothing}${each.small ? html`<small>${each.small}</small>` : nothing}</li>`)}${
     lines.length > shown.length ? html`<li><b>${count(lines.length - shown.length, "more line")}</b><small>on the page Now</small></li>` : nothing}</ul>`;
 }

@@ -1,0 +1,68 @@
+"""The report of a campaign has the sums of the service, and prints on two pages."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from tests.support.consoles import Place, Tab
+from tests.support.processes import eventually
+
+PDF_PAGE = re.compile(rb"/Type\s*/Page\b")
+
+
+def saved(page: Page, name: str) -> tuple[str, str]:
+    """Return name and text of the file that a button saves."""
+    with page.expect_download() as found:
+        page.get_by_role("button", name=name).click()
+    path = Path(found.value.path())
+    return found.value.suggested_filename, path.read_text(encoding="utf-8")
+
+
+def test_report_of_a_campaign_that_has_ended(
+    tmp_path: Path, new_tab: Callable[..., Tab]
+) -> None:
+    place = Place(tmp_path / "service", timing_speed="6000")
+    place.serving.document("shop-c1-r0-0")
+    campaign = place.start_campaign("<b>CHG-1</b>")
+    told = eventually(
+        lambda: place.ask(f"/v1/campaigns/{campaign}"),
+        lambda told: told["state"] == "Done",
+        what="the end of the campaign",
+    )
+    page = new_tab(place).open(f"campaigns/{campaign}/report")
+    paper = page.get_by_role("article")
+    expect(paper.get_by_text("<b>CHG-1</b>")).to_be_visible()
+    expect(paper).to_contain_text(f"{told['done']}of {told['hosts']} hosts done")
+    sums = place.ask(f"/v1/campaigns/{campaign}/sums")
+    for each in sums["tenants"]:
+        row = paper.get_by_role("region", name="Approvals by tenant").get_by_role(
+            "row", name=re.compile(f"^{each['tenant']}")
+        )
+        expect(row).to_contain_text(str(each["asked"]))
+    hours = ", ".join(str(hosts) for hosts in sums["hours"].values())
+    assert sum(sums["hours"].values()) == told["done"], hours
+    page.emulate_media(media="print")
+    expect(page.get_by_role("button", name="Print…")).not_to_be_visible()
+    pages = len(PDF_PAGE.findall(page.pdf(format="A4")))
+    assert 1 <= pages <= 2
+    page.emulate_media(media="screen")
+    name, text = saved(page, "CSV")
+    assert name == "microcode-report.csv"
+    assert len(text.splitlines()) == 1 + sums["attempts"]
+    name, text = saved(page, "JSON")
+    assert name == "microcode-report.json"
+    assert json.loads(text)["sums"]["hours"] == sums["hours"]
+    place.kill()
+
+
+def test_report_says_that_the_campaign_still_runs(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    campaign = place.start_campaign()
+    page = new_tab(place).open(f"campaigns/{campaign}/report")
+    expect(page.get_by_role("article")).to_contain_text("so far")
+    page.get_by_role("link", name=re.compile("Campaign$")).click()
+    expect(page.get_by_role("heading", name=re.compile("microcode"))).to_be_visible()

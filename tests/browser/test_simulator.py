@@ -1,0 +1,141 @@
+"""The page of a simulation shows what a program is told, byte for byte, and acts at once."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from forewarn.service.listening import url_of
+from forewarn.sim.loop import LoopThread
+from tests.support.consoles import AXE, NARROW, WIDE, Tab, findings
+from tests.support.simulators import EVENTS, Simulation, simulation
+
+
+@dataclass(frozen=True)
+class At:
+    """Where a simulation has its console."""
+
+    url: str
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Simulation]:
+    loop = LoopThread()
+    with simulation(loop) as found:
+        yield found
+    loop.close()
+
+
+@pytest.fixture
+def open_page(
+    running: Simulation,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
+) -> Callable[..., Page]:
+    running.sim("reset", {})
+    running.document()
+    address = running.simulator.admin_address
+    assert address is not None
+
+    def open_at(**options: object) -> Page:
+        return new_tab(At(url_of(address)), new_context(**options)).open()
+
+    return open_at
+
+
+def card(page: Page, vm: str = "web_0") -> Locator:
+    return page.get_by_role("region", name=vm, exact=True)
+
+
+def test_document_is_byte_for_byte_what_the_program_gets(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    expect(page).to_have_title("simulation: 3 VMs · forewarn")
+    card(page).get_by_role("button", name="Reboot", exact=True).click()
+    shown = page.get_by_label("Document of web_0")
+    expect(shown).to_contain_text('"EventStatus":"Scheduled"')
+    served = running.loop.call(
+        lambda: running.simulator.stage.engine.endpoint.shown("web_0")
+    )
+    assert served is not None
+    expect(shown).to_have_text(served.decode(), use_inner_text=False)
+    assert shown.evaluate("each => each.textContent") == served.decode()
+    expect(card(page)).to_contain_text("polled")
+    never = page.get_by_text("web_2 has never polled.")
+    expect(never).to_contain_text("FOREWARN_ENDPOINT=http://127.0.0.1:")
+
+
+def test_withheld_approval_counts_when_it_is_released(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    mine = card(page)
+    mine.get_by_role("button", name="Reboot", exact=True).click()
+    mine.get_by_role("button", name="Withhold").click()
+    expect(mine.get_by_role("button", name="Release")).to_be_visible()
+    (event,) = running.events()
+    assert running.approve(event["EventId"]) == 200
+    expect(mine).to_contain_text("Scheduled")
+    mine.get_by_role("button", name="Release").click()
+    expect(page.get_by_label("Document of web_0")).to_contain_text("Started")
+    requests = page.get_by_role("region", name="Requests", exact=True)
+    expect(requests.get_by_text("approves").first).to_be_visible()
+
+
+def test_button_approves_as_the_vm(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    card(page).get_by_role("button", name="Reboot", exact=True).click()
+    card(page).get_by_role("button", name="Approve as web_0").click()
+    expect(page.get_by_label("Document of web_0")).to_contain_text("Started")
+    assert running.events()[0]["EventStatus"] == "Started"
+
+
+def test_clock_jumps_and_pauses(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    running.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": "10m"})
+    page = open_page()
+    running.sim("events", {"type": "Reboot", "vms": ["web_0"], "notice": "10m"})
+    document = page.get_by_label("Document of web_0")
+    expect(document).to_contain_text("Scheduled")
+    page.get_by_role("button", name="❚❚ Pause").click()
+    expect(page.get_by_text(re.compile("^paused, 60"))).to_be_visible()
+    page.get_by_role("button", name="▶ Resume").click()
+    expect(page.get_by_text(re.compile("^runs, 60"))).to_be_visible()
+    page.get_by_role("button", name="+15 min").click()
+    expect(document).not_to_contain_text("Scheduled")
+
+
+def test_deviation_and_fault_are_named(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    running.ask(running.url() + EVENTS.replace("2020-07-01", "2020-01-01"))
+    page.get_by_role("button", name=re.compile("^deviating [1-9]")).click()
+    expect(page.get_by_role("row", name=re.compile("deviates"))).to_be_visible()
+    card(page).get_by_label("Fault of web_0").select_option("500, twice")
+    expect(card(page).get_by_role("button", name="Clear")).to_be_visible()
+    assert running.ask(running.url() + EVENTS)[0] == 500
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Save as picture").click()
+    assert found.value.suggested_filename == "simulation.svg"
+    # A refusal is the sentence of the simulator.
+    card(page).get_by_label("More for web_0").select_option("restore")
+    expect(page.get_by_role("alert")).to_contain_text("Refused:")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_axe_finds_nothing_on_the_page_of_a_simulation(
+    open_page: Callable[..., Page], size: dict[str, int], scheme: str
+) -> None:
+    page = open_page(viewport=size, color_scheme=scheme, bypass_csp=True)
+    card(page).get_by_role("button", name="Reboot", exact=True).click()
+    expect(page.get_by_label("Document of web_0")).to_contain_text("Scheduled")
+    assert findings(page) == []

@@ -1,0 +1,178 @@
+"""The page of a tenant has what its own token reads, and no word of others."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.support.consoles import AXE, NARROW, WIDE, Place, Tab, findings
+
+OTHERS = ("quokka", "walrus", "narwhal", "axolotl", "platypus", "okapi", "tapir")
+"""Words that are only in the names, reasons and texts of others."""
+
+VMS = 4
+_SCOPES = {"shop": ("shop-web", "shop-db"), "quokka": ("walrus-web", "walrus-db")}
+
+
+def fleet() -> str:
+    """Return a fleet whose hosts, racks and second tenant have words of their own."""
+    lines = [f'[[tenant]]\nname = "{tenant}"\n' for tenant in _SCOPES]
+    lines += [
+        f'[[scope]]\nname = "{scope}"\ntenant = "{tenant}"\nkind = "availability-set"\n'
+        for tenant, scopes in _SCOPES.items()
+        for scope in scopes
+    ]
+    for number in range(VMS):
+        lines.append(
+            f'[[host]]\nname = "narwhal-{number}"\ncluster = "axolotl"\n'
+            f'rack = "axolotl-{number}"\nzone = "tapir"\n'
+        )
+        lines += [
+            f'[[vm]]\nname = "{scope}-{number}"\nhost = "narwhal-{number}"\n'
+            f'scope = "{scope}"\nfault_domain = {number}\nlisten = "127.0.0.1:0"\n'
+            for scopes in _SCOPES.values()
+            for scope in scopes
+        ]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Home:
+    """A service with work on the VMs of two tenants, and the token of one."""
+
+    place: Place
+    token: str
+
+
+def told(page: Page, path: str) -> Any:
+    """Return what the API answers to the holder of the page's token."""
+    answer = page.request.get(path)
+    assert answer.ok, answer.text()
+    return answer.json()
+
+
+def open_events(page: Page) -> Sequence[dict[str, Any]]:
+    """Return the events of the token that nobody has approved."""
+    return [
+        each
+        for each in told(page, "/v1/events")["events"]
+        if each["EventStatus"] == "Scheduled" and not each["approved_by"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    place = Place(tmp_path_factory.mktemp("tenant"), fleet_text=fleet())
+    for scopes in _SCOPES.values():
+        for scope in scopes:
+            place.serving.document(f"{scope}-0")
+    made = place.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
+    reason = {"reason": "platypus"}
+    for host in ("narwhal-1", "narwhal-2"):
+        order = {"hosts": [host], "impact": "reboot", "not_before": "+30m", **reason}
+        place.ask("/v1/maintain", order)
+    place.ask("/v1/fail", {"names": ["shop-db-3", "walrus-db-3"], **reason})
+    place.ask("/v1/host-cordon", {"hosts": ["narwhal-0"], "reason": "okapi"})
+    yield Home(place, made["token"])
+    place.kill()
+
+
+@pytest.fixture
+def open_page(
+    home: Home, new_tab: Callable[..., Tab], new_context: Callable[..., BrowserContext]
+) -> Callable[..., Page]:
+    def open_at(path: str = "", **options: Any) -> Page:
+        headers = {"Authorization": f"Bearer {home.token}"}
+        context = new_context(
+            base_url=home.place.url, extra_http_headers=headers, **options
+        )
+        return new_tab(home.place, context).open(path)
+
+    return open_at
+
+
+def words_of_others(page: Page) -> list[str]:
+    """Return the words of others in the page, its attributes and its title."""
+    everything = f"{page.content()} {page.title()} {page.url}".lower()
+    return [word for word in OTHERS if word in everything]
+
+
+def test_page_says_what_the_api_says(open_page: Callable[..., Page]) -> None:
+    page = open_page()
+    missing = open_events(page)
+    assert missing
+    for event in missing:
+        name = f"{event['EventType']} of {', '.join(event['vms'])}"
+        card = page.get_by_role("region", name=name)
+        expect(card).to_contain_text(f"Nobody of scope {event['scope']} has approved.")
+        expect(card).to_contain_text("Do nothing: it starts at")
+        expect(card.get_by_role("button", name="Approve…")).to_be_visible()
+    down = page.get_by_role("alert").filter(has_text="shop-db-3 is down")
+    expect(down.get_by_role("button", name="Redeploy it elsewhere…")).to_be_visible()
+    own = page.get_by_role("region", name="Your VMs")
+    expect(own.get_by_role("rowheader", name=re.compile("^shop-db-3"))).to_contain_text(
+        "✕ down"
+    )
+    affected = {
+        vm for event in told(page, "/v1/events")["events"] for vm in event["vms"]
+    }
+    expect(own.get_by_role("button", name=f"Affected {len(affected)}")).to_be_visible()
+    own.get_by_role("button", name=f"All {VMS * len(_SCOPES['shop'])}").click()
+    for scope in _SCOPES["shop"]:
+        for number in range(VMS):
+            name = re.compile(f"^{scope}-{number}")
+            expect(own.get_by_role("rowheader", name=name)).to_be_visible()
+    times = page.get_by_role("region", name="Availability, 7 days")
+    expect(times.get_by_role("row", name=re.compile("^shop-web"))).to_contain_text("%")
+
+
+def test_no_word_of_others_is_on_a_page(open_page: Callable[..., Page]) -> None:
+    for path in ("", "vms?show=all&span=week", "availability", "history?all=yes"):
+        page = open_page(path)
+        expect(page.get_by_text(re.compile("^shop-")).first).to_be_visible()
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert words_of_others(page) == [], path
+
+
+def test_page_of_operators_tells_a_tenant_nothing(
+    open_page: Callable[..., Page],
+) -> None:
+    for path in ("hosts?host=narwhal-1", "campaigns", "history?host=narwhal-1"):
+        page = open_page(path)
+        expect(page.get_by_role("alert").first).to_be_visible()
+        # The filter and the refusal repeat what the tenant typed itself.
+        text = page.locator("body").inner_text().lower().replace("narwhal-1", "")
+        assert [word for word in OTHERS if word in text] == [], path
+
+
+def test_tenant_approves_by_mouse(open_page: Callable[..., Page]) -> None:
+    page = open_page(viewport=NARROW)
+    event = open_events(page)[0]
+    name = f"{event['EventType']} of {', '.join(event['vms'])}"
+    card = page.get_by_role("region", name=name)
+    card.get_by_role("button", name="Approve…").click()
+    dialog = page.get_by_role("dialog", name=re.compile("^Approve the Reboot of"))
+    expect(dialog).to_contain_text("Without an approval it starts at")
+    dialog.get_by_label("Why?").fill("drained")
+    dialog.get_by_role("button", name=re.compile("^Approve 1 VM")).click()
+    expect(dialog).not_to_be_visible()
+    expect(
+        page.get_by_role("region", name=re.compile(f"Reboot of .*{event['vms'][0]}"))
+    ).to_contain_text("Approved by (shop/ci)")
+    assert event["EventId"] not in {each["EventId"] for each in open_events(page)}
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_the_pages_of_a_tenant(
+    open_page: Callable[..., Page], scheme: str
+) -> None:
+    for size in (WIDE, NARROW):
+        options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
+        for path in ("vms", "vms?show=all", "availability"):
+            page = open_page(path, **options)
+            expect(page.locator("[aria-busy=true]")).to_have_count(0)
+            assert findings(page) == [], path

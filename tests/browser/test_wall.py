@@ -1,0 +1,52 @@
+"""The wall is read from afar: it says what needs a person, and when it is out of date."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.support.consoles import CLUSTERS, Place, Tab
+
+
+def test_wall_shows_a_campaign_and_what_needs_a_person(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open("wall")
+    expect(page.get_by_text("no campaign runs")).to_be_visible()
+    expect(page.get_by_text("All is well")).to_be_visible()
+    place.start_campaign()
+    expect(page.get_by_role("heading", name="microcode")).to_be_visible()
+    for cluster in CLUSTERS:
+        picture = page.get_by_role("img", name=f"{cluster}: 0 of 6 done")
+        expect(picture).to_be_visible()
+    expect(page.get_by_text(re.compile("approvals? missing")).first).to_be_visible()
+    place.ask("/v1/fail", {"names": ["bank-c2-r1-2"]})
+    first = page.locator(".say li").first
+    expect(first).to_contain_text("bank-c2-r1-2 down")
+    expect(page).to_have_title("(1) wall: microcode · forewarn")
+    # Nobody can touch it.
+    assert page.locator("a, button, input, select").count() == 0
+
+
+def test_wall_turns_grey_without_news_and_recovers(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place)
+    tab.page.clock.install()
+    page = tab.open("wall")
+    expect(page.get_by_text("All is well")).to_be_visible()
+    expect(page.locator(".live.live")).to_be_visible()
+    place.kill()
+    page.clock.fast_forward("00:20")
+    expect(page.locator(".live.stale")).to_be_visible()
+    lost = page.get_by_role("alert").filter(has_text="No news for")
+    expect(lost).not_to_be_visible()
+    page.clock.fast_forward("00:15")
+    expect(lost).to_be_visible()
+    expect(lost).to_contain_text("What is shown is of")
+    size = lost.locator("b").evaluate("each => getComputedStyle(each).fontSize")
+    assert size == "80px"
+    place.restart()
+    page.clock.fast_forward("00:16")
+    expect(lost).not_to_be_visible()
+    expect(page.locator(".live.live")).to_be_visible()
