@@ -7,6 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from forewarn.console.single import single_page
 from tests.support.consoles import Place, Tab
 from tests.support.processes import eventually
 
@@ -44,6 +45,14 @@ def test_report_of_a_campaign_that_has_ended(
         expect(row).to_contain_text(str(each["asked"]))
     hours = ", ".join(str(hosts) for hosts in sums["hours"].values())
     assert sum(sums["hours"].values()) == told["done"], hours
+    file = tmp_path / "report.html"
+    data = {"campaign": told, "sums": sums, "at": told["ended"]}
+    single = single_page("report", module="js/paper.js", view="paper", data=data)
+    file.write_text(single, encoding="utf-8")
+    page.goto(file.as_uri())
+    expect(page.get_by_role("article")).to_contain_text("<b>CHG-1</b>")
+    page.go_back()
+    expect(paper).to_be_visible()
     page.emulate_media(media="print")
     expect(page.get_by_role("button", name="Print…")).not_to_be_visible()
     pages = len(PDF_PAGE.findall(page.pdf(format="A4")))

@@ -1,5 +1,6 @@
 """The page of a simulation shows what a program is told, byte for byte, and acts at once."""
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -57,12 +58,13 @@ def test_document_is_byte_for_byte_what_the_program_gets(
     card(page).get_by_role("button", name="Reboot", exact=True).click()
     shown = page.get_by_label("Document of web_0")
     expect(shown).to_contain_text('"EventStatus":"Scheduled"')
-    served = running.loop.call(
-        lambda: running.simulator.stage.engine.endpoint.shown("web_0")
+    (served,) = (
+        each["document"]
+        for each in running.sim("documents")["documents"]
+        if each["vm"] == "web_0"
     )
-    assert served is not None
-    expect(shown).to_have_text(served.decode(), use_inner_text=False)
-    assert shown.evaluate("each => each.textContent") == served.decode()
+    assert shown.evaluate("each => each.textContent") == served
+    assert json.loads(served) == running.document()
     expect(card(page)).to_contain_text("polled")
     never = page.get_by_text("web_2 has never polled.")
     expect(never).to_contain_text("FOREWARN_ENDPOINT=http://127.0.0.1:")

@@ -1,10 +1,10 @@
-"""The plan and the report of a campaign as HTML pages: hosts over time, and sums.
+"""The plan of a campaign as an HTML page: hosts over time, and sums.
 
 A page loads nothing and runs no script. Each row is a host, or several neighbors in
 the order if there are many.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -84,30 +84,6 @@ def page(plan: Json) -> str:
         rows = [(each["message"], each["hint"]) for each in plan["held"]]
         parts += ["<h2>Hosts of other campaigns</h2>", table(rows)]
     return "\n".join([*parts, "</body></html>", ""])
-
-
-def report_page(
-    told: Json, lines: Iterable[str], attempts: Sequence[Json], *, left: int
-) -> str:
-    """Return the page of a report, with the first attempts; `left` are left out."""
-    title = f"Campaign {text(told['name'])}: {text(told['state'])}"
-    columns = ("host", "stage", "state", "announced", "started", "ended", "note")
-    rows = [[each[name] or "" for name in columns] for each in attempts]
-    return "\n".join(
-        [
-            *head(title),
-            (
-                f"<p>{text(told['impact'])} of {told['hosts']:,} hosts, started by "
-                f"{text(told['actor'])} at {told['created']}: {text(told['reason'])}</p>"
-            ),
-            *(f"<p>{text(each)}</p>" for each in lines),
-            "<h2>Attempts</h2>",
-            table([columns, *rows]),
-            f"<p>and {left:,} more</p>" if left else "",
-            "</body></html>",
-            "",
-        ]
-    )
 
 
 def head(title: str) -> list[str]:

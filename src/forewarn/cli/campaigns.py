@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from forewarn.campaigns.text import PLAN_HOSTS_MAX
@@ -16,9 +15,11 @@ from forewarn.cli.lists import show as show_list
 from forewarn.cli.progress import PROGRESS_PATH
 from forewarn.cli.tables import second
 from forewarn.cli.watching import watch as watch_list
-from forewarn.instants import SECOND, describe_duration, format_duration
+from forewarn.clock import SystemClock
+from forewarn.console.single import single_page
+from forewarn.instants import SECOND, describe_duration, format_duration, format_instant
 from forewarn.problems import listed
-from forewarn.texts import count
+from forewarn.texts import count, printable
 
 HOSTS_SHOWN = 20
 """Hosts in the text of a plan: the first stages, on one screen."""
@@ -165,10 +166,12 @@ def report(call: Call) -> int:
     if file := call.text("csv"):
         files.write_text(file, _csv(attempts))
     if file := call.text("html"):
-        first = list(islice(attempts, campaign_page.ROWS_MAX))
-        left = sums["attempts"] - len(first)
-        page = campaign_page.report_page(
-            told, campaign_sums.lines(sums), first, left=left
+        at = format_instant(SystemClock().now())
+        page = single_page(
+            f"report: {printable(told['name'])}",
+            module="js/paper.js",
+            view="paper",
+            data={"campaign": told, "sums": sums, "at": at},
         )
         files.write_text(file, page)
     if call.text("csv") or call.text("html"):

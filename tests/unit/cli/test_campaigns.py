@@ -1,6 +1,7 @@
 """`campaign plan` from the command line."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -140,8 +141,12 @@ def test_report_of_a_running_campaign_in_all_forms(
     assert lines[0].startswith("host,stage,operation,state,")
     assert len(lines) == 1 + hosts
     text = page.read_text("utf-8")
-    assert "<h1>Campaign kernel: Running</h1>" in text
-    assert "<script" not in text
+    assert "<title>report: kernel</title>" in text
+    found = re.search(r'<script type="application/json" id="told">(.*?)</script>', text)
+    assert found is not None
+    told = json.loads(found[1])
+    assert told["campaign"]["state"] == "Running"
+    assert told["sums"]["attempts"] == hosts
     explained = forewarn("explain", "kernel")
     assert f"0 of {hosts} hosts are done" in explained.out
 

@@ -1,0 +1,143 @@
+"""One file with a page of the console: its modules, its style and its data.
+
+It needs no service and loads nothing, so it can be sent and kept. A browser does not load
+modules from a file, so they are joined into one script here. The policy of the file names
+the digests of the script and the style, and allows nothing else.
+"""
+
+import base64
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from forewarn.console.assets import read_assets
+
+DATA_ID = "told"
+"""The element with the data, as JSON."""
+
+_IMPORT = re.compile(
+    r'(?:^|(?<=;))import\s*(?:\*\s*as\s+(?P<whole>\w+)|\{(?P<names>[^}]*)\})\s*from\s*"(?P<path>[^"]+)";',
+    re.MULTILINE,
+)
+_AGAIN = re.compile(
+    r'^export\s*\{(?P<names>[^}]*)\}\s*from\s*"(?P<path>[^"]+)";', re.MULTILINE
+)
+_LIST = re.compile(r"export\s*\{(?P<names>[^}]*)\};")
+_DECLARED = re.compile(
+    r"^export\s+(?P<words>(?:const|class|function\*?|async function)\s+(?P<name>\w+))",
+    re.MULTILINE,
+)
+
+_POLICY = (
+    "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types lit-html"
+)
+
+
+def single_page(title: str, *, module: str, view: str, data: Any) -> str:
+    """Return a file that shows the template `view(data)` of a module, such as `js/paper.js`."""
+    files = read_assets().files
+    sources = {
+        name: each.content.decode("utf-8")
+        for name, each in files.items()
+        if name.endswith(".js")
+    }
+    names = {
+        name: f"module{number}" for number, name in enumerate(_ordered(sources, module))
+    }
+    parts = [f'const {names[name]} = (() => {{\n"use strict";' for name in names]
+    body = "\n".join(
+        f"{begin}\n{_joined(sources[name], name, names)}}})();"
+        for begin, name in zip(parts, names, strict=True)
+    )
+    lit = names["js/lit.js"]
+    start = (
+        f'{lit}.render({names[module]}.{view}(JSON.parse(document.getElementById("{DATA_ID}")'
+        '.textContent)), document.getElementById("m"));'
+    )
+    script = f"{body}\n{start}\n"
+    style = files["style.css"].content.decode("utf-8")
+    assert "</script" not in script, "the script would end there"
+    assert "</style" not in style, "the style would end there"
+    policy = _POLICY.format(script=_digest(script), style=_digest(style))
+    told = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<main id="m"></main>\n'
+        f'<script type="application/json" id="{DATA_ID}">{told}</script>\n'
+        f"<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _ordered(sources: Mapping[str, str], first: str) -> Iterator[str]:
+    """Yield a module after the modules that it imports, each once."""
+    known: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        if name in known:
+            return
+        known.add(name)
+        for pattern in (_IMPORT, _AGAIN):
+            for each in pattern.finditer(sources[name]):
+                yield from visit(_resolved(name, each["path"]))
+        yield name
+
+    yield from visit(first)
+
+
+def _resolved(module: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(module), path))
+
+
+def _joined(source: str, name: str, names: Mapping[str, str]) -> str:
+    """Return the body of a function that returns what a module exports."""
+    exported: list[str] = []
+
+    def imported(found: re.Match[str]) -> str:
+        of = names[_resolved(name, found["path"])]
+        if found["whole"]:
+            return f"const {found['whole']} = {of};"
+        return f"const {{{_pairs(found['names'], is_export=False)}}} = {of};"
+
+    def again(found: re.Match[str]) -> str:
+        of = names[_resolved(name, found["path"])]
+        exported.extend(
+            f"{each.strip()}: {of}.{each.strip()}" for each in found["names"].split(",")
+        )
+        return ""
+
+    def listed(found: re.Match[str]) -> str:
+        exported.append(_pairs(found["names"], is_export=True))
+        return ""
+
+    def declared(found: re.Match[str]) -> str:
+        exported.append(found["name"])
+        return found["words"]
+
+    text = _IMPORT.sub(imported, source)
+    text = _AGAIN.sub(again, text)
+    text = _LIST.sub(listed, text)
+    text = _DECLARED.sub(declared, text)
+    return f"{text}\nreturn {{{', '.join(exported)}}};\n"
+
+
+def _pairs(names: str, *, is_export: bool) -> str:
+    """Return the names of a list, such as `a as b`, as members of an object."""
+    found: list[str] = []
+    for each in filter(None, (part.strip() for part in names.split(","))):
+        inner, _, outer = each.partition(" as ")
+        pair = (outer or inner, inner) if is_export else (inner, outer or inner)
+        found.append(f"{pair[0]}: {pair[1]}")
+    return ", ".join(found)
