@@ -4,7 +4,7 @@ The cost depends on the hosts of a page, and not on those of the campaign. For o
 only.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
@@ -163,13 +163,13 @@ def row_of(
     state = campaign_courses.state_in(campaign, attempt, failed)
     if asked.states and state not in asked.states:
         return None
-    shown = _phases(reader, operations, asked)
+    shown = list(_phases(reader, operations, asked))
     events = _live_events(reader, last)
     return {
         **_identity(expected, host, attempt, state),
         "vms": vm_count(reader, last),
         "attempts": len(operations),
-        "step": _step(last, visit, state),
+        "step": _step(last, visit, state, shown),
         "progress": _progress(last, state),
         "segments": [segment_report(each) for each in shown],
         "forecast": _forecast(expected, attempt, last, state),
@@ -247,12 +247,22 @@ def _live_events(reader: Reader, operation: Operation) -> list[Event]:
     return [each for each in found if each.is_live]
 
 
-def _step(operation: Operation, visit: Visit | None, state: HostState) -> Json | None:
+def _step(
+    operation: Operation,
+    visit: Visit | None,
+    state: HostState,
+    shown: Sequence[Phase],
+) -> Json | None:
     """Return the step that a host in flight or a failed one is in."""
     if state not in {*IN_FLIGHT_STATES, HostState.FAILED}:
         return None
     if visit is None:
-        return {"state": operation.state.value, "kind": None, "since": None}
+        since = next((each.begins for each in shown[-1:] if not each.ends), 0)
+        return {
+            "state": operation.state.value,
+            "kind": None,
+            "since": instant_or_none(since),
+        }
     stuck = visit.failed_in or visit.state
     kind = visit.current_kind
     return {

@@ -198,7 +198,9 @@ def test_rows_of_a_rack_are_pages_by_name_with_what_each_waits_for() -> None:
     assert (row["state"], row["stage"], row["position"]) == ("announced", 1, 1)
     assert row["approvals"] == {"have": 0, "of": 1}
     assert [each["kind"] for each in row["blockers"]] == ["approval", "not before"]
-    assert [each["state"] for each in row["segments"]] == ["announced"]
+    [segment] = row["segments"]
+    assert (segment["state"], segment["until"]) == ("announced", None)
+    assert row["step"]["since"] == segment["from"]
     assert row["forecast"] is None
     assert rows(it, places=("rack=r0", "cluster=c1"))["hosts"] == []
 
