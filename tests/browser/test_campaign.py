@@ -138,6 +138,32 @@ def test_stop_by_keys_asks_first(
     assert place.ask(f"/v1/campaigns/{campaign}")["halted"]["message"]
 
 
+def test_dialog_says_what_the_service_counts(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    page.get_by_role("button", name="Stop").click()
+    dialog = page.get_by_role("dialog", name="Stop microcode?")
+    expect(dialog).to_contain_text("1 host cancelled without impact: 2 VMs of 2")
+    expect(dialog).to_contain_text("11 hosts not begun")
+    expect(dialog.get_by_role("button", name="Stop 1 + 11 hosts")).to_be_visible()
+    dialog.get_by_role("button", name="Keep running").click()
+    assert place.ask(f"/v1/campaigns/{campaign}")["state"] == "Running"
+
+
+def test_order_after_another_decision_names_who_made_it(
+    place: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open(f"campaigns/{campaign}")
+    page.get_by_role("button", name="Pause…").click()
+    dialog = page.get_by_role("dialog", name="Pause microcode?")
+    dialog.get_by_text("shift ends").click()
+    place.ask("/v1/campaign-pause", {"campaign": campaign, "reason": "uni-hpc asked"})
+    dialog.get_by_role("button", name="Pause").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("uni-hpc asked")
+    expect(dialog.get_by_role("alert")).to_contain_text("Nothing was changed")
+
+
 def test_two_operators_see_each_other(
     place: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:
