@@ -59,7 +59,7 @@ def test_document_is_byte_for_byte_what_the_program_gets(
     shown = page.get_by_label("Document of web_0")
     expect(shown).to_contain_text('"EventStatus":"Scheduled"')
     (served,) = (
-        each["document"]
+        each["body"]
         for each in running.sim("documents")["documents"]
         if each["vm"] == "web_0"
     )

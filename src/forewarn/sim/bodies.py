@@ -242,21 +242,6 @@ class VmsShape(BaseModel):
     vms: list[VmShape]
 
 
-class DocumentShape(BaseModel):
-    """The document of a VM."""
-
-    vm: str
-    document: str | None = Field(
-        description="In the newest version; null: its scope has not enabled events."
-    )
-
-
-class DocumentsShape(BaseModel):
-    """The documents of all VMs."""
-
-    documents: list[DocumentShape]
-
-
 class ApprovalsShape(BaseModel):
     """The VMs whose approvals are withheld."""
 

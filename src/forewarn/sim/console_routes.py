@@ -125,7 +125,7 @@ def console_router(simulator: Watched) -> APIRouter:
         )
 
     @sim.get("/watch", response_class=Response, responses=_STREAM)
-    async def watch(
+    async def watch_simulation(
         last_event_id: Annotated[
             str,
             Header(max_length=100, description="The `id` of the last message."),

@@ -21,7 +21,6 @@ from forewarn.metadata.server import Address
 from forewarn.protocol.errors import BadRequestError, NotFoundError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
-from forewarn.protocol.versions import VERSIONS
 from forewarn.reporting import reports
 from forewarn.service.listening import url_of
 from forewarn.sim import bodies
@@ -218,22 +217,6 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
         """List the VMs with their addresses."""
         return answer(await _vm_list(simulator))
 
-    @sim.get("/documents", responses=documented(bodies.DocumentsShape))
-    async def documents() -> Response:
-        """List the document of each VM, byte for byte as it is served now.
-
-        Reading them counts as no request of a VM, and no fault changes them.
-        """
-        stage, found = simulator.stage, await _vm_list(simulator)
-        return answer(
-            {
-                "documents": [
-                    {"vm": each["vm"], "document": _document(stage, each["vm"])}
-                    for each in found["vms"]
-                ]
-            }
-        )
-
     @sim.post(
         "/vms",
         status_code=201,
@@ -251,17 +234,6 @@ def _vms(sim: APIRouter, simulator: Simulated) -> None:
         """Remove a VM, its events and its address."""
         await simulator.remove_vm(name, who=Who(actor=actor))
         return answer(await _vm_list(simulator))
-
-
-def _document(stage: SimServer, vm: str) -> str | None:
-    """Return the document of a VM in the newest version; None: it has none yet."""
-    endpoint = stage.engine.endpoint
-    caller = endpoint.directory.by_vm.get(vm)
-    if caller is None:
-        return None
-    view_id, now = caller.guest.view_id, stage.engine.now
-    body = endpoint.shown(view_id, VERSIONS[-1], now=now)
-    return None if body is None else body.decode("utf-8")
 
 
 async def _vm_list(simulator: Simulated) -> dict[str, Any]:

@@ -89,7 +89,7 @@ function view() {
   const asked = new Set(journal.map((each) => each.vm));
   const never = list.filter((/** @type {any} */ each) => !asked.has(each.vm));
   const shown = isMany ? list.filter((/** @type {any} */ each) => chosen.has(each.vm)) : list.filter((/** @type {any} */ each) => asked.has(each.vm));
-  const told = new Map((documents.value?.documents ?? []).map((/** @type {any} */ each) => [each.vm, each.document]));
+  const told = new Map((documents.value?.documents ?? []).map((/** @type {any} */ each) => [each.vm, each.body]));
   const known = operations.value?.operations ?? [];
   return html`<h1 class="vh">Simulation</h1><div class="stack">${loaded(clock, clockCard)}${sent()}
     ${isMany ? chooser(list) : nothing}
