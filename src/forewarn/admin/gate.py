@@ -57,8 +57,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 """Characters that no name in a path has."""
 
 
-_CHANGING = frozenset({"POST", "DELETE"})
-
 _OF_RELAYS = "/v1/relay/"
 """The begin of the paths of relays."""
 
@@ -119,7 +117,7 @@ class Gate:
                     self._relay_refused()
             return of_error(error)
         media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] in _CHANGING and media_type != "application/json":
+        if _must_be_json(scope) and media_type != "application/json":
             return problem(
                 Kind.NOT_JSON,
                 f"a {scope['method']} must have Content-Type: application/json",
@@ -190,6 +188,16 @@ def is_open(scope: Scope) -> bool:
     """Return whether a request needs no token."""
     path = scope["path"]
     return path in OPEN_PATHS or f"{scope['method']} {path}" in OPEN_REQUESTS
+
+
+def _must_be_json(scope: Scope) -> bool:
+    """Return whether a request must have the type of JSON, which no form has.
+
+    A DELETE of a program has no body and no type.
+    """
+    if scope["method"] != "DELETE":
+        return scope["method"] == "POST"
+    return bool(scope.get(SESSION) or scope.get(IN_BROWSER))
 
 
 def _check_loopback(scope: Scope, headers: Headers) -> None:

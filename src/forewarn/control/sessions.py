@@ -9,7 +9,6 @@ same name with another secret does not continue it.
 """
 
 import base64
-import binascii
 import enum
 import hashlib
 import hmac
@@ -43,6 +42,9 @@ TEXT_CHARACTERS_MAX = 1_024
 
 _PURPOSE = b"forewarn console"
 """Separates the key from other keys of the same secret."""
+
+_MEMBERS = 6
+"""Members of a pass in its text."""
 
 _ENDED = "console"
 """Caller of the stored keys of ended passes."""
@@ -105,18 +107,22 @@ def text_of(key: bytes, given: Pass) -> str:
 
 
 def pass_in(key: bytes, text: str, kind: PassKind) -> Pass | None:
-    """Return the pass of this kind in a text; None: this store has not signed it."""
+    """Return the pass of this kind in a text.
+
+    None: this store has not signed it, or another version of forewarn has written it.
+    """
     if len(text) > TEXT_CHARACTERS_MAX or not text.isascii():
         return None
     body, _, mac = text.partition(".")
     if not hmac.compare_digest(mac, _mac(key, body.encode())):
         return None
-    try:
-        said = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
-        members: Any = json.loads(said)
-    except (binascii.Error, ValueError) as error:
-        raise AssertionError("a signed pass has this form") from error
-    told, pass_id, token_id, name, proof, ends_at = cast("list[Any]", members)
+    said: Any = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+    if (
+        not isinstance(said, list)
+        or len(members := cast("list[Any]", said)) != _MEMBERS
+    ):
+        return None
+    told, pass_id, token_id, name, proof, ends_at = members
     if told != kind.value:
         return None
     return Pass(

@@ -12,7 +12,6 @@ from tests.unit.admin.gateway import LocalGateway
 
 FREEZE = {"hosts": ["h1"], "impact": "freeze"}
 TOKEN = "a-token-of-operators-0123"
-JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def test_follower_whose_leader_has_no_url_says_so(
     client: TestClient, leading: Leading
 ) -> None:
     leading.elsewhere = Leader(name="r1")
-    answer = client.delete("/v1/tokens/x", headers=JSON).json()
+    answer = client.delete("/v1/tokens/x").json()
     assert "leader" not in answer
     assert answer["hint"].startswith("Send it to that replica.")
 

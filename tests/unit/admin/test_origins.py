@@ -148,6 +148,7 @@ def test_programs_say_no_origin(browser: Browser, local: TestClient) -> None:
         answer = browser.client.post("/v1/brake", json=BRAKE, headers=headers)
         assert answer.status_code in {200, 409}
     assert local.post("/v1/hosts/h1/cordon", json={}).status_code == 200
+    assert local.delete("/v1/session").json() == {"ended": False}
 
 
 def test_no_response_admits_another_origin(browser: Browser) -> None:
