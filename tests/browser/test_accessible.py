@@ -12,6 +12,7 @@ PATHS = (
     "campaigns",
     "campaigns/microcode?host=c1-r0-0",
     "campaigns/microcode?as=table",
+    "campaigns/microcode/report",
     "hosts?host=c1-r0-0",
     "history",
     "wall",
