@@ -23,6 +23,7 @@ from forewarn.store.port import (
     Reader,
     StoreBusyError,
     StoreError,
+    StoreGoneError,
     StoreTooNewError,
     Transaction,
 )
@@ -172,6 +173,21 @@ def test_a_store_whose_lock_is_gone_ends_after_some_time(url: str) -> None:
     assert waits.clock.monotonic() >= PATIENCE_SECONDS
     with pytest.raises(StoreError, match="closed"):
         store.transact(add("h1"))
+    another.close()
+    store.close()
+
+
+def test_a_store_that_is_to_stop_waits_no_more(url: str) -> None:
+    def stop() -> None:
+        store.stop_waiting()
+
+    waits = Waits(stop)
+    store = opened(url, waits)
+    postgres.lose_connections(url)
+    another = opened(url)
+    with pytest.raises(StoreGoneError):
+        store.transact(add("h1"))
+    assert waits.clock.monotonic() < PATIENCE_SECONDS / 2
     another.close()
     store.close()
 
