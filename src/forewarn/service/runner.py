@@ -46,6 +46,7 @@ from forewarn.store.port import (
     InterruptedWorkError,
     NoSpaceError,
     StoreError,
+    StoreGoneError,
     UnwrittenError,
 )
 
@@ -53,6 +54,11 @@ T = TypeVar("T")
 W = TypeVar("W", Post, Enabling, Order)
 
 logger = logging.getLogger("forewarn.service")
+
+
+LATER = "Try again later."
+
+AWAY = "the database does not answer"
 
 
 class Runner:
@@ -215,7 +221,9 @@ class Runner:
             logger.critical("the control thread ended", exc_info=True)
             self._fail(error)
         rest = [*self._under_way, *self._inbox.empty()]
-        self._resolve([(task.future, None, StoppedError()) for task in rest])
+        is_gone = isinstance(self.failure, StoreGoneError)
+        why = _refusal(AWAY) if is_gone else StoppedError()
+        self._resolve([(task.future, None, why) for task in rest])
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
@@ -299,12 +307,9 @@ class Runner:
             return act(), None
         except UnwrittenError as error:
             self.held_by = _holder(error)
-            # The error itself names the place of the store, which tenants may not know.
-            hint = "Try again later."
-            if isinstance(error, NoSpaceError):
-                hint = f"{error.hint} Then try again."
-            message = f"the store cannot be written: {self.held_by}"
-            return None, BusyError(message, hint=hint)
+            is_full = isinstance(error, NoSpaceError)
+            hint = f"{error.hint} Then try again." if is_full else LATER
+            return None, _refusal(self.held_by, hint)
         except StoreError:
             raise
         except ForewarnError as error:
@@ -400,12 +405,20 @@ class Runner:
             logger.debug("the event loop is closed")
 
 
+def _refusal(why: str, hint: str = LATER) -> BusyError:
+    """Return the answer to a request that cannot be written.
+
+    The error of the store names its place, which tenants may not know.
+    """
+    return BusyError(f"the store cannot be written: {why}", hint=hint)
+
+
 def _holder(error: UnwrittenError) -> str:
     """Return why the store takes no write, for anybody."""
     if isinstance(error, NoSpaceError):
         return "its disk is full"
     if isinstance(error, InterruptedWorkError):
-        return "the database does not answer"
+        return AWAY
     return "another program locks it"
 
 

@@ -148,8 +148,9 @@ class Keeper:
 
     def turn(self) -> float:
         """Look at the lease, or renew it; return the seconds until the next time."""
+        seat = self.seat
+        is_lost = seat.leads and self._lost_term == seat.term
         try:
-            seat = self.seat
             if seat.leads:
                 self._lead(seat)
             elif seat.role is not Role.STOPPED:
@@ -162,9 +163,9 @@ class Keeper:
                 log.warning("the cluster's database does not answer: %s", error)
             self._is_away = True
             return AGAIN_SECONDS
-        if self._is_away:
+        if self._is_away and not is_lost:
             log.info("the cluster's database answers again")
-        self._is_away = False
+            self._is_away = False
         return self._seconds()
 
     def _seconds(self) -> float:

@@ -93,6 +93,23 @@ def test_leader_is_unsure_while_the_database_is_away(
     assert first.terms == [1]
 
 
+def test_end_of_a_term_is_no_answer_of_the_database(
+    shared: SharedMemory, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    first, _ = pair(shared)
+    first.line.fails_at = "send"
+    first.clock.advance(1.0)
+    first.keeper.turn()
+    first.keeper.lost(1)
+    first.keeper.turn()
+    assert first.terms == [1, 0]
+    assert "answers again" not in caplog.text
+    first.line.fails_at = ""
+    first.keeper.turn()
+    assert "answers again" in caplog.text
+
+
 def test_slow_answer_extends_nothing_beyond_its_question(shared: SharedMemory) -> None:
     first, _ = pair(shared)
     first.clock.advance(1.0)
