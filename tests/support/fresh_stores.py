@@ -18,25 +18,16 @@ from tempfile import TemporaryDirectory
 
 from forewarn.store import migrate, sqlite
 from forewarn.store.connection import Connection, translate
-from forewarn.store.database import Database
 from forewarn.store.migrate import Step
-from forewarn.store.rows import Schema
-
-_COLUMNS = (
-    "SELECT table_name, column_name, data_type FROM information_schema.columns"
-    " WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position"
-)
 
 
 class _Shared:
-    """What stands in a process for three names of `forewarn.store.sqlite`."""
+    """What stands in a process for two names of `forewarn.store.sqlite`."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._first: sqlite3.Connection | None = None
         """The pages of the first new store, in memory."""
-        self._schemas: dict[object, Schema] = {}
-        """By the text of the schema, from which all of it is made."""
         self.load_steps = functools.cache(migrate.load_steps)
 
     def migrate(self, connection: Connection, steps: Sequence[Step]) -> None:
@@ -54,29 +45,13 @@ class _Shared:
             except sqlite3.Error as error:
                 raise translate(error, connection._path) from error
 
-    def schema_in_postgres(self, connection: Database) -> Schema:
-        columns = tuple(connection.rows(_COLUMNS))
-        if columns not in self._schemas:
-            self._schemas[columns] = Schema(connection)
-        return self._schemas[columns]
-
-    def schema(self, connection: Connection) -> Schema:
-        text = tuple(connection.rows("SELECT * FROM sqlite_master"))
-        if text not in self._schemas:
-            self._schemas[text] = Schema(connection)
-        return self._schemas[text]
-
 
 def share() -> None:
     """Let the stores that this process opens from now on share what they can."""
     shared = _Shared()
-    sqlite.__dict__.update(
-        load_steps=shared.load_steps, migrate=shared.migrate, Schema=shared.schema
-    )
+    sqlite.__dict__.update(load_steps=shared.load_steps, migrate=shared.migrate)
     if (store := sys.modules.get("forewarn.store.postgres.store")) is not None:
-        store.__dict__.update(
-            load_steps=shared.load_steps, Schema=shared.schema_in_postgres
-        )
+        store.__dict__.update(load_steps=shared.load_steps)
 
 
 def prepare() -> None:

@@ -29,7 +29,7 @@ from forewarn.store.port import PAGE_ROWS, DuplicateError, require_unchanged
 from forewarn.store.questions import Query, Ranking, Record
 from forewarn.store.records import AuditEntry
 from forewarn.store.relay_links import RelayLink
-from forewarn.store.rows import RowTransaction, Schema, Values
+from forewarn.store.rows import RowTransaction, Values
 from forewarn.store.wide_blackouts import WideBlackout
 
 R = TypeVar("R", bound=Record)
@@ -186,13 +186,11 @@ class Committed:
 class RememberingTransaction(RowTransaction):
     """A transaction that reads each uncached record at most once."""
 
-    def __init__(
-        self, connection: Database, schema: Schema, committed: Committed
-    ) -> None:
+    def __init__(self, connection: Database, committed: Committed) -> None:
         """Use `connection`; the caller updates `committed` after the commit."""
-        super().__init__(connection, schema)
+        super().__init__(connection)
         self._committed = committed
-        self._pending = Pending(connection, schema)
+        self._pending = Pending(connection)
         self.seen: dict[Name, Record | None] = {}
         self.answers: dict[Question, tuple[str, ...] | None] = {}
         self._affected: set[Question] = set()

@@ -27,7 +27,7 @@ from forewarn.store.contents import Contents
 from forewarn.store.file_target import integrity_faults
 from forewarn.store.port import StoreError
 from forewarn.store.records import AuditEntry, Choice, OrderKey, OutboxMessage, Token
-from forewarn.store.rows import Schema
+from forewarn.store.rows import schema
 from forewarn.store.snapshot import Source
 from forewarn.store.whole import WholeReader
 
@@ -102,9 +102,9 @@ def _violations(connection: WholeReader) -> Iterator[str]:
 
 def _read(connection: WholeReader, contents: Contents) -> Iterator[str]:
     """Read all tables; yield the problems of single rows."""
-    schema = Schema(connection)
+    decoders = schema().decoders
     for codec in CODECS:
-        decode = schema.decoders[codec.kind]
+        decode = decoders[codec.kind]
         wrong = WRONG.get(codec.kind)
         for row in connection.each(codec.every):
             try:

@@ -286,21 +286,14 @@ class Codec(Generic[R]):
         statement = statements.update(self.table, tuple(names), self.guards)
         return statement, (*values, *self.guard(old))
 
-    def decoder(self, names: Sequence[str]) -> Callable[[Row], R]:
-        """Return a decoder of rows with these columns, in this order."""
-        if sorted(names) != sorted(self.columns):
-            raise StoreError(
-                f"the table of {self.kind.__name__} has unexpected columns",
-                hint=_RESTORE,
-            )
-        columns = [(name, self.columns[name]) for name in names]
-        shapes = set(product(*(column.stored for _, column in columns)))
+    def decoder(self) -> Callable[[Row], R]:
+        """Return a decoder of rows, which have the columns of `get` and `every`."""
+        columns = self.columns.values()
+        shapes = set(product(*(column.stored for column in columns)))
         converts = [
-            (at, column.decode)
-            for at, (_, column) in enumerate(columns)
-            if column.decode
+            (at, column.decode) for at, column in enumerate(columns) if column.decode
         ]
-        make = maker_of(self.kind, names)
+        make = maker_of(self.kind, self._names)
 
         def decode(row: Row) -> R:
             if tuple(map(type, row)) not in shapes:

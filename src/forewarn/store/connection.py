@@ -141,10 +141,6 @@ class Connection:
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
-    def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
-        """Return the names of a statement's columns."""
-        return [column[0] for column in self._execute(sql, parameters).description]
-
     def copy_to(self, target: "Connection") -> None:
         """Copy the whole file as of now; others may write meanwhile."""
         try:

@@ -29,7 +29,3 @@ class Database(Protocol):
     ) -> Iterator[list[Row]]:
         """Yield the rows of a statement, so many at a time."""
         ...
-
-    def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
-        """Return the names of a statement's columns."""
-        ...

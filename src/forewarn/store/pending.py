@@ -13,17 +13,17 @@ from forewarn.store.codec import Codec, Row
 from forewarn.store.database import Database
 from forewarn.store.port import DuplicateError, StaleWriteError
 from forewarn.store.questions import Record
-from forewarn.store.rows import Change, Schema, link
+from forewarn.store.rows import Change, link, schema
 from forewarn.store.statements import Write
 
 
 class Pending:
     """The pending writes of one transaction."""
 
-    def __init__(self, connection: Database, schema: Schema) -> None:
+    def __init__(self, connection: Database) -> None:
         """Start empty."""
         self._connection = connection
-        self._schema = schema
+        self._codecs = schema().codecs
         self._changes: defaultdict[type, dict[str, Change]] = defaultdict(dict)
 
     def add(self, new: Record) -> None:
@@ -45,7 +45,7 @@ class Pending:
         Raises StaleWriteError and DuplicateError.
         """
         if self._changes.get(kind):
-            self._send_changes(self._schema.codecs[kind], self._changes.pop(kind))
+            self._send_changes(self._codecs[kind], self._changes.pop(kind))
 
     def send_all(self) -> None:
         """Send all pending writes; raises StaleWriteError and DuplicateError."""

@@ -5,6 +5,7 @@ are created from its columns. A guarded write is one statement with the expected
 revision and status. If it changes no row, the write is stale.
 """
 
+import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,24 +28,29 @@ Change: TypeAlias = tuple[Any, Any]
 
 
 class Schema:
-    """The statements and decoders of an open file."""
+    """The statements and decoders of this version, for any store."""
 
-    def __init__(self, connection: Database) -> None:
-        """Read the columns of the file's tables; raises StoreError."""
+    def __init__(self) -> None:
+        """Complete the statements, and make a decoder for each kind."""
         self.statements: Mapping[str, str] = queries.load(CODECS)
         self.codecs: Mapping[type, Codec[Any]] = {codec.kind: codec for codec in CODECS}
-        columns = {codec.kind: connection.columns(codec.get, ("",)) for codec in CODECS}
         self.decoders: Mapping[type, Callable[[Row], Any]] = {
-            codec.kind: codec.decoder(columns[codec.kind]) for codec in CODECS
+            codec.kind: codec.decoder() for codec in CODECS
         }
         self.places: Mapping[type, tuple[int, int]] = {
             codec.kind: (
-                columns[codec.kind].index(codec.key),
-                columns[codec.kind].index("revision"),
+                [*codec.columns].index(codec.key),
+                [*codec.columns].index("revision"),
             )
             for codec in CODECS
         }
         """The positions of the key and the revision in a row."""
+
+
+@functools.cache
+def schema() -> Schema:
+    """Return the schema, which all stores of a process share."""
+    return Schema()
 
 
 def before(key: str) -> str:
@@ -58,10 +64,10 @@ def before(key: str) -> str:
 class RowReader:
     """A consistent view: that of the open transaction of a connection."""
 
-    def __init__(self, connection: Database, schema: Schema) -> None:
+    def __init__(self, connection: Database) -> None:
         """Read from `connection`."""
         self._connection = connection
-        self._schema = schema
+        self._schema = schema()
 
     def get(self, kind: type[R], key: str) -> R | None:
         """Return the record with this key, or None."""

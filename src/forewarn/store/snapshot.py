@@ -16,7 +16,7 @@ from forewarn.store.connection import Connection
 from forewarn.store.database import Database
 from forewarn.store.port import Columns, LostError, Reader, StoreError
 from forewarn.store.questions import Query, Record
-from forewarn.store.rows import RowReader, Schema
+from forewarn.store.rows import RowReader
 
 T = TypeVar("T")
 
@@ -74,12 +74,14 @@ def reading(source: Source) -> Generator[Reader]:
     """Return a reader of the committed state; raises StoreError."""
     with contextlib.closing(connect(source)) as connection:
         connection.begin_snapshot()
-        yield SnapshotReader(connection, Schema(connection))
+        yield SnapshotReader(connection)
 
 
-def snapshots_of(source: Source, schema: Schema | None = None) -> "SnapshotStore":
-    """Return the reader of a store; raises StoreError."""
-    return SnapshotStore(lambda: connect(source), schema)
+def snapshots_of(source: Source) -> "SnapshotStore":
+    """Return the reader of a store; raises StoreError if it cannot connect."""
+    store = SnapshotStore(lambda: connect(source))
+    store.read(lambda _reader: None)
+    return store
 
 
 class SnapshotDatabase(Database, Protocol):
@@ -101,27 +103,21 @@ class SnapshotDatabase(Database, Protocol):
 class SnapshotStore:
     """Reads a store, with one connection for each concurrent reader."""
 
-    def __init__(
-        self, connect: Callable[[], SnapshotDatabase], schema: Schema | None = None
-    ) -> None:
-        """Connect; raises StoreError. The store must have this version's schema.
+    def __init__(self, connect: Callable[[], SnapshotDatabase]) -> None:
+        """Read from new connections; the first read connects.
 
-        With a `schema`, the first read connects.
+        The store must have this version's schema.
         """
         self._connect = connect
         self._guard = threading.Lock()
         self._is_closed = False
         self._idle: list[SnapshotDatabase] = []
-        if schema is None:
-            self._idle = [connect()]
-            schema = Schema(self._idle[0])
-        self._schema = schema
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run `work` on the committed state; may be called from any thread."""
         connection = self._begun()
         try:
-            return work(SnapshotReader(connection, self._schema))
+            return work(SnapshotReader(connection))
         finally:
             self._give_back(connection)
 

@@ -17,8 +17,7 @@ from forewarn.store.connection import Connection
 from forewarn.store.lock import ProcessLock
 from forewarn.store.migrate import count_done, load_steps, migrate
 from forewarn.store.port import Reader, StoreError, Transaction
-from forewarn.store.rows import Schema
-from forewarn.store.snapshot import SnapshotStore, snapshots_of
+from forewarn.store.snapshot import SnapshotStore, connect
 from forewarn.store.write_lock import WriteLock
 
 T = TypeVar("T")
@@ -49,12 +48,12 @@ class SqliteStore:
         self._readers: SnapshotStore | None = None
         self._lock = ProcessLock(self._path)
         try:
-            self._schema = self._prepare()
+            self._prepare()
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self) -> Schema:
+    def _prepare(self) -> None:
         steps = load_steps()
         # A log of an earlier process is truncated below. Without that, a long log would
         # stay until many more writes.
@@ -64,8 +63,7 @@ class SqliteStore:
             done = count_done(connection, self._path, steps)
             connection.make_durable()
             migrate(connection, steps[done:])
-            schema = Schema(connection)
-            self._readers = snapshots_of(self._path, schema)
+            self._readers = SnapshotStore(lambda: connect(self._path))
             self._checkpoints = Checkpoints(self._connect())
             # SQLite has opened the file by name, but the lock is on the file itself.
             self._inode = self._lock.inode
@@ -76,7 +74,6 @@ class SqliteStore:
             connection.close()
             raise
         self._writer = connection
-        return schema
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run `work` in a transaction and commit it; return what it returned."""
@@ -86,9 +83,7 @@ class SqliteStore:
             rows = writer.rows_changed
             try:
                 writer.begin(immediate=True)
-                transaction = RememberingTransaction(
-                    writer, self._schema, self._committed
-                )
+                transaction = RememberingTransaction(writer, self._committed)
                 result = work(transaction)
                 transaction.send_all()
                 writer.commit()

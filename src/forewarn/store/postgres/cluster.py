@@ -16,7 +16,6 @@ from forewarn.store.postgres import condition, feed, lease, replicas
 from forewarn.store.postgres.connection import LostError, PostgresConnection
 from forewarn.store.postgres.migrate import count_done
 from forewarn.store.postgres.url import place_of
-from forewarn.store.rows import Schema
 from forewarn.store.snapshot import SnapshotReader
 
 T = TypeVar("T")
@@ -31,7 +30,6 @@ class PostgresCluster:
         self._writer: PostgresConnection | None = None
         self._reader: PostgresConnection | None = None
         self._bell: PostgresConnection | None = None
-        self._schema: Schema | None = None
         self._woken, self._wakes = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._is_closed = False
 
@@ -102,13 +100,11 @@ class PostgresCluster:
             self._reader = PostgresConnection(self._url, read_only=True)
         reader = self._reader
         try:
-            if self._schema is None:
-                self._schema = Schema(reader)
             reader.begin_snapshot()
             row = lease.read(reader)
             rows = None if after is None else feed.rows_after(reader, after)
             moment = Moment(lease=row, rows=rows)
-            return work(SnapshotReader(reader, self._schema), moment)
+            return work(SnapshotReader(reader), moment)
         finally:
             if not reader.end():
                 self._reader = None

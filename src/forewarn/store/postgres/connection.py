@@ -205,12 +205,6 @@ class PostgresConnection:
         except psycopg.Error as error:
             raise self._failed(error) from error
 
-    def columns(self, sql: str, parameters: Parameters = ()) -> list[str]:
-        """Return the names of a statement's columns."""
-        cursor = self._cursor(dialect.statement(sql), parameters)
-        assert cursor.description is not None, "a statement that returns rows"
-        return [column.name for column in cursor.description]
-
     def _cursor(self, sql: str, parameters: Any) -> psycopg.Cursor[Row]:
         try:
             return self._wire.execute(_query(sql), parameters)

@@ -31,7 +31,6 @@ from forewarn.store.postgres.feed import FeedingTransaction
 from forewarn.store.postgres.fence import Fence
 from forewarn.store.postgres.migrate import bring_up_to_date
 from forewarn.store.postgres.url import place_of
-from forewarn.store.rows import Schema
 from forewarn.store.snapshot import SnapshotStore
 from forewarn.store.write_lock import WriteLock
 
@@ -80,24 +79,21 @@ class PostgresStore:
         else:
             # A replica that takes over runs already: it waits for the database.
             opened = self._patiently(self._open, PATIENCE_SECONDS, LostError)
-        connection, self._schema = opened
-        self._writer: PostgresConnection | None = connection
-        self._readers = SnapshotStore(
-            lambda: PostgresConnection(url, read_only=True), self._schema
-        )
+        self._writer: PostgresConnection | None = opened
+        self._readers = SnapshotStore(lambda: PostgresConnection(url, read_only=True))
 
-    def _open(self) -> tuple[PostgresConnection, Schema]:
-        """Return a new connection, and the schema, which is up to date."""
+    def _open(self) -> PostgresConnection:
+        """Return a new connection to a database whose tables are up to date."""
         connection = self._connect()
         try:
             connection.limit_statements(is_limited=False)
             bring_up_to_date(connection, place_of(self._url), load_steps())
             connection.limit_statements(is_limited=True)
             self._fence.read(connection)
-            return connection, Schema(connection)
         except BaseException:
             connection.close()
             raise
+        return connection
 
     def _patiently(
         self, connect: Callable[[], T], seconds: float, *expected: type[StoreError]
@@ -145,7 +141,7 @@ class PostgresStore:
         try:
             writer.begin()
             number = self._fence.enter(writer)
-            transaction = FeedingTransaction(writer, self._schema, self._committed)
+            transaction = FeedingTransaction(writer, self._committed)
             result = work(transaction)
             transaction.send_all()
             if self._fence.feeds:
