@@ -73,7 +73,7 @@ class _OnSeparateConnection(RowTransaction):
         connection: Connection | PostgresConnection,
         store: SqliteStore | PostgresStore,
     ) -> None:
-        super().__init__(connection, store._schema)
+        super().__init__(connection)
         self._store = store
 
     def replace(self, old: R, new: R) -> R:

@@ -6,6 +6,10 @@ READ_LEASE = 5.0
 """Seconds for which a replica may answer from the documents that it has, after the moment
 at which they were complete. Longer than a takeover, so that no GET fails meanwhile."""
 
+LOOKS_PER_LEASE = 15
+"""Looks of a candidate at the lease while it lasts. A candidate counts from the look that
+shows the last renewal, so it takes the lease later by up to the time between two looks."""
+
 MARGIN_DIVISOR = 10
 """A duration that another replica must not outlast is shorter by this part of it."""
 
@@ -32,6 +36,11 @@ class Times:
     def renew_every(self) -> float:
         """Return the seconds between two renewals: two may fail before the lease ends."""
         return self.lease / 3
+
+    @property
+    def look_every(self) -> float:
+        """Return the seconds between two looks of a candidate at the lease."""
+        return self.lease / LOOKS_PER_LEASE
 
     @property
     def call_within(self) -> float:

@@ -170,32 +170,24 @@ def looked(watch: Watch, look: Look) -> Watch:
 def view(watch: Watch, now: float, *, observer: str) -> View:
     """Return the replicas at a time, as `observer` sees them."""
     look = watch.look
-    age = None if look is None else now - look.at
-    if look is None or now - look.at >= SILENT_SECONDS:
-        rows = () if look is None else look.rows
-        return View(
-            observer=observer,
-            age=age,
-            lease=None,
-            term=None if look is None else look.lease.term,
-            leader=None,
-            led_for=None,
-            takeovers=len(watch.takeovers),
-            condition=None,
-            replicas=_ordered(_unknown(watch, row, now) for row in rows),
-        )
-    replicas = _ordered(_seen(watch, look, row, now) for row in look.rows)
-    holder = look.lease.holder
+    answers = look is not None and now - look.at < SILENT_SECONDS
+    rows = () if look is None else look.rows
+    lease = look.lease if look is not None and answers else None
+    replicas = _ordered(
+        _unknown(watch, row, now) if lease is None else _seen(watch, lease, row, now)
+        for row in rows
+    )
+    holder = None if lease is None else lease.holder
     leader = next((each for each in replicas if each.row.key == holder), None)
     return View(
         observer=observer,
-        age=age,
-        lease=look.lease,
-        term=look.lease.term,
+        age=None if look is None else now - look.at,
+        lease=lease,
+        term=None if look is None else look.lease.term,
         leader=leader,
         led_for=None if leader is None else _led_for(leader),
         takeovers=sum(now - at < FLAPPING_SECONDS for at in watch.takeovers),
-        condition=watch.condition,
+        condition=watch.condition if answers else None,
         replicas=replicas,
     )
 
@@ -228,15 +220,15 @@ def _unknown(watch: Watch, row: ReplicaRow, now: float) -> ReplicaView:
     )
 
 
-def _seen(watch: Watch, look: Look, row: ReplicaRow, now: float) -> ReplicaView:
+def _seen(watch: Watch, lease: LeaseRow, row: ReplicaRow, now: float) -> ReplicaView:
     silent_for = _silent_for(watch, row, now)
     if silent_for >= SILENT_SECONDS:
         return _unknown(watch, row, now)
-    role = _role(row, is_holder=row.key == look.lease.holder)
+    role = _role(row, is_holder=row.key == lease.holder)
     if role is Role.BEHIND:
         # Its transactions are other ones than those of the database.
         return replace(_unknown(watch, row, now), role=role)
-    if row.key == look.lease.holder:
+    if row.key == lease.holder:
         return ReplicaView(
             row=row, role=role, entries=0, seconds=0.0, silent_for=silent_for
         )
@@ -244,7 +236,7 @@ def _seen(watch: Watch, look: Look, row: ReplicaRow, now: float) -> ReplicaView:
     return ReplicaView(
         row=row,
         role=role,
-        entries=max(look.lease.number - row.position, 0),
+        entries=max(lease.number - row.position, 0),
         seconds=now - lacking[0] if lacking else 0.0,
         silent_for=silent_for,
     )

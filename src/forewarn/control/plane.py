@@ -51,11 +51,7 @@ from forewarn.ids import RandomIds
 from forewarn.instants import Micros, sortable
 from forewarn.protocol.actors import VMS, vm_actor
 from forewarn.protocol.blockers import HinderedError
-from forewarn.protocol.operations import (
-    CallState,
-    Operation,
-    OperationState,
-)
+from forewarn.protocol.operations import CallState, Operation, OperationState
 from forewarn.store import kinds, sequence
 from forewarn.store.port import Reader, Store, Transaction, UnwrittenError
 
@@ -235,15 +231,16 @@ class Plane:
         while self.resume(now=now):
             pass
 
-    def publish(self, *, now: Micros) -> None:
+    def publish(self, *, now: Micros, stale: Sequence[str] | None = None) -> None:
         """Publish everything that is durable; do not ask the driver.
 
         Views whose document renders differently than before raise their incarnation
-        first.
+        first. If all but these are published already, `stale` has them.
         """
+        give = self._listener.publish
+        if stale is None:
+            stale = self.store.read(lambda it: publishing.publish_all(it, give))
         self._silent_from = now
-        publish = self._listener.publish
-        stale = self.store.read(lambda reader: publishing.publish_all(reader, publish))
         for first in range(0, len(stale), STALE_TOGETHER):
             some = stale[first : first + STALE_TOGETHER]
             self._run(

@@ -13,7 +13,7 @@ thread and the driver end (`end`). A crash in between leaves what a killed servi
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -105,10 +105,11 @@ class Deciding:
 
     # Starting
 
-    async def publish(self) -> None:
+    async def publish(self, stale: Sequence[str] | None = None) -> None:
         """Open the driver, start the control thread, and publish all documents.
 
-        Raises ForewarnError; `end` is needed in any case.
+        If all but some views are published already, `stale` has these. Raises
+        ForewarnError; `end` is needed in any case.
         """
         around = self._around
         loop = asyncio.get_running_loop()
@@ -117,7 +118,7 @@ class Deciding:
         runner = self._build(loop, store, driver)
         self._join(runner, store)
         runner.start()
-        await runner.call(lambda plane, now: plane.publish(now=now))
+        await runner.call(lambda plane, now: plane.publish(now=now, stale=stale))
 
     def _open_driver(self) -> Driver:
         """Open the driver, and load the counts that are kept in memory."""

@@ -6,10 +6,12 @@ its operator API are open in both roles; `Deciding` exists only while it leads.
 Start: the listeners; the connections to the database; everything that is committed is
 published, and VMs get documents. Then the operator API, and the two threads of `Replica`.
 
-Lead: the follower leaves the documents to the plane; then the steps of the start of a
-service. A crash at any of them leaves what a killed service leaves, and the lease runs
-out. Follow: requests are passed on, the control thread and the driver end, and the
-follower reads everything again.
+Lead: the store of the term is opened, the follower publishes what is committed and leaves
+the documents to the plane, and then come the other steps of the start of a service. A
+crash at any of them leaves what a killed service leaves, and the lease runs out.
+
+Follow: requests are passed on, the control thread and the driver end, and the follower
+reads what was committed since it led.
 
 Stop: the control thread ends after the waiting requests, and the lease is released, so that
 another replica leads at once. Meanwhile VMs get documents here, and their requests are
@@ -237,18 +239,20 @@ class ReplicatedService(Service):
         replica, api, loop = self._replica, self._api, asyncio.get_running_loop()
         assert replica is not None, "it has been connected"
         assert api is not None, "it has been opened"
-        await loop.run_in_executor(self._threads, replica.follower.lead)
         store = await loop.run_in_executor(self._threads, self._backend.lead, row)
         self._store_of_term, self._led = store, row
+        stale = await loop.run_in_executor(self._threads, replica.follower.lead)
         refuse_empty_store(self.settings, store)
         replica.keeper.gate.use(lambda: store.number)
         deciding = self._deciding = Deciding(self._around(replica.keeper.gate), store)
-        await deciding.publish()
+        await deciding.publish(stale)
         # The first transaction of the term: it also creates the secret of a new store.
         who = Who(actor=service_part("service"))
         await deciding.gateway.order(who, lambda _work: None)
-        replica.know(secret := await deciding.gateway.read(secret_in))
-        has_fleet = await deciding.gateway.read(fleet_changes.has_fleet)
+        secret, has_fleet = await deciding.gateway.read(
+            lambda reader: (secret_in(reader), fleet_changes.has_fleet(reader))
+        )
+        replica.know(secret)
         if not has_fleet:
             await self._apply_at_start(self._fleet)
         elif self._fleet is not None and not self._has_settled.is_set():

@@ -168,6 +168,8 @@ def test_takeovers_count_for_a_while() -> None:
     assert watcher.look(10, 10, term=4).takeovers == 2
     assert watcher.look(10, 10, term=6).is_flapping
     assert watcher.view(4.0).is_flapping
+    # They grow old while the database is away, too.
+    assert watcher.view(views.FLAPPING_SECONDS).takeovers == 0
     view = watcher.look(10, 10, term=6, seconds=views.FLAPPING_SECONDS)
     assert view.takeovers == 0
 

@@ -3,7 +3,8 @@
 It reads everything once, and then the records that the feed names. Each round reads one
 snapshot, publishes it, and only then confirms its position in the row of the replica.
 `cluster.documents` says until when the replica may answer. While the replica leads, the
-plane publishes, and this thread only writes the row.
+plane publishes, and this thread only writes the row. The plane begins with the documents
+that are published: a last round brings them up to the takeover.
 """
 
 import logging
@@ -72,6 +73,8 @@ class Follower:
         self._confirmed = -1
         self._views: set[str] = set()
         self._guests: set[str] = set()
+        self._stale: set[str] = set()
+        """Views that are not served, because this version renders them otherwise."""
         self._is_away = self._said_lost = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._main, name="forewarn-follower")
@@ -93,15 +96,32 @@ class Follower:
         """Return whether a follower may answer from its documents."""
         return documents.may_answer(self.reading, self._clock.monotonic())
 
-    def lead(self) -> None:
-        """Leave the documents to the plane. A round that runs is ended first."""
+    def lead(self) -> tuple[str, ...] | None:
+        """Leave the documents to the plane, after a last round.
+
+        The caller has taken the lease, so nothing of an earlier term is committed later,
+        and the round publishes all that was. Return the views that are not served because
+        this version renders them otherwise; None: the round failed, and the plane must
+        publish everything.
+        """
         with self._turning:
+            try:
+                is_complete = self._round()
+                # The row says now that this replica leads.
+                self._write()
+            except StoreError as error:
+                log.warning("the cluster's database cannot be read: %s", error)
+                is_complete = False
             self._leads = True
+            return tuple(sorted(self._stale)) if is_complete else None
 
     def follow(self) -> None:
-        """Follow again: the first round reads everything."""
+        """Follow again: the first round reads what was committed since `lead`.
+
+        The feed names all that the plane has published meanwhile.
+        """
         with self._turning:
-            self._leads, self._position = False, None
+            self._leads = False
         self._cluster.wake()
 
     def start(self) -> None:
@@ -137,12 +157,13 @@ class Follower:
         written, now = self.reading.written or 0.0, self._clock.monotonic()
         return max(written + ROUND_SECONDS - now, 0.0)
 
-    def _round(self) -> None:
+    def _round(self) -> bool:
+        """Do a round; return whether everything committed is published now."""
         written, now = self.reading.written, self._clock.monotonic()
         if written is None or now >= written + ROUND_SECONDS:
             self._write()
         if self._leads:
-            return
+            return False
         moment, changes = self._cluster.follow(self._position, self._apply)
         if moment.number < self.position:
             if not self._said_lost:
@@ -153,7 +174,7 @@ class Follower:
                     self.position,
                 )
             self._said_lost = True
-            return
+            return False
         self._said_lost = False
         self._position = moment.number
         with self._lock:
@@ -161,6 +182,7 @@ class Follower:
         if self._confirmed < moment.number:
             self._write()
         self._followed(moment.lease, changes)
+        return True
 
     def _write(self) -> None:
         asked, number = self._clock.monotonic(), self.position
@@ -205,6 +227,12 @@ class Follower:
         vms = [vm for name in guests if (vm := reader.get(Vm, name)) is not None]
         there = [guest_of(vm) for vm in vms if vm.state is not VmState.DELETED]
         shown_ids = {view.view_id for view in shown}
+        self._stale.difference_update(views)
+        self._stale |= {
+            view.view_id
+            for view in found.values()
+            if view is not None and view.view_id not in shown_ids
+        }
         names = {guest.vm for guest in there}
         return Publication(
             views=tuple(shown),
@@ -217,6 +245,7 @@ class Follower:
         views, guests = self._views, self._guests
         self._views, self._guests = set(), set()
         stale = publish_all(reader, self._give)
+        self._stale = set(stale)
         if stale:
             log.warning(
                 "%s views have documents of another version of forewarn; they are"

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 AGAIN_SECONDS = 0.2
 """Pause after a request that failed: short compared with the shortest lease."""
 
+SOON_SECONDS = 0.01
+"""Pause when the lease has run out and another replica has taken it meanwhile."""
+
 ROUNDS_BETWEEN_PRUNES = 10
 """Renewals between two removals of old rows of the feed."""
 
@@ -178,7 +181,7 @@ class Keeper:
         if seat.role is not Role.FOLLOWS:
             return self._times.renew_every
         left = seat.since + self._times.lease - now
-        return min(max(left, AGAIN_SECONDS), self._times.renew_every)
+        return min(max(left, SOON_SECONDS), self._times.look_every)
 
     def _watch(self) -> None:
         known = self._known()

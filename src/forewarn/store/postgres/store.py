@@ -96,15 +96,20 @@ class PostgresStore:
         return connection
 
     def _patiently(
-        self, connect: Callable[[], T], seconds: float, *expected: type[StoreError]
+        self, act: Callable[[], T], seconds: float, *expected: type[StoreError]
     ) -> T:
-        """Connect; repeat that for some time after the expected errors."""
-        until = self._clock.monotonic() + seconds
+        """Do something; repeat it for some time after the first of the expected errors.
+
+        The time does not begin before: what takes long may then fail once, too.
+        """
+        until: float | None = None
         while True:
             try:
-                return connect()
+                return act()
             except expected:
-                if self._clock.monotonic() >= until or self._is_hurried.is_set():
+                now = self._clock.monotonic()
+                until = now + seconds if until is None else until
+                if now >= until or self._is_hurried.is_set():
                     raise
                 self._pause(AGAIN_SECONDS)
 
@@ -208,16 +213,9 @@ class PostgresStore:
 
         It runs again on a new view if the connection is lost.
         """
-        until: float | None = None
-        while True:
-            try:
-                return self._readers.read(work)
-            except LostError:
-                now = self._clock.monotonic()
-                until = now + PATIENCE_SECONDS if until is None else until
-                if now >= until:
-                    raise
-                self._pause(AGAIN_SECONDS)
+        return self._patiently(
+            lambda: self._readers.read(work), PATIENCE_SECONDS, LostError
+        )
 
     def _check_open(self) -> None:
         if self._is_closed:

@@ -167,13 +167,61 @@ def test_database_that_lost_transactions_is_not_followed(fleet: Fleet) -> None:
 def test_leader_only_writes_its_row(fleet: Fleet) -> None:
     replica = fleet.replica
     replica.follower.lead()
+    fleet.add(view_of("v2"))
     replica.follower.turn()
-    assert replica.views == {}
+    assert set(replica.views) == {"v1"}
     assert "b" in fleet.shared.replicas
     replica.follower.follow()
     fleet.clock.advance(1.0)
     replica.follower.turn()
-    assert set(replica.views) == {"v1"}
+    assert set(replica.views) == {"v1", "v2"}
+
+
+def published_by(fleet: Fleet) -> list[str]:
+    """Return the views that are published from now on, in order."""
+    seen: list[str] = []
+    publish = fleet.replica.follower._publish
+
+    def spying(publication: Publication) -> None:
+        seen.extend(view.view_id for view in publication.views)
+        publish(publication)
+
+    fleet.replica.follower._publish = spying
+    return seen
+
+
+def test_new_leader_serves_what_is_committed_without_reading_everything(
+    fleet: Fleet,
+) -> None:
+    fleet.add(view_of("v2"))
+    fleet.replica.follower.turn()
+    fleet.change("v1", incarnation=7)
+    seen = published_by(fleet)
+    assert fleet.replica.follower.lead() == ()
+    assert seen == ["v1"]
+    assert fleet.replica.views["v1"].incarnation == 7
+    # What it publishes itself while it leads is in the feed.
+    fleet.change("v2", incarnation=8)
+    fleet.replica.follower.follow()
+    fleet.replica.follower.turn()
+    assert seen == ["v1", "v2"]
+
+
+def test_new_leader_names_the_views_that_it_renders_otherwise(fleet: Fleet) -> None:
+    fleet.add(view_of("v2"))
+    fleet.change("v1", digest="other")
+    fleet.replica.follower.turn()
+    fleet.change("v2", digest="other")
+    assert fleet.replica.follower.lead() == ("v1", "v2")
+    fleet.replica.follower.follow()
+    fleet.change("v1", digest=documents.digest(()))
+    assert fleet.replica.follower.lead() == ("v2",)
+
+
+def test_new_leader_publishes_everything_if_the_last_round_failed(fleet: Fleet) -> None:
+    fleet.replica.follower.turn()
+    fleet.replica.line.fails_at = "send follow"
+    assert fleet.replica.follower.lead() is None
 
 
 def test_thread_follows_commits(fleet: Fleet) -> None:

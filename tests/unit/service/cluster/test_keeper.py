@@ -5,6 +5,8 @@ import threading
 import pytest
 
 from forewarn.cluster.port import ReplicaRow, Role
+from forewarn.cluster.times import Times
+from forewarn.service.cluster.keeper import SOON_SECONDS
 from forewarn.store.memory_cluster import MemoryCluster, MemoryLeaderStore, SharedMemory
 from forewarn.store.port import NotLeaderError, StoreTooNewError
 from tests.support.processes import eventually
@@ -41,16 +43,31 @@ def test_leader_renews_and_others_watch(shared: SharedMemory) -> None:
 
 def test_candidate_takes_the_lease_of_a_leader_that_ended(shared: SharedMemory) -> None:
     first, second = pair(shared)
-    first.clock.advance(2.6)
-    assert second.keeper.turn() == pytest.approx(0.4)
-    assert first.keeper.may_call()
-    first.clock.advance(0.4)
+    first.clock.advance(2.85)
+    assert second.keeper.turn() == pytest.approx(0.15)
+    first.clock.advance(0.15)
     second.keeper.turn()
     assert second.terms == [2]
     assert second.keeper.may_call()
     assert second.keeper.gate.may_act()
     assert not first.keeper.may_call()
     assert not first.keeper.gate.may_act()
+
+
+def test_candidate_takes_the_lease_soon_after_it_has_run_out(
+    shared: SharedMemory,
+) -> None:
+    """It looks so often that it sees the last renewal soon, and wakes when it may."""
+    first, second = pair(shared)
+    clock = first.clock
+    clock.advance(0.05)
+    pause = second.keeper.turn()
+    first.keeper._renew(first.keeper.seat)
+    renewed = clock.monotonic()
+    while not second.terms:
+        clock.advance(pause)
+        pause = second.keeper.turn()
+    assert clock.monotonic() - renewed < 3.0 + Times().look_every + SOON_SECONDS
 
 
 def test_paused_leader_finds_out_that_its_term_has_ended(shared: SharedMemory) -> None:
