@@ -20,6 +20,7 @@ def test_wall_shows_a_campaign_and_what_needs_a_person(
         picture = page.get_by_role("img", name=f"{cluster}: 0 of 6 done")
         expect(picture).to_be_visible()
     expect(page.get_by_text(re.compile("approvals? missing")).first).to_be_visible()
+    expect(page.get_by_text("no ETA: no host is done")).to_be_visible()
     place.ask("/v1/fail", {"names": ["bank-c2-r1-2"]})
     first = page.locator(".say li").first
     expect(first).to_contain_text("bank-c2-r1-2 down")

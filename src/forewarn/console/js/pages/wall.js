@@ -45,9 +45,12 @@ function campaign() {
   return bad ?? open[Math.floor(time.now() / TURN_MS) % Math.max(1, open.length)];
 }
 
+/** The end of the window that is open or opens next; NaN: there is none. @param {any} terms */
+const closing = (terms) => time.at(terms?.windows.find((/** @type {any} */ each) => time.at(each.closes) > time.now())?.closes);
+
 /** @param {any} each @param {any} terms */
 function where(each, terms) {
-  const closes = time.at(terms?.window?.closes);
+  const closes = each.ended ? NaN : closing(terms);
   const stage = each.stages.length > 1 && !each.ended ? `wave ${each.stage} of ${each.stages.length}` : "";
   return [stage, Number.isNaN(closes) ? "" : `window to ${time.when(closes)}`].filter(Boolean).join(" · ");
 }
@@ -58,12 +61,12 @@ function figures(each, counts, terms) {
   const failed = counts.failed ?? 0;
   const left = (counts.planned ?? 0) + (counts.announced ?? 0) + (counts.ready ?? 0);
   const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
-  const ends = time.at(terms?.eta ?? each.ended);
-  const spare = time.at(terms?.window?.closes) - ends;
+  const ends = time.at(each.ended ?? terms?.eta.at);
+  const spare = closing(terms) - ends;
   const word = each.ended ? "ended" : Number.isNaN(spare) ? "ETA" : spare < 0 ? `ETA, ${time.roughly(-spare)} too late` : `ETA, ${time.roughly(spare)} to spare`;
   return html`<div class="big"><div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div><div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
     <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div><div><b>${number(left)}</b>left</div><div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div>
-    <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.minute(ends)}</b>${Number.isNaN(ends) ? "no ETA yet" : word}</div></div>`;
+    <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.minute(ends)}</b>${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}</div></div>`;
 }
 
 const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? [];
