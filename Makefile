@@ -195,8 +195,8 @@ cover: .venv/dev.stamp ## Run the tests of the pure packages, which reach every 
 	@$(BIN)/coverage report
 
 .PHONY: bench
-bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=scale, BRIEF=agent).
-	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) \
+bench: .venv/server.stamp ## Measure it beside baselines (QUICK=1, RECORD=1, ONLY=million, BRIEF=agent, MINUTES=10).
+	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(RECORD),--record) $(if $(MINUTES),--minutes=$(MINUTES)) \
 		$(addprefix --only=,$(ONLY)) $(addprefix --brief=,$(BRIEF))
 
 # Its agent runs on the Python that the tests of the oldest Python use.

@@ -4,15 +4,17 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import (
     abuse,
     agent,
+    carrying,
     durability,
     latency,
     machine,
+    million,
     plan,
     push,
     record,
@@ -47,6 +49,10 @@ class Extent:
     relays: int
     planned: int
     """Hosts of a planned campaign."""
+    minutes: float
+    """Length of the steady load of two replicas."""
+    million: int
+    """VMs of two replicas, in a part that runs only when it is asked for."""
 
 
 FULL = Extent(
@@ -64,6 +70,8 @@ FULL = Extent(
     rollout=1_000,
     relays=1_000,
     planned=100_000,
+    minutes=1.0,
+    million=1_000_000,
 )
 QUICK = Extent(
     rounds=3,
@@ -80,7 +88,14 @@ QUICK = Extent(
     rollout=200,
     relays=200,
     planned=10_000,
+    minutes=0.25,
+    million=100_000,
 )
+
+OPERATIONS_A_SECOND = 200
+
+LONG = frozenset({"million"})
+"""The parts that run only if `--only` names them."""
 
 Part = Callable[[Report, Path, Extent], None]
 
@@ -95,7 +110,21 @@ PARTS: Mapping[str, Part] = {
         report, folder, hosts=extent.hosts
     ),
     "replicas": lambda report, folder, extent: replicas.measure(
-        report, folder, rounds=extent.changes
+        report,
+        folder,
+        sizes=(400, extent.hosts),
+        rounds=extent.changes,
+        changes=extent.reactions,
+    ),
+    "carrying": lambda report, folder, extent: carrying.measure(
+        report,
+        folder,
+        hosts=extent.rollout,
+        rate=OPERATIONS_A_SECOND,
+        minutes=extent.minutes,
+    ),
+    "million": lambda report, folder, extent: million.measure(
+        report, folder, vms=extent.million
     ),
     "push": lambda report, folder, extent: push.measure(
         report, folder, changes=extent.changes, seconds=extent.wait_seconds
@@ -156,6 +185,9 @@ def main() -> int:
         "--only", action="append", choices=[*PARTS], help="one part; may be repeated"
     )
     parser.add_argument(
+        "--minutes", type=float, help="length of the steady load of two replicas"
+    )
+    parser.add_argument(
         "--record", action="store_true", help="write docs/explanation/performance.md"
     )
     parser.add_argument(
@@ -171,9 +203,12 @@ def main() -> int:
     build.mkdir(exist_ok=True)
     # Next to the sources, so that the store is on a disk and not in memory.
     with tempfile.TemporaryDirectory(prefix="bench-", dir=build) as folder:
-        for name in wanted.only or PARTS:
+        for name in wanted.only or [name for name in PARTS if name not in LONG]:
             is_brief = wanted.quick or name in wanted.brief
-            PARTS[name](report, Path(folder).resolve(), QUICK if is_brief else FULL)
+            extent = QUICK if is_brief else FULL
+            if wanted.minutes is not None:
+                extent = replace(extent, minutes=wanted.minutes)
+            PARTS[name](report, Path(folder).resolve(), extent)
             if name in wanted.brief:
                 report.note(f"the part `{name}` was measured briefly")
     table = report.bars_table()

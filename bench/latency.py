@@ -141,7 +141,7 @@ class _Story:
                 began = time.perf_counter()
                 accepted = wire.ask(request)
                 accepted.add_done_callback(lambda _, began=began: self._accept(began))
-                await _see_started(first, POLL_SECONDS)
+                await see_started(first, POLL_SECONDS)
                 self._note(_APPROVED, began)
                 assert (await accepted).status == 200
             first.close()
@@ -165,9 +165,7 @@ class _Story:
         order = asyncio.create_task(
             self._order("/v1/fail", {"kind": "host", "names": [f"big{number}"]})
         )
-        await asyncio.gather(
-            *(_see_started(wire, CROWD_POLL_SECONDS) for wire in wires)
-        )
+        await asyncio.gather(*(see_started(wire, CROWD_POLL_SECONDS) for wire in wires))
         self._note(_FAILED, began)
         await order
         for wire in wires:
@@ -177,7 +175,8 @@ class _Story:
         await asyncio.to_thread(self._service.admin, path, body)
 
 
-async def _see_started(wire: Wire, pause: float) -> Reply:
+async def see_started(wire: Wire, pause: float) -> Reply:
+    """Ask until the document shows a started event; return that answer."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             reply = await wire.ask(client.get())

@@ -2,25 +2,32 @@
 
 A probe asks the replica that follows: a POST that it cannot pass on gets 503, so the
 longest time between two other answers is what a fail-over or a hand-over takes. A VM asks
-it for its document meanwhile. PostgreSQL flushes its commits to a disk.
+it for its document meanwhile. Then VMs approve at the leader, and ask the other replica
+until it shows that. PostgreSQL flushes its commits to a disk.
 """
 
+import asyncio
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from itertools import pairwise
 from pathlib import Path
 
-from bench import client, fleets, postgres
+import uvloop
+
+from bench import client, fleets, pairs, postgres
+from bench.client import Wire
+from bench.latency import see_started
+from bench.pairs import LEASE_SECONDS, Pair
 from bench.report import Report, Table, percentile, rounded
 from bench.service import Service, eventually
 
-HOSTS = 100
 PROBE_SECONDS = 0.01
-LEASE_SECONDS = 3
+POLL_SECONDS = 0.001
+"""Pause between two questions whether the other replica shows an approval."""
+
 SETTLED_SECONDS = 1.0
 """After both replicas are ready, before the next leader ends."""
 
@@ -32,60 +39,63 @@ BODY = '{"StartRequests": [{"EventId": "00000000-0000-4000-8000-000000000000"}]}
 """The approval of an event that does not exist: the leader refuses it."""
 
 
-def measure(report: Report, folder: Path, *, rounds: int) -> None:
-    """Measure fail-overs and hand-overs."""
+def measure(
+    report: Report, folder: Path, *, sizes: Sequence[int], rounds: int, changes: int
+) -> None:
+    """Measure fail-overs and hand-overs with fleets of some sizes, and following."""
     if why := postgres.missing():
         report.note(f"replicas were not measured: {why}")
         return
-    place = folder / "replicas"
-    place.mkdir()
     print("\nReplicas on PostgreSQL")
-    with postgres.running() as server:
-        _measure_ends(report, place, server.url, rounds)
+    for hosts in sizes:
+        place = folder / f"replicas-{hosts}"
+        fleet = fleets.pairs(hosts)
+        with (
+            postgres.running() as server,
+            pairs.running(place, server.url, fleet) as pair,
+        ):
+            _measure_ends(report, pair, hosts, rounds)
+    place = folder / "following"
+    with (
+        postgres.running() as server,
+        pairs.running(place, server.url, fleets.pairs(changes)) as pair,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        times = runner.run(_follow(pair, changes))
+    table = Table(
+        "From the answer of the leader to the same at the other replica, milliseconds",
+        ("what", "median", "p99", "longest"),
+    )
+    cells = percentile(times, 0.5), percentile(times, 0.99), max(times)
+    table.rows.append((f"an approval ({len(times)})", *map(rounded, cells)))
+    report.show(table)
+    report.judge("the other replica serves an approval, p99", cells[1], 100, "ms")
 
 
-class _Pair:
-    """Two replicas, one of which leads."""
-
-    def __init__(self, place: Path, url: str, fleet: str, more: dict[str, str]) -> None:
-        self._place, self._fleet = place, fleet
-        self._settings = {
-            "store_url": url,
-            "metadata_listen": "127.0.0.1:0",
-            "admin_listen": "127.0.0.1:0",
-            "metadata_rate_limit": "1000000",
-            "driver_simulated_reboot": "1h",
-            "cluster_lease": f"{LEASE_SECONDS}s",
-            "log_format": "text",
-            **more,
-        }
-        self._made = 0
-        self.leader = self._new()
-        self.follower = self._new()
-
-    def _new(self) -> Service:
-        self._made += 1
-        name = f"r{self._made}"
-        settings = {**self._settings, "cluster_name": name}
-        return Service(self._place / name, self._fleet, settings)
-
-    def replace(self) -> None:
-        """The other replica leads now; let a new one follow."""
-        self.leader, self.follower = self.follower, self._new()
-
-    def end(self) -> None:
-        """Stop both."""
-        self.follower.end()
-        self.leader.end()
-
-
-@contextmanager
-def _pair(place: Path, url: str, fleet: str, **more: str) -> Generator[_Pair]:
-    pair = _Pair(place, url, fleet, more)
-    try:
-        yield pair
-    finally:
-        pair.end()
+async def _follow(pair: Pair, hosts: int) -> list[float]:
+    """Approve at the leader; return how long the follower serves the old status."""
+    times: list[float] = []
+    wires: list[tuple[Wire, Wire]] = []
+    for number in range(hosts):
+        source = fleets.address(2 * number)
+        there, here = [
+            await client.connect(*service.address, source=source)
+            for service in (pair.leader, pair.follower)
+        ]
+        assert (await there.ask(client.get())).status == 200
+        wires.append((there, here))
+    names = [f"h{number}" for number in range(hosts)]
+    await asyncio.to_thread(pair.leader.maintain, names)
+    for there, here in wires:
+        [event] = (await there.ask(client.get())).json["Events"]
+        reply = await there.ask(client.approve(event["EventId"]))
+        answered = time.perf_counter()
+        assert reply.status == 200, reply
+        await see_started(here, POLL_SECONDS)
+        times.append((time.perf_counter() - answered) * 1000)
+        there.close()
+        here.close()
+    return times
 
 
 @dataclass(slots=True)
@@ -140,29 +150,29 @@ def _status(address: tuple[str, int], method: str, body: str | None) -> int:
         link.close()
 
 
-def _measure_ends(report: Report, place: Path, url: str, rounds: int) -> None:
+def _measure_ends(report: Report, pair: Pair, hosts: int, rounds: int) -> None:
     times: dict[str, list[float]] = {"kill -9": [], "SIGTERM": []}
     gets = failed = 0
-    with _pair(place, url, fleets.pairs(HOSTS)) as pair:
-        for number in range(2 * rounds):
-            what = "SIGTERM" if number % 2 else "kill -9"
-            probe = _Probe(pair.follower)
-            thread = threading.Thread(target=probe.run)
-            thread.start()
-            eventually(lambda p=probe: bool(p.decided), what="a first decision")
-            time.sleep(SETTLED_SECONDS)
-            began = time.perf_counter()
-            if what == "SIGTERM":
-                pair.leader.end()
-            else:
-                pair.leader.kill()
-            times[what].append(probe.until_decided(began))
-            probe.end()
-            thread.join()
-            gets, failed = gets + probe.gets, failed + probe.failed
-            pair.replace()
+    for number in range(2 * rounds):
+        what = "SIGTERM" if number % 2 else "kill -9"
+        probe = _Probe(pair.follower)
+        thread = threading.Thread(target=probe.run)
+        thread.start()
+        eventually(lambda p=probe: bool(p.decided), what="a first decision")
+        time.sleep(SETTLED_SECONDS)
+        began = time.perf_counter()
+        if what == "SIGTERM":
+            pair.leader.end()
+        else:
+            pair.leader.kill()
+        times[what].append(probe.until_decided(began))
+        probe.end()
+        thread.join()
+        gets, failed = gets + probe.gets, failed + probe.failed
+        pair.replace()
     table = Table(
-        f"Until another replica decides, lease {LEASE_SECONDS} s, {rounds} times each",
+        f"Until another replica decides: {hosts:,} hosts, lease {LEASE_SECONDS} s,"
+        f" {rounds} times each",
         ("how the leader ends", "median s", "p90 s", "maximum s"),
     )
     for what, found in times.items():
@@ -170,10 +180,11 @@ def _measure_ends(report: Report, place: Path, url: str, rounds: int) -> None:
         table.rows.append((what, *map(rounded, cells)))
     report.show(table)
     report.note(
-        f"while leaders ended, the other replica answered {gets - failed} of {gets} GETs"
-        " with the document"
+        f"while leaders of {hosts:,} hosts ended, the other replica answered"
+        f" {gets - failed} of {gets} GETs with the document"
     )
     killed, ended = times["kill -9"], times["SIGTERM"]
-    report.judge("fail-over by kill, p90", percentile(killed, 0.9), 3.0, "s")
-    report.judge("planned hand-over, p90", percentile(ended, 0.9), 0.5, "s")
-    report.judge("GETs without a document meanwhile", failed, 0)
+    of = f"{hosts:,} hosts"
+    report.judge(f"{of}: fail-over by kill, p90", percentile(killed, 0.9), 3.0, "s")
+    report.judge(f"{of}: planned hand-over, p90", percentile(ended, 0.9), 0.5, "s")
+    report.judge(f"{of}: GETs without a document meanwhile", failed, 0)
