@@ -1,0 +1,88 @@
+"""The commands of the page "Run two replicas", as they are pasted."""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from forewarn.cluster.port import StandbyState
+from forewarn.service.cluster.postgres import PostgresBackend
+from forewarn.store.postgres.cluster import PostgresCluster
+from tests.support.postgres_places import Server, url_of
+from tests.support.processes import eventually
+from tests.support.unpacked import ROOT, environment, find, needing
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.system]
+
+PAGE = ROOT / "docs" / "how-to" / "operate" / "run-two-replicas.md"
+
+
+def commands(section: str) -> list[str]:
+    """Return the shell commands of a section, each on one line."""
+    text = PAGE.read_text(encoding="utf-8")
+    found = text.split(f"\n## {section}\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```", found, re.DOTALL | re.MULTILINE)
+    return [line for each in blocks for line in each.replace("\\\n", "").splitlines()]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        made = Server(folder / "server")
+        made.make()
+        made.start()
+        yield made
+        made.stop()
+
+
+@needing("postgres", "initdb", "createuser", "createdb", "psql")
+def test_database_of_the_page_serves_replicas(server: Server) -> None:
+    as_postgres = {"PGHOST": str(server.folder), "PGUSER": "postgres"}
+    told = commands("The database")
+    assert len(told) == 4
+    for line in told:
+        words = shlex.split(line)
+        assert words[:3] == ["sudo", "-u", "postgres"]
+        # The password is asked for at a terminal.
+        words = [find(words[3]), *(each for each in words[4:] if each != "--pwprompt")]
+        done = subprocess.run(
+            words,
+            env=environment(Path(words[0]).name, **as_postgres),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    # Without a standby, a commit would wait for one.
+    local = "-c%20synchronous_commit%3Dlocal"
+    url = url_of([server], "forewarn", options=local)
+    url = url.replace("user=postgres", "user=forewarn")
+    PostgresBackend(url).prepare().close()
+    cluster = PostgresCluster(url)
+    eventually(
+        lambda: cluster.condition().standby, lambda it: it is StandbyState.MISSING
+    )
+    cluster.close()
+
+
+@needing("helm")
+def test_chart_takes_the_values_of_the_page() -> None:
+    [line] = [each for each in commands("In Kubernetes") if each.startswith("helm")]
+    words = shlex.split(line)
+    assert words[:3] == ["helm", "upgrade", "--install"]
+    done = subprocess.run(
+        [find("helm"), "template", *words[3:]],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "replicas: 2" in done.stdout
+    assert "name: forewarn-db" in done.stdout
