@@ -75,26 +75,29 @@ def measure(
 async def _follow(pair: Pair, hosts: int) -> list[float]:
     """Approve at the leader; return how long the follower serves the old status."""
     times: list[float] = []
-    wires: list[tuple[Wire, Wire]] = []
+    wires: list[tuple[Wire, Wire, Wire]] = []
     for number in range(hosts):
-        source = fleets.address(2 * number)
-        there, here = [
-            await client.connect(*service.address, source=source)
-            for service in (pair.leader, pair.follower)
-        ]
-        assert (await there.ask(client.get())).status == 200
-        wires.append((there, here))
+        first, last = fleets.address(2 * number), fleets.address(2 * number + 1)
+        made = (
+            await client.connect(*pair.leader.address, source=first),
+            await client.connect(*pair.leader.address, source=last),
+            await client.connect(*pair.follower.address, source=last),
+        )
+        for wire in made[:2]:
+            assert (await wire.ask(client.get())).status == 200
+        wires.append(made)
     names = [f"h{number}" for number in range(hosts)]
     await asyncio.to_thread(pair.leader.maintain, names)
-    for there, here in wires:
-        [event] = (await there.ask(client.get())).json["Events"]
-        reply = await there.ask(client.approve(event["EventId"]))
+    for first, last, here in wires:
+        for wire in (first, last):
+            [event] = (await wire.ask(client.get())).json["Events"]
+            reply = await wire.ask(client.approve(event["EventId"]))
+            assert reply.status == 200, reply
         answered = time.perf_counter()
-        assert reply.status == 200, reply
         await see_started(here, POLL_SECONDS)
         times.append((time.perf_counter() - answered) * 1000)
-        there.close()
-        here.close()
+        for wire in (first, last, here):
+            wire.close()
     return times
 
 
