@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from forewarn.clock import SystemClock
 from forewarn.control.rules.policy import Policy
@@ -82,19 +83,23 @@ def end_all(leader: Callable[[], Serving | None]) -> None:
 
 def _restored(operators: str) -> list[Any] | None:
     """Restore what is down; return the open operations. None: it leads no more."""
-    status, shown = http(f"{operators}/v1/fleet?limit=1000")
-    if status == NOT_NOW:
-        return None
-    assert status == 200, shown
-    # Any VM can be down: a VM that moved to a host which failed has failed too.
-    for kind in ("host", "vm"):
-        for each in shown[f"{kind}s"]:
-            if each["state"] == "down":
-                body = {"names": [each["name"]], "kind": kind}
-                status, answer = http(f"{operators}/v1/restore", body)
-                if status == NOT_NOW:
-                    return None
-                assert status == 200 or _is_late(status, answer["error"]), answer
+    after = ""
+    while after is not None:
+        url = f"{operators}/v1/fleet?limit=1000&after={quote(after)}"
+        status, shown = http(url)
+        if status == NOT_NOW:
+            return None
+        assert status == 200, shown
+        after = shown["next"]
+        # Any VM can be down: a VM that moved to a host which failed has failed too.
+        for kind in ("host", "vm"):
+            for each in shown[f"{kind}s"]:
+                if each["state"] == "down":
+                    body = {"names": [each["name"]], "kind": kind}
+                    status, answer = http(f"{operators}/v1/restore", body)
+                    if status == NOT_NOW:
+                        return None
+                    assert status == 200 or _is_late(status, answer["error"]), answer
     # Many hosts that fail within minutes put it on.
     status, brake = http(f"{operators}/v1/brake")
     if status == 200 and brake["on"]:
