@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.support.consoles import AXE, NARROW, WIDE, Place, Tab, findings
+from tests.support.consoles import AXE, LOOKS, Place, Tab, findings
 
 PATHS = (
     "",
@@ -29,16 +29,7 @@ def busy(shared: Place) -> Place:
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
-@pytest.mark.parametrize(
-    ("size", "scheme"),
-    [
-        pytest.param(WIDE, "light", id="wide-light"),
-        pytest.param(NARROW, "dark", id="narrow-dark"),
-        # Each form and each color is in one of these two.
-        pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.long),
-        pytest.param(NARROW, "light", id="narrow-light", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_axe_finds_nothing(
     busy: Place,
     new_tab: Callable[..., Tab],

@@ -10,7 +10,7 @@ from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from forewarn.service.listening import url_of
 from forewarn.sim.loop import LoopThread
-from tests.support.consoles import AXE, NARROW, WIDE, Tab, findings
+from tests.support.consoles import AXE, LOOKS, Tab, findings
 from tests.support.simulators import EVENTS, Simulation, simulation
 
 
@@ -132,8 +132,7 @@ def test_deviation_and_fault_are_named(
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_axe_finds_nothing_on_the_page_of_a_simulation(
     open_page: Callable[..., Page], size: dict[str, int], scheme: str
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.support.consoles import AXE, NARROW, WIDE, Place, Tab, findings
+from tests.support.consoles import AXE, LOOKS, NARROW, Place, Tab, findings
 
 OTHERS = ("quokka", "walrus", "narwhal", "axolotl", "platypus", "okapi", "tapir")
 """Words that are only in the names, reasons and texts of others."""
@@ -166,13 +166,12 @@ def test_tenant_approves_by_mouse(open_page: Callable[..., Page]) -> None:
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
 def test_axe_finds_nothing_on_the_pages_of_a_tenant(
-    open_page: Callable[..., Page], scheme: str
+    open_page: Callable[..., Page], size: dict[str, int], scheme: str
 ) -> None:
-    for size in (WIDE, NARROW):
-        options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
-        for path in ("vms", "vms?show=all", "availability"):
-            page = open_page(path, **options)
-            expect(page.locator("[aria-busy=true]")).to_have_count(0)
-            assert findings(page) == [], path
+    options = {"viewport": size, "color_scheme": scheme, "bypass_csp": True}
+    for path in ("vms?show=all", "availability"):
+        page = open_page(path, **options)
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert findings(page) == [], path

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
 from tests.support.processes import Serving
@@ -23,6 +24,15 @@ AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practi
 
 NARROW = {"width": 390, "height": 844}
 WIDE = {"width": 1440, "height": 900}
+
+LOOKS = [
+    pytest.param(WIDE, "light", id="wide-light"),
+    pytest.param(NARROW, "dark", id="narrow-dark"),
+    # Each form and each color is in one of these two.
+    pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.long),
+    pytest.param(NARROW, "light", id="narrow-light", marks=pytest.mark.long),
+]
+"""Sizes and color schemes: each has its tests at once, and all pairs in the long ones."""
 
 CAMPAIGN = """\
 [campaign]
