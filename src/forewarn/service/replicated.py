@@ -29,6 +29,7 @@ from forewarn.admin.leader import Leader
 from forewarn.admin.meters import Reading
 from forewarn.cluster.port import LeaseRow
 from forewarn.cluster.times import Times
+from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.gateway import FOLLOWS, BusyError, Health
 from forewarn.control.requests import fleet_changes
 from forewarn.control.transactions.work import Who
@@ -36,6 +37,7 @@ from forewarn.instants import SECOND
 from forewarn.metadata.identity import replica_key
 from forewarn.protocol.actors import service_part
 from forewarn.protocol.errors import ForewarnError
+from forewarn.protocol.published import Publication
 from forewarn.service import limits, secret_files
 from forewarn.service.api import Answers, Api
 from forewarn.service.campaign_plans import not_asked
@@ -45,7 +47,7 @@ from forewarn.service.cluster.following import FollowingGateway, NothingSent
 from forewarn.service.cluster.passing import FollowerGuests
 from forewarn.service.cluster.replica import Backend, Replica, secret_in
 from forewarn.service.cluster.showing import ShownCluster
-from forewarn.service.deciding import Deciding
+from forewarn.service.deciding import Around, Deciding
 from forewarn.service.inbox import StoppedError
 from forewarn.service.options import socket_path
 from forewarn.service.patience import patiently
@@ -165,6 +167,14 @@ class ReplicatedService(Service):
             role_changed=self._role_changed.set,
             may_call=self.wake,
         )
+
+    def _around(self, gate: CallGate = OPEN) -> Around:
+        return replace(super()._around(gate), publish=self._publish_of_term)
+
+    def _publish_of_term(self, publication: Publication) -> None:
+        self._publish(publication)
+        if self._replica is not None:
+            self._replica.follower.note(publication)
 
     def _address(self) -> ReplicaAddress:
         is_socket = bool(socket_path(self.settings.admin.listen))

@@ -72,6 +72,7 @@ class Follower:
         """The number up to which the feed was applied; None: everything must be read."""
         self._confirmed = -1
         self._views: set[str] = set()
+        """Views that the endpoint has; `_lock` guards them and the guests."""
         self._guests: set[str] = set()
         self._stale: set[str] = set()
         """Views that are not served, because this version renders them otherwise."""
@@ -115,11 +116,20 @@ class Follower:
             self._leads = True
             return tuple(sorted(self._stale)) if is_complete else None
 
-    def follow(self) -> None:
-        """Follow again: the first round reads what was committed since `lead`.
+    def note(self, publication: Publication) -> None:
+        """Note what the plane has published.
 
-        The feed names all that the plane has published meanwhile.
+        After the term, the feed can be too short, and everything is read: then this tells
+        what is gone.
         """
+        with self._lock:
+            self._views |= {view.view_id for view in publication.views}
+            self._views.difference_update(publication.views_gone)
+            self._guests |= {guest.vm for guest in publication.guests}
+            self._guests.difference_update(publication.guests_gone)
+
+    def follow(self) -> None:
+        """Follow again: the first round reads what was committed since `lead`."""
         with self._turning:
             self._leads = False
         self._cluster.wake()
@@ -242,8 +252,9 @@ class Follower:
         )
 
     def _publish_everything(self, reader: Reader) -> None:
-        views, guests = self._views, self._guests
-        self._views, self._guests = set(), set()
+        with self._lock:
+            views, guests = self._views, self._guests
+            self._views, self._guests = set(), set()
         stale = publish_all(reader, self._give)
         self._stale = set(stale)
         if stale:
@@ -260,10 +271,7 @@ class Follower:
         )
 
     def _give(self, publication: Publication) -> None:
-        self._views |= {view.view_id for view in publication.views}
-        self._views.difference_update(publication.views_gone)
-        self._guests |= {guest.vm for guest in publication.guests}
-        self._guests.difference_update(publication.guests_gone)
+        self.note(publication)
         if publication:
             self._publish(publication)
 

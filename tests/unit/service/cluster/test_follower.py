@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from forewarn.control.transactions.publishing import guest_of, snapshot_of
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.protocol import documents
 from forewarn.protocol.published import Publication
@@ -175,6 +176,34 @@ def test_leader_only_writes_its_row(fleet: Fleet) -> None:
     fleet.clock.advance(1.0)
     replica.follower.turn()
     assert set(replica.views) == {"v1", "v2"}
+
+
+def test_what_the_plane_published_is_removed_though_the_feed_is_too_short(
+    fleet: Fleet,
+) -> None:
+    replica = fleet.replica
+    replica.follower.turn()
+    replica.follower.lead()
+    fleet.add(view_of("v2"), vm_of("a2", view="v2"))
+    published = Publication(
+        views=(snapshot_of(view_of("v2"), ()),),
+        guests=(guest_of(vm_of("a2", view="v2")),),
+    )
+    replica.publish(published)
+    replica.follower.note(published)
+    replica.follower.follow()
+
+    def remove(tx: Transaction) -> None:
+        for kind, key in ((View, "v2"), (Vm, "a2")):
+            found = tx.get(kind, key)
+            assert found is not None
+            tx.remove(found)
+
+    # The next leader removes both, and the feed forgets it.
+    fleet.store.transact(remove)
+    MemoryCluster(fleet.shared).prune(fleet.store.number)
+    replica.follower.turn()
+    assert (set(replica.views), replica.guests) == ({"v1"}, {"a1"})
 
 
 def published_by(fleet: Fleet) -> list[str]:
