@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.support.consoles import Place, Tab
+from tests.support.processes import eventually
 
 MARKUP = "<img src=x onerror='document.title=1'>"
 
@@ -39,6 +41,26 @@ def test_page_shows_what_is_down_waits_and_runs(
     place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
     expect(down).not_to_be_visible()
     expect(page).to_have_title("Now · forewarn")
+
+
+def test_card_of_a_campaign_says_when_it_is_expected_to_end(
+    tmp_path: Path, new_tab: Callable[..., Tab]
+) -> None:
+    place = Place(tmp_path / "service", timing_speed="6000")
+    page = new_tab(place).open()
+    campaign = place.start_campaign(approval=True)
+    told = eventually(
+        lambda: place.ask(f"/v1/campaigns/{campaign}/outlook"),
+        lambda told: told["eta"]["at"],
+        what="an expected end",
+    )
+    assert told["state"] == "Running"
+    for path in ("", "campaigns"):
+        if path:
+            page.goto(f"{place.url}/console/{path}")
+        card = page.locator(".camp").filter(has_text="microcode")
+        expect(card).to_contain_text(re.compile(r"ETA (\w+ )?\d\d:\d\d"))
+    place.kill()
 
 
 def test_order_is_given_in_a_dialog_with_a_reason(

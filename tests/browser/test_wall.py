@@ -29,6 +29,36 @@ def test_wall_shows_a_campaign_and_what_needs_a_person(
     assert page.locator("a, button, input, select").count() == 0
 
 
+def test_wall_without_a_campaign_has_a_square_for_each_host(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open("wall")
+    picture = page.get_by_role("img", name="c1: 6 of 6 up")
+    expect(picture).to_be_visible()
+    squares = picture.locator("path").first.get_attribute("d") or ""
+    assert squares.count("M") == 6
+    place.ask("/v1/fail", {"names": ["c1-r1-1"], "kind": "host"})
+    picture = page.get_by_role("img", name="c1: 5 of 6 up, 1 down or failed")
+    expect(picture).to_be_visible()
+    # The second host of the second rack: a line is a rack.
+    cross = picture.locator("text")
+    assert (cross.get_attribute("x"), cross.get_attribute("y")) == ("26.5", "39")
+
+
+def test_wall_of_a_large_fleet_has_a_square_for_each_rack(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place)
+    racks = [[f"r{rack:02}", "up", 40, 0] for rack in range(29)]
+    racks.append(["r29", "down", 40, 0])
+    cluster = {"cluster": "c1", "hosts": 1200, "counts": {"up": 1199, "down": 1}}
+    fleet = {**cluster, "clusters": [{**cluster, "racks": racks, "squares": []}]}
+    tab.page.route("**/v1/fleet/overview", lambda route: route.fulfill(json=fleet))
+    picture = tab.open("wall").get_by_role("img", name="c1: 1,199 of 1,200 up")
+    expect(picture.locator("path")).to_have_count(len(racks))
+    expect(picture.locator("text")).to_have_text("✕")
+
+
 def test_wall_turns_grey_without_news_and_recovers(
     place: Place, new_tab: Callable[..., Tab]
 ) -> None:

@@ -43,6 +43,7 @@ select = {{ all = true }}
 budget = {{ in_flight = 3 }}
 [[campaign.stage]]
 hosts = 3
+approval = {approval}
 """
 
 
@@ -89,9 +90,12 @@ class Place:
         """Return what the operator API answers."""
         return self.serving.admin(path, body)
 
-    def start_campaign(self, reason: str = "CHG-1") -> str:
-        """Start a campaign on all hosts; return its ID."""
-        text = CAMPAIGN.format(reason=reason)
+    def start_campaign(self, reason: str = "CHG-1", *, approval: bool = False) -> str:
+        """Start a campaign on all hosts; return its ID.
+
+        With `approval`, it waits for one after the first three hosts.
+        """
+        text = CAMPAIGN.format(reason=reason, approval=str(approval).lower())
         plan = self.ask("/v1/campaigns/plan", {"text": text})
         order = {"text": text, "digest": plan["digest"]}
         return self.ask("/v1/campaigns", order)["campaign"]

@@ -4,6 +4,7 @@ import { html } from "../lit.js";
 import { resource } from "../store.js";
 import { empty, loaded } from "../parts.js";
 import { count } from "../text.js";
+import { etas } from "./campaign_etas.js";
 import { campaignCard } from "./now.js";
 
 const every = resource("/v1/campaigns?all=true&limit=200", { topics: ["campaigns"] });
@@ -19,4 +20,4 @@ function view() {
 }
 
 /** @type {import("../pages.js").Page} */
-export const page = { title: () => "Campaigns", view, uses: () => [every] };
+export const page = { title: () => "Campaigns", view, uses: () => [every, ...etas(every.value?.campaigns ?? [])] };

@@ -7,6 +7,7 @@ import { bar, campaignAddress, campaignPill, empty, errorNote, feed, isMain, loa
 import { address } from "../parts.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
+import { etaOf, etas } from "./campaign_etas.js";
 import { down, held, lookups, unknown, waiting } from "./now_lists.js";
 
 const waits = resource("/v1/waits?limit=200", { topics: ["history", "problems"] });
@@ -72,7 +73,8 @@ export function campaignCard(each) {
   const note = each.halted ? each.halted.message || each.halted.cause
     : held ? html`${held.by}, ${time.when(time.at(held.at))} ${held.reason ? html`<q>${held.reason}</q>` : nothing}`
     : `${stage}${each.in_flight} in flight${failed ? ` · ${failed} failed` : ""}${each.skipped ? ` · ${each.skipped} skipped` : ""}`;
-  const right = each.ended ? `ended ${time.when(time.at(each.ended))}` : each.outlook?.eta ? `ETA ${time.when(time.at(each.outlook.eta))}` : `since ${time.when(time.at(each.created))}`;
+  const eta = etaOf(each.campaign);
+  const right = each.ended ? `ended ${time.when(time.at(each.ended))}` : eta ? `ETA ${time.when(time.at(eta))}` : `since ${time.when(time.at(each.created))}`;
   return html`<div class="camp"><div class="r"><a class="b" href=${campaignAddress(each.campaign)}>${each.name}</a>${campaignPill(each)}<span class="grow"></span><span><b>${number(each.done)}</b> of ${number(each.hosts)}</span></div>
     ${bar([["s-done", each.done, "done"], ["s-impact", each.in_flight, "in flight"], ["s-failed", failed, "failed"]], each.hosts)}
     <div class="r soft"><span>${note}</span><span class="grow"></span><span class="nw">${right}</span></div></div>`;
@@ -130,4 +132,4 @@ function view(_) {
 }
 
 /** @type {import("../pages.js").Page} */
-export const page = { title: () => "Now", view, uses: () => [waits, capacity, overview, past, ...lookups()] };
+export const page = { title: () => "Now", view, uses: () => [waits, capacity, overview, past, ...etas(all("campaigns")), ...lookups()] };

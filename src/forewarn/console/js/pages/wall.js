@@ -26,6 +26,7 @@ let lock = null;
 /** @param {string} key @param {() => import("../store.js").Resource} make */
 const list = (key, make) => (lists[key] ??= make());
 const waits = () => list("waits", () => resource("/v1/waits?limit=20", { topics: ["history", "problems"] }));
+const overview = () => list("overview", () => resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 }));
 const capacity = () => list("capacity", () => resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 }));
 
 /** @param {string} id @param {string} rest @param {number} pause */
@@ -102,7 +103,7 @@ function view() {
   return html`${hatch}<main id="m" class="wall ${isLost ? "gone" : ""}">${isLost ? lost(age) : nothing}<div class="row1"><h1>${each ? each.name : "Fleet"}</h1>${each ? campaignPill(each) : nothing}<span class="soft">${each ? where(each, terms) : "no campaign runs"}</span><span class="grow"></span>
     <span class="live ${state.link.mode}"><i class=${state.link.mode === "live" ? "pulse" : ""}></i>${state.link.mode}</span><span class="clk">${time.minute(time.now())}<span class="soft"> ${time.zoneName()}</span></span></div>
     <div>${each ? figures(each, counts, terms) : fleet()}</div>
-    <div class="grid2"><div class="stack">${each ? bar(shares, each.hosts) : nothing}${grown ? map(grown) : fleetMap(places())}</div>${says(each, { waits: waits().value, capacity: capacity().value, hosts: each ? running(each.campaign).value?.hosts ?? [] : [] })}</div>
+    <div class="grid2"><div class="stack">${each ? bar(shares, each.hosts) : nothing}${grown ? map(grown) : each ? nothing : fleetMap(overview().value)}</div>${says(each, { waits: waits().value, capacity: capacity().value, hosts: each ? running(each.campaign).value?.hosts ?? [] : [] })}</div>
     <div class="tick">${entries().filter(isMain).slice(0, TICKS).map(tick)}</div></main>`;
 }
 
@@ -134,7 +135,7 @@ export const page = {
   title: () => `wall: ${campaign()?.name ?? "fleet"}`, view, enter, leave, isBare: true,
   uses() {
     const each = campaign();
-    const mine = each ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)] : [];
+    const mine = each ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)] : [overview()];
     return [waits(), capacity(), past, ...mine, ...(fixed ? [self()] : [])];
   },
 };

@@ -1,11 +1,11 @@
-// The squares of the wall: one for each host by rack, or for each rack of a large campaign,
-// or for each cluster of a very large one.
+// The squares of the wall: one for each host by rack, or for each rack of a large campaign
+// or fleet, or for each cluster of a very large one.
 
 import { html, nothing, svg } from "../lit.js";
 import { number } from "../text.js";
 
-/** Up to so many hosts, each has a square. */
-const HOSTS_MAX = 1000;
+/** Up to so many racks, each has a square. */
+const RACKS_MAX = 1000;
 /** Squares in one line; a rack with more hosts takes several lines. */
 const LINE_MAX = 20;
 /** Racks in one line, if a square is a rack. */
@@ -14,15 +14,17 @@ const RACKS_LINE = 10;
 const STEP_X = 21;
 const STEP_Y = 24;
 
-/** States in the order in which a rack shows them, with the class and word of each. @type {[string, string, string][]} */
-const STATES = [
-  ["done", "s-done", "done"], ["recovering", "s-impact", "running"], ["impacting", "s-impact", "running"], ["failed", "s-failed", "failed"], ["ready", "s-held", "held"],
-  ["announced", "s-noticed", "announced"], ["planned", "s-planned", "planned"], ["skipped", "s-gone", "skipped"],
-];
-const FORMS = Object.fromEntries(STATES.map(([state, form]) => [state, form]));
+/** The class of each state of a host, in a campaign and in the fleet. @type {Record<string, string>} */
+const FORMS = {
+  done: "s-done", recovering: "s-impact", impacting: "s-impact", failed: "s-failed", ready: "s-held", announced: "s-noticed", planned: "s-planned", skipped: "s-gone",
+  up: "s-done", working: "s-impact", cordoned: "s-held", down: "s-failed",
+};
+/** States of a host that needs a person. */
+const BAD = new Set(["failed", "down"]);
 
-/** @param {Record<string, number>} counts @returns {string[]} The state of each square. */
-const spread = (counts) => STATES.flatMap(([state]) => Array.from({ length: counts[state] ?? 0 }, () => state));
+/** What the caption of a part says. @typedef {{good: string, bad: string}} Words */
+const OF_WORK = { good: "done", bad: "failed" };
+const OF_HOSTS = { good: "up", bad: "down or failed" };
 
 /** @param {number} x @param {number} y */
 const square = (x, y) => `M${1 + x * STEP_X} ${1 + y * STEP_Y}h18v20h-18z`;
@@ -30,8 +32,11 @@ const square = (x, y) => `M${1 + x * STEP_X} ${1 + y * STEP_Y}h18v20h-18z`;
 /** @param {number} x @param {number} y */
 const cross = (x, y) => svg`<text class="onf" x=${5.5 + x * STEP_X} y=${15 + y * STEP_Y}>✕</text>`;
 
-/** @param {any[]} racks @param {any} cluster @param {string} [good] */
-function hosts(racks, cluster, good) {
+/**
+ * A square for each host, at the same place whatever its state is.
+ * @param {{hosts: number, states: string[]}[]} racks @param {any} cluster @param {Words} words
+ */
+function hosts(racks, cluster, words) {
   const width = Math.min(LINE_MAX, Math.max(5, ...racks.map((each) => each.hosts)));
   /** @type {Record<string, string>} */
   const paths = {};
@@ -39,59 +44,86 @@ function hosts(racks, cluster, good) {
   const crosses = [];
   let y = 0;
   for (const rack of racks) {
-    spread(rack.counts).forEach((state, index) => {
+    rack.states.forEach((state, index) => {
       const [column, line] = [index % width, y + Math.floor(index / width)];
       const form = FORMS[state] ?? "s-gone";
       paths[form] = (paths[form] ?? "") + square(column, line);
-      if (state === "failed") crosses.push(cross(column, line));
+      if (BAD.has(state)) crosses.push(cross(column, line));
     });
     y += Math.max(1, Math.ceil(rack.hosts / width));
   }
-  return drawn(cluster, width, y, svg`${Object.entries(paths).map(([form, path]) => svg`<path class=${form} d=${path}/>`)}${crosses}`, good);
+  return drawn(cluster, width, y, svg`${Object.entries(paths).map(([form, path]) => svg`<path class=${form} d=${path}/>`)}${crosses}`, words);
 }
 
-/** A square for each part, filled as far as it is done. @param {any[]} parts @param {any} cluster @param {number} width */
-function shares(parts, cluster, width) {
+/** @typedef {{hosts: number, worst: string, full: number}} Part A rack or a cluster; `full`: of its hosts, so many are done. */
+
+/** A square for each part, filled as far as it is done. @param {Part[]} parts @param {any} cluster @param {number} width @param {Words} words */
+function shares(parts, cluster, width, words) {
   return drawn(cluster, Math.min(width, Math.max(5, parts.length)), Math.ceil(parts.length / width), svg`${parts.map((each, index) => {
     const [x, y] = [index % width, Math.floor(index / width)];
-    const filled = Math.round((20 * (each.counts.done ?? 0)) / Math.max(1, each.hosts));
-    return svg`<path class=${FORMS[each.worst] ?? "s-gone"} d=${square(x, y)}/>${filled ? svg`<rect class="s-done" x=${1 + x * STEP_X} y=${21 - filled + y * STEP_Y} width="18" height=${filled}/>` : nothing}${each.counts.failed ? cross(x, y) : nothing}`;
-  })}`);
+    const filled = Math.round((20 * each.full) / Math.max(1, each.hosts));
+    return svg`<path class=${FORMS[each.worst] ?? "s-gone"} d=${square(x, y)}/>${filled ? svg`<rect class="s-done" x=${1 + x * STEP_X} y=${21 - filled + y * STEP_Y} width="18" height=${filled}/>` : nothing}${BAD.has(each.worst) ? cross(x, y) : nothing}`;
+  })}`, words);
 }
 
-/** @param {any} cluster @param {number} width @param {number} height @param {any} body @param {string} [good] The word for what is well. */
-function drawn(cluster, width, height, body, good = "done") {
-  const { done = 0, failed = 0 } = cluster.counts;
-  return html`<figure><figcaption><b>${cluster.cluster || "–"}</b><span>${number(done)}/${number(cluster.hosts)}${failed ? html` <b class="bad">✕ ${number(failed)}</b>` : nothing}</span></figcaption>
-    <svg viewBox="0 0 ${width * STEP_X + 1} ${Math.max(1, height) * STEP_Y + 1}" preserveAspectRatio="xMinYMin" role="img" aria-label="${cluster.cluster || "no cluster"}: ${number(done)} of ${number(cluster.hosts)} ${good}${failed ? `, ${number(failed)} failed` : ""}">${body}</svg></figure>`;
+/** @param {{cluster: string, hosts: number, good: number, bad: number}} cluster @param {number} width @param {number} height @param {any} body @param {Words} words */
+function drawn({ cluster, hosts: size, good, bad }, width, height, body, words) {
+  return html`<figure><figcaption><b>${cluster || "–"}</b><span>${number(good)}/${number(size)}${bad ? html` <b class="bad">✕ ${number(bad)}</b>` : nothing}</span></figcaption>
+    <svg viewBox="0 0 ${width * STEP_X + 1} ${Math.max(1, height) * STEP_Y + 1}" preserveAspectRatio="xMinYMin" role="img" aria-label="${cluster || "no cluster"}: ${number(good)} of ${number(size)} ${words.good}${bad ? `, ${number(bad)} ${words.bad}` : ""}">${body}</svg></figure>`;
 }
 
 const OF_CAMPAIGN = [["s-done", "done"], ["s-impact", "running"], ["s-noticed", "announced"], ["s-held", "held"], ["s-failed", "failed"], ["s-planned", "planned"]];
-const OF_FLEET = [["s-done", "up"], ["s-impact", "working"], ["s-held", "cordoned"], ["s-failed", "down"]];
+const OF_FLEET = [["s-done", "up"], ["s-noticed", "announced"], ["s-impact", "working"], ["s-held", "cordoned"], ["s-failed", "down or failed"]];
 
 const key = (/** @type {string} */ unit, forms = OF_CAMPAIGN) => html`<div class="legend">${forms.map(([form, word]) => html`<span><svg aria-hidden="true"><rect x=".5" y=".5" width="17" height="9" rx="2" class=${form}/></svg>${word}</span>`)}<span>${unit}</span></div>`;
+
+/** @param {number} clusters */
+const columns = (clusters) => (clusters > 24 ? "many" : clusters > 8 ? "some" : "");
+
+/** @param {any} each A cluster of a campaign. */
+const worked = (each) => ({ cluster: each.cluster, hosts: each.hosts, good: each.counts.done ?? 0, bad: each.counts.failed ?? 0 });
+/** @param {any} each @returns {Part} */
+const share = (each) => ({ hosts: each.hosts, worst: each.counts.failed ? "failed" : each.worst, full: each.counts.done ?? 0 });
 
 /** @param {any} tree The campaign by cluster and rack. */
 export function map(tree) {
   if (!tree) return nothing;
-  const racksOf = (/** @type {any} */ cluster) => tree.racks.filter((/** @type {any} */ each) => each.cluster === cluster.cluster);
-  const hasRacks = !tree.racks_left_out;
-  const columns = tree.clusters.length > 24 ? "many" : tree.clusters.length > 8 ? "some" : "";
-  if (tree.hosts <= HOSTS_MAX && hasRacks) return html`<div class="map ${columns}">${tree.clusters.map((/** @type {any} */ each) => hosts(racksOf(each), each))}${key("a square is a host, a line a rack")}</div>`;
-  if (hasRacks) return html`<div class="map ${columns}">${tree.clusters.map((/** @type {any} */ each) => shares(racksOf(each), each, RACKS_LINE))}${key("a square is a rack, as full as it is done")}</div>`;
-  const whole = { cluster: "all clusters", hosts: tree.hosts, counts: tree.counts };
-  return html`<div class="map">${shares(tree.clusters, whole, LINE_MAX)}${key("a square is a cluster, as full as it is done")}</div>`;
+  const { clusters, racks } = tree;
+  const racksOf = (/** @type {any} */ cluster) => racks.filter((/** @type {any} */ each) => each.cluster === cluster.cluster);
+  const form = columns(clusters.length);
+  if (tree.racks_left_out) return html`<div class="map">${shares(clusters.map(share), worked({ ...tree, cluster: "all clusters" }), LINE_MAX, OF_WORK)}${key("a square is a cluster, as full as it is done")}</div>`;
+  // The service names the hosts of a campaign that is small enough for it.
+  if (racks.every((/** @type {any} */ each) => each.states.length === each.hosts)) {
+    const named = (/** @type {any} */ each) => ({ hosts: each.hosts, states: each.states.map((/** @type {string[]} */ one) => one[1]) });
+    return html`<div class="map ${form}">${clusters.map((/** @type {any} */ each) => hosts(racksOf(each).map(named), worked(each), OF_WORK))}${key("a square is a host, a line a rack")}</div>`;
+  }
+  return html`<div class="map ${form}">${clusters.map((/** @type {any} */ each) => shares(racksOf(each).map(share), worked(each), RACKS_LINE, OF_WORK))}${key("a square is a rack, as full as it is done")}</div>`;
 }
 
-/** The fleet while no campaign runs. @param {any[]} places Clusters or zones, as the capacity tells them. */
-export function fleetMap(places) {
-  const size = places.reduce((sum, each) => sum + each.hosts, 0);
-  if (!size || size > HOSTS_MAX) return nothing;
-  return html`<div class="map ${places.length > 8 ? "some" : ""}">${places.map((each) => {
-    const work = Math.min(each.in_work, each.hosts);
-    const counts = { impacting: work, failed: each.down, ready: Math.max(0, Math.min(each.cordoned, each.hosts - each.down - work)) };
-    const up = Math.max(0, each.hosts - counts.impacting - counts.failed - counts.ready);
-    const name = each.cluster || (each.zone ? `zone ${each.zone}` : "");
-    return hosts([{ hosts: each.hosts, counts: { ...counts, done: up } }], { cluster: name, hosts: each.hosts, counts: { done: each.hosts - each.down, failed: each.down } }, "up");
-  })}${key("a square is a host", OF_FLEET)}</div>`;
+/** @param {any} each A cluster of the fleet. */
+const standing = (each) => ({ cluster: each.cluster, hosts: each.hosts, good: each.hosts - (each.counts.down ?? 0) - (each.counts.failed ?? 0), bad: (each.counts.down ?? 0) + (each.counts.failed ?? 0) });
+/** The states of the fleet, the worst first. */
+const WORST = ["down", "failed", "working", "announced", "cordoned", "up"];
+
+/** @param {any} cluster The hosts that the service names, by rack. */
+function racksIn(cluster) {
+  /** @type {Map<string, string[]>} */
+  const found = new Map();
+  for (const [rack, , state] of cluster.squares) found.set(rack, [...(found.get(rack) ?? []), state]);
+  return [...found.values()].map((states) => ({ hosts: states.length, states }));
+}
+
+/** The fleet while no campaign runs. @param {any} overview */
+export function fleetMap(overview) {
+  if (!overview?.hosts) return nothing;
+  const { clusters } = overview;
+  const form = columns(clusters.length);
+  const racks = clusters.reduce((/** @type {number} */ sum, /** @type {any} */ each) => sum + each.racks.length, 0);
+  if (clusters.every((/** @type {any} */ each) => each.squares.length === each.hosts)) return html`<div class="map ${form}">${clusters.map((/** @type {any} */ each) => hosts(racksIn(each), standing(each), OF_HOSTS))}${key("a square is a host, a line a rack", OF_FLEET)}</div>`;
+  if (racks <= RACKS_MAX) {
+    const part = (/** @type {any} */ [, worst, size]) => ({ hosts: size, worst, full: 0 });
+    return html`<div class="map ${form}">${clusters.map((/** @type {any} */ each) => shares(each.racks.map(part), standing(each), RACKS_LINE, OF_HOSTS))}${key("a square is a rack, in its worst state", OF_FLEET)}</div>`;
+  }
+  const parts = clusters.map((/** @type {any} */ each) => ({ hosts: each.hosts, worst: WORST.find((state) => each.counts[state]) ?? "up", full: 0 }));
+  return html`<div class="map">${shares(parts, standing({ ...overview, cluster: "all clusters" }), LINE_MAX, OF_HOSTS)}${key("a square is a cluster, in its worst state", OF_FLEET)}</div>`;
 }
