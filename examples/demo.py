@@ -1,15 +1,18 @@
 """A demo of the main features in about a minute, with a real service and HTTP clients.
 
     make demo
+    make demo CONSOLE=1
 
 It starts `forewarn serve` with a database file and small clients for the VMs. It sends
 requests with the `forewarn` command, and shows on a timeline what the VMs see.
 In one of them `forewarn agent` prepares, approves and recovers.
 Then `forewarn simulate` runs a drill with a fragile client and with one that passes.
 At last, a campaign maintains six hosts; its first host fails and is repaired.
+With `--console`, the service of the campaign runs until Ctrl-C, and its console is opened.
 The exit status is 0 only if the clients saw all of it.
 """
 
+import argparse
 import json
 import os
 import shlex
@@ -28,7 +31,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from demo_parts import agent, campaign, clients, drill, setting
+from demo_parts import agent, campaign, clients, console, drill, setting
 from demo_parts.clients import Vm
 from demo_parts.timeline import Timeline
 
@@ -70,6 +73,14 @@ class Operator:
             why = done.stderr.strip() or f"it ended with status {done.returncode}"
             raise SystemExit(f"forewarn {shlex.join(words)}: {why}")
         return json.loads(done.stdout)
+
+    def console(self) -> None:
+        """Print a link to the console, and open it if there is a browser."""
+        subprocess.run(
+            [sys.executable, "-m", "forewarn", "console"],
+            env={**os.environ, "FOREWARN_URL": self._url},
+            check=True,
+        )
 
     def explain(self, operation: str) -> list[str]:
         """Show the reasons why an operation has not started."""
@@ -222,6 +233,14 @@ def rollout(operator: Operator, vms: dict[str, Vm], timeline: Timeline) -> None:
 
 def main() -> int:
     """Run all parts; return 0 if the clients saw everything."""
+    parser = argparse.ArgumentParser(description="Show forewarn at work.")
+    parser.add_argument(
+        "--console",
+        action="store_true",
+        help="open the console at the end, and run until Ctrl-C",
+    )
+    has_console = parser.parse_args().console
+    stays = False
     timeline = Timeline()
     folder = Path(tempfile.mkdtemp(prefix="forewarn-demo-"))
     places = setting.prepare(folder)
@@ -258,11 +277,16 @@ def main() -> int:
                 timeline=timeline,
                 within=STEP_SECONDS,
             )
+            stays = has_console and timeline.all_seen
+            if stays:
+                timeline.end(console.OPENED)
+                console.stay(operator.console, url=places.admin_url)
     except clients.NotSeenError as error:
         timeline.check(str(error), seen=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    timeline.end()
+    if not stays:
+        timeline.end(console.OFFER)
     return 0 if timeline.all_seen else 1
 
 

@@ -48,8 +48,8 @@ class Timeline:
         mark = self._paint("✔", GOOD) if seen else self._paint("✘ not seen:", BAD)
         self._print(f"         {mark} {what}")
 
-    def end(self) -> None:
-        """Print the result and what to try next."""
+    def end(self, offer: str) -> None:
+        """Print the result, an offer and what to try next."""
         seconds = time.monotonic() - self._began
         if not self.all_seen:
             self._print(f"\n{self._paint('Not everything was seen.', BAD)}")
@@ -57,6 +57,7 @@ class Timeline:
         self._print(
             f"\n{self._paint('All of it was seen on the wire', GOOD)}: "
             f"{self._checks} things in {seconds:.0f} seconds.\n"
+            f"\n{offer}\n"
             "\nNext: a fleet of your own. README.md has one to copy; then\n"
             "  . .venv/bin/activate\n"
             "  forewarn serve --fleet fleet.toml\n"

@@ -38,8 +38,8 @@ class ProblemQuery(Filters, Paged):
     kind: ProblemKind | None = Field(default=None, description="Only this kind.")
 
 
-class WaitQuery(Selectors, Paged):
-    """Selectors and paging parameters of the missing approvals."""
+class WaitQuery(Filters, Paged):
+    """Filters and paging parameters of the missing approvals."""
 
 
 class CapacityQuery(Selectors, Paged):
@@ -150,16 +150,17 @@ async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Res
 
 
 def _held(
-    reader: Reader, query: Selectors, now: Micros
+    reader: Reader, query: WaitQuery, now: Micros
 ) -> tuple[list[held.Held], bool]:
     """Return what holds maintenance, and whether that is complete.
 
     Those of scopes can be selected by scope and tenant. Those of campaigns and of the service are of no
-    scope or tenant, so each selector leaves them out, and silent relays too.
+    scope or tenant, so each selector leaves them out, and silent relays too. Hosts of several
+    rollouts can wait for the same end, so a rollout selects none of them.
     """
     names = {key for key, value in query.selected.items() if value}
     is_tenant = isinstance(reader, tenant_reader.TenantReader)
-    if is_tenant or names - {"scope", "tenant"}:
+    if is_tenant or query.rollout or names - {"scope", "tenant"}:
         return [], True
     found, is_whole = held.by_scopes(reader, scope=query.scope, tenant=query.tenant)
     if not names:

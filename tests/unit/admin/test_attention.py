@@ -172,16 +172,31 @@ def test_longest_wait_for_an_approval_comes_first(
     assert rest["next"] is None
 
 
+def test_waits_of_one_rollout(client: TestClient, gateway: LocalGateway) -> None:
+    gateway.enable("db_0")
+    ours = post(client, "maintain", hosts=["h1"], impact="freeze")
+    other = post(client, "reboot", vms=["same"], not_before="+30m")
+    (wait,) = get(client, "waits", rollout=other["request"])["waits"]
+    assert (wait["tenant"], wait["vms"]) == ("bank", 1)
+    page = get(client, "waits", rollout=ours["request"])
+    everything = get(client, "waits")["sums"]["events"]
+    assert page["sums"]["events"] == everything - 1
+    assert page["complete"] is True
+    error = get(client, "waits", 404, rollout="op-nope")["error"]
+    assert "op-nope" in error
+
+
 def test_waits_name_the_windows_that_hold_maintenance(client: TestClient) -> None:
     assert get(client, "waits")["held"] == []
     post(client, "window-set", scopes=["web"], windows=["10:00 4h"])
-    post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
+    made = post(client, "maintain", hosts=["h1", "h2"], impact="reboot")
     (held,) = get(client, "waits")["held"]
     assert (held["scope"], held["until"]) == ("web", "2030-01-01T10:00:00Z")
     assert get(client, "waits", tenant="shop", scope="web")["held"] == [held]
     assert get(client, "waits", tenant="bank")["held"] == []
-    # A window is of no host.
+    # A window is of no host, and of no single rollout.
     assert get(client, "waits", host="h1")["held"] == []
+    assert get(client, "waits", rollout=made["rollout"])["held"] == []
     assert get(client, "waits", after="x")["held"] == []
 
 

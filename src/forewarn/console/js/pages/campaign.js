@@ -34,7 +34,7 @@ const path = (/** @type {string} */ rest) => `/v1/campaigns/${encodeURIComponent
 const self = () => list("self", () => resource(path(""), { topics: ["campaigns"] }));
 const tree = () => list("tree", () => resource(path("/tree"), { topics: ["history", "campaigns"], pause: 2000 }));
 const outlook = () => list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
-const waits = () => list("waits", () => resource("/v1/waits?limit=200"));
+const waits = () => list("waits", () => resource(`/v1/waits?rollout=${encodeURIComponent(campaign().rollout)}&limit=200`));
 /** Its changes so far; the stream brings the newer ones. */
 const past = () => list("past", () => resource(async () => {
   const { items } = await listOf(`/v1/history?operation=${encodeURIComponent(campaign().rollout)}&since=2d&limit=1000`, "entries", 20);
@@ -171,6 +171,6 @@ export const page = {
     const opened = [...wanted].map(hosts);
     const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
     const shown = asked("host") && campaign() ? [detail(campaign().campaign, asked("host"))] : [];
-    return [self(), tree(), outlook(), waits(), capacity(), ...(campaign() ? [past()] : []), ...opened, ...parts, ...shown];
+    return [self(), tree(), outlook(), capacity(), ...(campaign() ? [waits(), past()] : []), ...opened, ...parts, ...shown];
   },
 };

@@ -1,41 +1,81 @@
-// The hosts: found by a part of a name, and one of them with all that is known of it.
+// The hosts: found by the beginning of a name, and one of them with all that is known of it.
 
 import { html, nothing, repeat } from "../lit.js";
 import { get, list } from "../api.js";
-import { resource } from "../store.js";
+import { all, resource } from "../store.js";
 import { address, campaignAddress, empty, errorNote, feed, hostLink, isMain, loaded, loading, mayOrder, moment, pill } from "../parts.js";
 import { asked, look } from "../query.js";
 import * as orders from "../orders.js";
-import { capital, count, number } from "../text.js";
+import { capital, count } from "../text.js";
 import * as time from "../time.js";
 
-/** Rows that are shown. */
+/** Rows that are shown, and hosts that one request reads. */
 const ROWS_MAX = 300;
-/** Pages of the fleet that are read to search it. */
-const PAGES_MAX = 40;
+/** VMs that are named above the rows. */
+const VMS_MAX = 20;
 const HISTORY_LINES = 25;
 
-/** Hosts and VMs of the fleet, with what is searched. */
-const fleet = resource(async () => {
-  /** @type {any[]} */
-  const hosts = [];
-  /** @type {any[]} */
-  const vms = [];
-  let after = "";
-  for (let page = 0; page < PAGES_MAX; page++) {
-    const body = await get(`/v1/fleet?limit=1000${after && `&after=${encodeURIComponent(after)}`}`);
-    hosts.push(...body.hosts);
-    vms.push(...body.vms);
-    after = body.next ?? "";
-    if (!after) break;
+/** The sums of the fleet, and the names of its clusters and racks. */
+const overview = resource("/v1/fleet/overview", { topics: ["problems"], pause: 15_000 });
+
+/** @param {string} query @returns {Promise<any>} Some hosts, and whatever follows them. */
+const some = (query) => get(`/v1/fleet?${query}&limit=${ROWS_MAX}`);
+
+/**
+ * @param {string} text
+ * @param {any[]} clusters
+ * @returns {string[]} The selectors of a cluster and a rack with this name.
+ */
+function placesOf(text, clusters) {
+  const isRack = clusters.some((each) => each.racks.some((/** @type {any} */ rack) => rack[0] === text));
+  return [clusters.some((each) => each.cluster === text) ? "cluster" : "", isRack ? "rack" : ""].filter(Boolean);
+}
+
+/**
+ * The hosts and VMs whose names begin with a text, and the hosts of such a cluster or rack.
+ * The service searches, so the work is the same in every fleet.
+ * @param {string} text
+ */
+async function search(text) {
+  const part = encodeURIComponent(text);
+  if (!text) {
+    const page = await some("after=hosts:");
+    return { hosts: page.hosts, vms: [], more: page.next?.startsWith("hosts:") ?? false };
   }
-  return { hosts, vms, isWhole: !after };
-}, { topics: ["problems"], pause: 15_000 });
+  const { clusters } = overview.value ?? (await get("/v1/fleet/overview"));
+  const places = placesOf(text, clusters);
+  /** @type {any[]} */
+  const found = (await get(`/v1/search?q=${part}&limit=${VMS_MAX}`)).found;
+  const names = found.filter((each) => each.kind === "host").map((each) => each.name);
+  const pages = await Promise.all([
+    ...(names.includes(text) ? [some(`host=${part}`)] : []),
+    ...(names.some((each) => each !== text) ? [some(`after=hosts:${part}`)] : []),
+    ...places.map((kind) => some(`${kind}=${part}&after=hosts:`)),
+  ]);
+  /** @type {Map<string, any>} */
+  const hosts = new Map();
+  let more = false;
+  for (const page of pages) {
+    for (const each of page.hosts) if (each.name.startsWith(text) || places.some((kind) => each[kind] === text)) hosts.set(each.name, each);
+    more ||= Boolean(page.next?.startsWith("hosts:")) && hosts.has(page.hosts.at(-1)?.name);
+  }
+  return { hosts: [...hosts.values()], vms: found.filter((each) => each.kind === "vm"), more };
+}
+
+/** What was searched last, and its result. */
+let searched = { text: "", result: resource(() => search(""), { topics: ["problems"], pause: 15_000 }) };
+
+/** @returns {import("../store.js").Resource} */
+function result() {
+  const text = asked("q");
+  if (searched.text !== text) searched = { text, result: resource(() => search(text), { topics: ["problems"], pause: 15_000 }) };
+  return searched.result;
+}
 
 /** @type {Map<string, import("../store.js").Resource[]>} */
 const known = new Map();
 
-/** @param {string} name Explanation, open work and history of a host. */
+/** @param {string} name Explanation, open work, history and VMs of a host. */
 function about(name) {
   let found = known.get(name);
   if (!found) {
@@ -45,37 +85,32 @@ function about(name) {
       resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
       resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
       resource(async () => (await list(`/v1/history?host=${host}&since=60d&limit=1000`, "entries", 20)).items.reverse(), { pause: 3000 }),
+      resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
     ];
     known.set(name, found);
   }
   return found;
 }
 
-/** @param {any} host @param {string} text */
-const matches = (host, text) =>
-  [host.name, host.zone, host.cluster, host.rack, host.pool].some((each) => each === text) || host.name.includes(text) || host.rack?.includes(text);
+/** The names of the VMs that are down. */
+const downVms = () => new Set(all("problems").filter((each) => each.kind === "vm-down").flatMap((each) => each.vms));
 
-/** @param {any} host @param {Map<string, any[]>} vms */
-function row(host, vms) {
-  const there = vms.get(host.name) ?? [];
-  const down = there.filter((each) => each.state === "down").length;
+/** @param {any} host @param {Set<string>} isDown */
+function row(host, isDown) {
+  const down = host.vms.filter((/** @type {string} */ each) => isDown.has(each)).length;
   return html`<tr aria-selected=${asked("host") === host.name ? "true" : nothing}><th scope="row" class="mono">${hostLink(host.name)}</th><td data-l="cluster">${host.cluster ?? ""}</td><td data-l="rack">${host.rack ?? ""}</td><td data-l="zone">${host.zone}</td>
-    <td>${host.state === "down" ? html`<b class="bad">✕ down</b>` : host.cordons?.length || host.cordoned ? html`<b class="warn">cordoned</b>` : host.state}</td>
-    <td class="num" data-l="VMs">${there.length}${host.capacity >= 0 && host.capacity !== null ? ` of ${host.capacity}` : ""}</td><td class="num" data-l="down">${down ? html`<b class="bad">${down}</b>` : ""}</td></tr>`;
+    <td>${host.state === "down" ? html`<b class="bad">✕ down</b>` : host.cordons.length ? html`<b class="warn">cordoned</b>` : host.state}</td>
+    <td class="num" data-l="VMs">${host.vms.length}${host.capacity >= 0 && host.capacity !== null ? ` of ${host.capacity}` : ""}</td><td class="num" data-l="down">${down ? html`<b class="bad">${down}</b>` : ""}</td></tr>`;
 }
 
 /** @param {any} value */
-function table({ hosts, vms, isWhole }) {
+function table({ hosts, vms, more }) {
   const text = asked("q");
-  /** @type {Map<string, any[]>} */
-  const byHost = new Map();
-  for (const vm of vms) byHost.set(vm.host, [...(byHost.get(vm.host) ?? []), vm]);
-  const found = text ? vms.filter((/** @type {any} */ each) => each.name.includes(text)).slice(0, 20) : [];
-  const shown = hosts.filter((/** @type {any} */ each) => !text || matches(each, text) || (byHost.get(each.name) ?? []).some((vm) => vm.name === text));
-  if (!shown.length && !found.length) return empty(`No host matches “${text}”`, html`${count(hosts.length, "host")}. <button class="quiet" @click=${() => look({ q: "" })}>Clear the search</button>`);
-  return html`${found.length && shown.length !== 1 ? html`<p class="in soft">VMs: ${found.map((/** @type {any} */ each, /** @type {number} */ index) => html`${index ? ", " : ""}<a href=${address("hosts", ["q", text], ["host", each.host])}>${each.name}</a> on ${each.host}`)}</p>` : nothing}
-    <table class="flow"><thead><tr><th>Host</th><th>Cluster</th><th>Rack</th><th>Zone</th><th>State</th><th class="num">VMs</th><th class="num">Down</th></tr></thead><tbody>${repeat(shown.slice(0, ROWS_MAX), (/** @type {any} */ each) => each.name, (each) => row(each, byHost))}</tbody></table>
-    ${shown.length > ROWS_MAX || !isWhole ? html`<p class="in soft">${number(shown.length)} hosts match${isWhole ? "" : " so far"}; the first ${ROWS_MAX} are shown.</p>` : nothing}`;
+  const isDown = downVms();
+  if (!hosts.length && !vms.length) return empty(text ? `No name begins with “${text}”` : "There is no host", text ? html`<button class="quiet" @click=${() => look({ q: "" })}>Show all hosts</button>` : "Apply a fleet file.");
+  return html`${vms.length ? html`<p class="in soft">VMs: ${vms.map((/** @type {any} */ each, /** @type {number} */ index) => html`${index ? ", " : ""}<a href=${address("hosts", ["q", text], ["host", each.host])}>${each.name}</a> on ${each.host}`)}</p>` : nothing}
+    ${hosts.length ? html`<table class="flow"><thead><tr><th>Host</th><th>Cluster</th><th>Rack</th><th>Zone</th><th>State</th><th class="num">VMs</th><th class="num">Down</th></tr></thead><tbody>${repeat(hosts.slice(0, ROWS_MAX), (/** @type {any} */ each) => each.name, (each) => row(each, isDown))}</tbody></table>` : nothing}
+    ${more || hosts.length > ROWS_MAX ? html`<p class="in soft">The first ${ROWS_MAX} hosts are shown. Find others by the beginning of their names, or by cluster or rack.</p>` : nothing}`;
 }
 
 /** @param {any} operation */
@@ -85,13 +120,13 @@ const work = (operation) => html`<div class="in head case"><div class="tell"><b>
 
 /** @param {string} name */
 function side(name) {
-  const [explained, operations, past] = about(name);
+  const [explained, operations, past, fleet] = about(name);
   const found = explained?.value;
-  const host = fleet.value?.hosts.find((/** @type {any} */ each) => each.name === name);
-  const vms = (fleet.value?.vms ?? []).filter((/** @type {any} */ each) => each.host === name);
+  const host = fleet?.value?.hosts[0];
+  const vms = fleet?.value?.vms ?? [];
   const open = operations?.value?.operations ?? [];
   const campaign = open.find((/** @type {any} */ each) => each.rollout)?.rollout;
-  const isCordoned = Boolean(host?.cordons?.length || host?.cordoned);
+  const isCordoned = Boolean(host?.cordons.length);
   return html`<aside class="card drawer" aria-labelledby="hh" tabindex="-1"><header><div><h2 id="hh">${name}</h2><span class="soft">${found ? found.state : ""}${host ? ` · zone ${host.zone}${host.rack ? ` · rack ${host.rack}` : ""}` : ""} · ${count(vms.length, "VM")}</span></div><span class="grow"></span><button class="quiet" aria-label="Close" @click=${() => look({ host: "" })}>✕</button></header>
     ${explained?.error ? html`<div class="in">${errorNote(explained.error)}</div>` : found ? html`<div class="in"><p>${found.standing || found.what}</p>${found.blockers.length ? html`<h3>Why it is waiting</h3><ul class="why">${found.blockers.map((/** @type {any} */ each) => html`<li>${each.text}</li>`)}</ul>` : nothing}</div>` : loading}
     ${open.map(work)}${campaign ? html`<div class="in"><a href=${`${campaignAddress(campaign)}?host=${encodeURIComponent(name)}`}>Show it in the timeline</a></div>` : nothing}
@@ -109,14 +144,15 @@ function find(event) {
 
 function view() {
   const host = asked("host");
+  const sums = overview.value;
   return html`<h1 class="vh">Hosts</h1><div class="two ${host ? "" : "alone"}"><div><section class="card" aria-labelledby="hosts"><header><h2 id="hosts">Hosts</h2>
     <form class="acts" role="search" aria-label="Hosts" @submit=${find}><input type="search" name="q" .value=${asked("q")} placeholder="host, VM, rack, cluster" aria-label="Host, VM, rack or cluster" autocomplete="off"><button class="small">Find</button></form>
-    <span class="grow"></span>${fleet.value ? html`<span class="soft">${count(fleet.value.hosts.length, "host")}, ${count(fleet.value.vms.length, "VM")}</span>` : nothing}</header>${loaded(fleet, table)}</section></div>${host ? side(host) : nothing}</div>`;
+    <span class="grow"></span>${sums ? html`<span class="soft">${count(sums.hosts, "host")}, ${count(sums.vms, "VM")}</span>` : nothing}</header>${loaded(result(), table)}</section></div>${host ? side(host) : nothing}</div>`;
 }
 
 /** @type {import("../pages.js").Page} */
 export const page = {
   title: () => asked("host") || "Hosts",
   view,
-  uses: () => (asked("host") ? [fleet, ...about(asked("host"))] : [fleet]),
+  uses: () => [overview, result(), ...(asked("host") ? about(asked("host")) : [])],
 };

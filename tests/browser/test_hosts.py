@@ -1,0 +1,31 @@
+"""The hosts of a fleet are found by the service, however large the fleet is."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from tests.support.consoles import Place, Tab
+
+
+def test_hosts_are_found_by_name_rack_and_cluster(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open("hosts?q=c1-r1")
+    rows = page.get_by_role("row")
+    expect(rows).to_have_count(1 + 3)
+    expect(page.get_by_text("12 hosts, 24 VMs")).to_be_visible()
+    field = page.get_by_label("Host, VM, rack or cluster")
+    for text, hosts in (("c2", 6), ("c2-r1", 3), ("c1-r0-", 3), ("c1-r0-1", 1)):
+        field.fill(text)
+        field.press("Enter")
+        expect(rows).to_have_count(1 + hosts)
+    field.fill("bank-c2-r1")
+    field.press("Enter")
+    expect(page.get_by_role("link", name="bank-c2-r1-2")).to_be_visible()
+    expect(rows).to_have_count(0)
+    page.get_by_role("link", name="bank-c2-r1-2").click()
+    drawer = page.get_by_role("complementary", name="c2-r1-2")
+    expect(drawer.get_by_role("row", name="shop-c2-r1-2")).to_be_visible()
+    field.fill("narwhal")
+    field.press("Enter")
+    expect(page.get_by_text("No name begins with “narwhal”")).to_be_visible()
