@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from examples.demo_parts import console
 from examples.demo_parts.timeline import Timeline
 
@@ -23,7 +22,9 @@ pytestmark = pytest.mark.system
 def demo(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The demo with its console, where no browser can be opened."""
     screens = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-    environment = {key: value for key, value in os.environ.items() if key not in screens}
+    environment = {
+        key: value for key, value in os.environ.items() if key not in screens
+    }
     with subprocess.Popen(
         [sys.executable, str(ROOT / "examples" / "demo.py"), "--console"],
         stdout=subprocess.PIPE,
