@@ -217,10 +217,11 @@ search takes: at most a twentieth of a core."""
 
 SHARED_PAUSE = 5
 """Time for which the hosts of a whole campaign are not read again, in multiples of the time
-that one read takes: at most a sixth of a core. 400 hosts take 20 ms, 100,000 two seconds."""
+that one read takes: at most a sixth of a core. 400 hosts take 20 ms, 100,000 a second."""
 
-SHARED_FROM_SECONDS = 0.5
-"""Duration of a read from which its answer is kept: shorter ones are read each time."""
+SHARED_FROM_SECONDS = 0.1
+"""Duration of a read from which its answer is kept: shorter ones are read each time. With
+50 viewers, a longer one would take a core."""
 
 FOUND = 10
 """Default objects of each kind that a search returns: a list below a field."""

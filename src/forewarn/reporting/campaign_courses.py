@@ -14,7 +14,6 @@ from forewarn.instants import Micros
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
 from forewarn.reporting.campaign_states import HostState, state_of
-from forewarn.reporting.lanes import Stretch
 from forewarn.store import kinds
 from forewarn.store.port import Reader, columns, columns_of, every
 
@@ -49,8 +48,13 @@ _FIELDS = (
 )
 
 
-def of_campaign(reader: Reader, campaign: CampaignRecord) -> list[Attempt]:
-    """Return all attempts of a campaign, in the order of their operations."""
+def of_campaign(
+    reader: Reader, known: Reader, campaign: CampaignRecord
+) -> list[Attempt]:
+    """Return all attempts of a campaign, in the order of their operations.
+
+    `known` reads the same, and remembers the list of the hosts that are not planned yet.
+    """
     one = (campaign.request, campaign.request)
     ends: dict[str, tuple[VisitState, Micros]] = {
         operation: (state, _over(state, ended, since))
@@ -71,7 +75,7 @@ def of_campaign(reader: Reader, campaign: CampaignRecord) -> list[Attempt]:
             found.append(
                 Attempt(host, operation, position, state, visit, started, over)
             )
-    return found + unplanned(reader, campaign)
+    return found + unplanned(known, campaign)
 
 
 def unplanned(reader: Reader, campaign: CampaignRecord) -> list[Attempt]:
@@ -131,11 +135,12 @@ def attempt_of(operation: Operation, visit: Visit | None) -> Attempt:
 
 def places_of_hosts(reader: Reader, hosts: Collection[str]) -> dict[str, Place]:
     """Return where some hosts stand; hosts that were removed are left out."""
-    return {
-        name: Place(cluster, rack)
-        for page in columns_of(reader, Host, ("name", "cluster", "rack"), hosts)
-        for name, cluster, rack in zip(*page, strict=True)
-    }
+    found: dict[str, Place] = {}
+    for names, clusters, racks in columns_of(
+        reader, Host, ("name", "cluster", "rack"), hosts
+    ):
+        found.update(zip(names, map(Place, clusters, racks), strict=True))
+    return found
 
 
 def state_in(
@@ -147,13 +152,6 @@ def state_in(
     if campaign.has_ended and last.state is OperationState.PLANNED:
         return HostState.SKIPPED
     return state_of(last.state, last.visit)
-
-
-def stretch_of(attempt: Attempt, state: HostState) -> Stretch | None:
-    """Return the time of the work of an attempt; None: it has not begun."""
-    if not attempt.started:
-        return None
-    return Stretch(state, attempt.started, attempt.over)
 
 
 def earlier_state(attempt: Attempt) -> HostState:

@@ -26,6 +26,10 @@ class HostState(enum.Enum):
     """The campaign leaves it out, or has ended before its turn."""
     DONE = "done"
 
+    # There is one object of each state, and 100,000 hosts are counted by their states:
+    # the hash of the name takes ten times as long.
+    __hash__ = object.__hash__
+
 
 IN_FLIGHT_STATES = (
     HostState.ANNOUNCED,

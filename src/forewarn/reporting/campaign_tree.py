@@ -5,12 +5,13 @@ number of hosts in work in each step of a time, and the racks of one cluster whe
 asked for. For operators only.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from forewarn.campaigns.record import CampaignRecord
+from forewarn.control.redaction import tenant_reader
 from forewarn.fleet.model import place
 from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.operations import Operation
@@ -61,17 +62,15 @@ class _Part:
         default_factory=list[tuple[str, HostState]]
     )
 
-    def take(self, attempts: list[Attempt], state: HostState, rack: str) -> None:
+    def take(self, attempts: list[Attempt], state: HostState) -> None:
         """Count a host with its attempts."""
         self.counts[state] += 1
-        self.racks.add(rack)
         last = attempts[-1]
         self.hosts.append((last.host, state))
         for each in attempts:
-            shown = state if each is last else campaign_courses.earlier_state(each)
-            stretch = campaign_courses.stretch_of(each, shown)
-            if stretch is not None:
-                self.work.append(stretch)
+            if each.started:
+                shown = state if each is last else campaign_courses.earlier_state(each)
+                self.work.append(Stretch(shown, each.started, each.over))
         if state is HostState.PLANNED:
             self.planned.append(last.position)
         elif state in IN_FLIGHT_STATES:
@@ -92,10 +91,12 @@ def campaign_tree(
     With `cluster`, return only this cluster and its racks. `first` and `last` narrow the
     lanes and are the time of the steps; 0: since the start of the campaign, and up to now.
     """
+    # The list of the hosts that are not planned yet can be long: it is read once.
+    known = tenant_reader.remembered(reader)
     found, places = (
-        _whole(reader, campaign)
+        _whole(reader, known, campaign)
         if cluster is None
-        else _of_cluster(reader, campaign, cluster)
+        else _of_cluster(known, campaign, cluster)
     )
     racks = _racks(campaign, found, places)
     clusters: dict[str, _Part] = {}
@@ -108,7 +109,7 @@ def campaign_tree(
         total += part.counts
     names = sorted(clusters)
     names_hosts = total.total() <= HOSTS_NAMED_MAX
-    expected = expected_of(reader, campaign, now=now)
+    expected = expected_of(known, campaign, now=now)
     until = last or campaign.ended or now
     return {
         "campaign": campaign.campaign_id,
@@ -137,9 +138,9 @@ def campaign_tree(
 
 
 def _whole(
-    reader: Reader, campaign: CampaignRecord
+    reader: Reader, known: Reader, campaign: CampaignRecord
 ) -> tuple[list[Attempt], Mapping[str, Place]]:
-    found = campaign_courses.of_campaign(reader, campaign)
+    found = campaign_courses.of_campaign(reader, known, campaign)
     hosts = {each.host for each in found}
     return found, campaign_courses.places_of_hosts(reader, hosts)
 
@@ -159,11 +160,13 @@ def _racks(
     campaign: CampaignRecord, found: list[Attempt], places: Mapping[str, Place]
 ) -> dict[Place, _Part]:
     failed = set(campaign.failed_hosts)
-    racks: dict[Place, _Part] = {}
+    racks: defaultdict[Place, _Part] = defaultdict(_Part)
     for host, attempts in campaign_courses.by_host(found).items():
         where = places.get(host, NOWHERE)
         state = campaign_courses.state_in(campaign, attempts[-1], failed)
-        racks.setdefault(where, _Part()).take(attempts, state, where.rack)
+        racks[where].take(attempts, state)
+    for where, part in racks.items():
+        part.racks.add(where.rack)
     return racks
 
 

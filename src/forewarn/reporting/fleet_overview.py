@@ -1,6 +1,6 @@
 """The state of all hosts by cluster and rack, for a screen on a wall.
 
-Single fields are read, each kind of record once: 100,000 hosts take a second. For
+Single fields are read, each kind of record once: 100,000 hosts take half a second. For
 operators only.
 """
 
@@ -58,46 +58,97 @@ class _Part:
         return min(self.counts, key=_WORST_FIRST.index)
 
 
+_Place: TypeAlias = tuple[str, str]
+"""The cluster and the rack of a host."""
+
+_NOWHERE: _Place = ("", "")
+
+_UP = _WORST_FIRST.index(Square.UP)
+
+
 def fleet_overview(reader: Reader, *, now: Micros) -> Json:
     """Return the hosts of the fleet by cluster and rack, and one by one if they are few."""
+    places = _places(reader)
+    names_hosts = len(places) < HOSTS_NAMED_MAX
     working, failed = _in_work(reader), _failed(reader)
     requests = {each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)}
-    racks: dict[tuple[str, str], _Part] = {}
-    places = _places(reader)
+    # Counted by the rank of the state, whose hash is faster than that of the state.
+    counts = Counter[tuple[_Place, int]]()
+    done = Counter[_Place]()
+    named: dict[_Place, list[tuple[str, Square]]] = {}
     vms = 0
-    for host, is_up, works, is_cordoned, used, done_in in _rows(
+    for names, are_up, works, are_cordoned, used, done_in in columns(
         reader,
         kinds.ALL_ROOMS,
         ("host", "is_up", "works", "is_cordoned", "used", "done_in"),
     ):
-        state = (
-            Square.DOWN
-            if not is_up
-            else Square.FAILED
-            if host in failed
-            else Square.WORKING
-            if host in working
-            else Square.ANNOUNCED
-            if works
-            else Square.CORDONED
-            if is_cordoned
-            else Square.UP
+        wheres = [places.get(name, _NOWHERE) for name in names]
+        states = [
+            _UP
+            if is_up
+            and not (works or is_cordoned)
+            and name not in failed
+            and name not in working
+            else _WORST_FIRST.index(
+                _square(
+                    is_up=is_up,
+                    has_failed=name in failed,
+                    is_in_work=name in working,
+                    works=works,
+                    is_cordoned=is_cordoned,
+                )
+            )
+            for name, is_up, works, is_cordoned in zip(
+                names, are_up, works, are_cordoned, strict=True
+            )
+        ]
+        vms += sum(used)
+        counts.update(zip(wheres, states, strict=True))
+        if requests:
+            done.update(
+                where
+                for where, request in zip(wheres, done_in, strict=True)
+                if request in requests
+            )
+        if names_hosts:
+            for where, name, state in zip(wheres, names, states, strict=True):
+                named.setdefault(where, []).append((name, _WORST_FIRST[state]))
+    racks: dict[_Place, _Part] = {}
+    for (where, state), count in counts.items():
+        part = racks.setdefault(
+            where, _Part(done=done[where], hosts=named.get(where, []))
         )
-        vms += used
-        part = racks.setdefault(places.get(host, ("", "")), _Part())
-        part.counts[state] += 1
-        part.done += done_in in requests
-        part.hosts.append((host, state))
-    return _document(racks, vms, now)
+        part.counts[_WORST_FIRST[state]] = count
+    return _document(racks, vms, now, names_hosts=names_hosts)
 
 
-def _document(racks: dict[tuple[str, str], _Part], vms: int, now: Micros) -> Json:
+def _square(
+    *,
+    is_up: bool,
+    has_failed: bool,
+    is_in_work: bool,
+    works: int,
+    is_cordoned: bool,
+) -> Square:
+    if not is_up:
+        return Square.DOWN
+    if has_failed:
+        return Square.FAILED
+    if is_in_work:
+        return Square.WORKING
+    if works:
+        return Square.ANNOUNCED
+    return Square.CORDONED if is_cordoned else Square.UP
+
+
+def _document(
+    racks: dict[_Place, _Part], vms: int, now: Micros, *, names_hosts: bool
+) -> Json:
     clusters: dict[str, list[tuple[str, _Part]]] = {}
     total = Counter[Square]()
     for (cluster, rack), part in sorted(racks.items()):
         clusters.setdefault(cluster, []).append((rack, part))
         total += part.counts
-    names_hosts = total.total() < HOSTS_NAMED_MAX
     return {
         "at": format_instant(now),
         "hosts": total.total(),
@@ -137,14 +188,13 @@ def _counts(counts: Counter[Square]) -> dict[str, int]:
     return {each.value: counts[each] for each in Square if counts[each]}
 
 
-def _places(reader: Reader) -> dict[str, tuple[str, str]]:
-    rows = _rows(reader, kinds.ALL_HOSTS, ("name", "cluster", "rack"))
-    return {name: (cluster, rack) for name, cluster, rack in rows}
-
-
-def _rows(reader: Reader, query: Any, names: tuple[str, ...]) -> Iterator[Any]:
-    for page in columns(reader, query, names):
-        yield from zip(*page, strict=True)
+def _places(reader: Reader) -> dict[str, _Place]:
+    found: dict[str, _Place] = {}
+    for names, clusters, racks in columns(
+        reader, kinds.ALL_HOSTS, ("name", "cluster", "rack")
+    ):
+        found.update(zip(names, zip(clusters, racks, strict=True), strict=True))
+    return found
 
 
 def _in_work(reader: Reader) -> set[str]:

@@ -44,6 +44,7 @@ export const zoneName = () =>
   isUtc() ? "UTC" : (parts({ timeZoneName: "short" }, now()).timeZoneName ?? "local");
 
 export function switchZone() {
+  known.clear();
   zone = isUtc() ? "local" : "UTC";
   try {
     localStorage.setItem(KEPT, zone);
@@ -76,24 +77,40 @@ const WHOLE = {
   hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 };
 
+/** Seconds whose parts are kept: to format one takes longer than to draw its cell again. */
+const KNOWN_MAX = 4000;
+/** @type {Map<number, Record<string, string>>} */
+const known = new Map();
+
+/** @param {number} instant */
+function whole(instant) {
+  const at = Math.floor(instant / SECOND);
+  let found = known.get(at);
+  if (!found) {
+    if (known.size >= KNOWN_MAX) known.clear();
+    known.set(at, (found = parts(WHOLE, instant)));
+  }
+  return found;
+}
+
 /** @param {number} instant "22:31" */
 export function minute(instant) {
   if (Number.isNaN(instant)) return "–";
-  const part = parts(WHOLE, instant);
+  const part = whole(instant);
   return `${part.hour}:${part.minute}`;
 }
 
 /** @param {number} instant "22:31:07" */
 export function second(instant) {
   if (Number.isNaN(instant)) return "–";
-  return `${minute(instant)}:${parts(WHOLE, instant).second}`;
+  return `${minute(instant)}:${whole(instant).second}`;
 }
 
 /** @param {number} instant "22:31", "Mon 22:31" or "23 Nov 22:31", as far as it is needed. */
 export function when(instant) {
   if (Number.isNaN(instant)) return "–";
-  const that = parts(WHOLE, instant);
-  const today = parts(WHOLE, now());
+  const that = whole(instant);
+  const today = whole(now());
   const time = `${that.hour}:${that.minute}`;
   if (that.day === today.day && that.month === today.month && that.year === today.year) return time;
   if (Math.abs(instant - now()) < 6 * DAY) return `${that.weekday} ${time}`;
@@ -102,14 +119,14 @@ export function when(instant) {
 
 /** @param {number} instant "Mon 23 Nov" */
 export function day(instant) {
-  const part = parts(WHOLE, instant);
+  const part = whole(instant);
   return `${part.weekday} ${part.day} ${part.month}`;
 }
 
 /** @param {number} instant The full instant, for titles. */
 export function full(instant) {
   if (Number.isNaN(instant)) return "";
-  const part = parts(WHOLE, instant);
+  const part = whole(instant);
   const time = `${part.hour}:${part.minute}:${part.second} ${zoneName()}`;
   return `${part.weekday} ${part.day} ${part.month} ${part.year}, ${time}`;
 }
