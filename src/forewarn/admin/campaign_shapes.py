@@ -78,6 +78,8 @@ PlannedHostShape = shape(
     "PlannedHostShape",
     "A host, with its times in the typical forecast.",
     host=str,
+    cluster=str,
+    rack=str,
     stage=(int, "Number of the stage, from 1."),
     set=(int, "Number of the set, from 1: hosts of a set can be in work together."),
     vms=int,

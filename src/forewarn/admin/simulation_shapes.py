@@ -75,6 +75,8 @@ SimulatedHostShape = shape(
     "SimulatedHostShape",
     "A host that was announced, in its last attempt.",
     host=str,
+    cluster=str,
+    rack=str,
     stage=int,
     vms=int,
     state=(str, "done, failed, in-work or announced."),

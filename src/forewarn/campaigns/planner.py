@@ -75,6 +75,8 @@ class CampaignPlan:
     """A lower bound of the number of sets."""
     vms: tuple[int, ...]
     """The number of VMs of each host."""
+    places: tuple[tuple[str, str], ...]
+    """Cluster and rack of each host; can be empty."""
     stages: tuple[tuple[int, Stage], ...]
     """The number of hosts up to the end of each stage."""
     limits: Limits
@@ -168,6 +170,7 @@ def plan_campaign(
         sets=tuple(ordered.sets),
         least_sets=ordered.least,
         vms=tuple(fleet.vms[host] for host in ordered.hosts),
+        places=tuple(_place(fleet, host) for host in ordered.hosts),
         stages=tuple(stages),
         limits=budget,
         rooms=rooms,
@@ -184,6 +187,12 @@ def plan_campaign(
         slow=slow,
         digest=_digest(campaign, names, stages, budget, refusals),
     )
+
+
+def _place(fleet: FleetMap, host: int) -> tuple[str, str]:
+    """Return the cluster and the rack of a host."""
+    cluster, rack = fleet.cluster, fleet.rack
+    return cluster.names[cluster.of[host]], rack.names[rack.of[host]]
 
 
 def _closed_times(

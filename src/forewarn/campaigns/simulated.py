@@ -121,6 +121,8 @@ class HostCourse:
     are not."""
     failed_at: Micros = 0
     """When it failed, in its last attempt; 0: it has not."""
+    cluster: str = ""
+    rack: str = ""
     was_approved: bool = False
     """Whether all of its events were approved before the end of the notice."""
 

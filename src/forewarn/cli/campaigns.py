@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from forewarn.campaigns.text import PLAN_HOSTS_MAX
-from forewarn.cli import campaign_page, campaign_sums, files, output
+from forewarn.cli import campaign_sums, files, output
 from forewarn.cli.blackouts import blackout_line, blackout_lines
 from forewarn.cli.client import Client, Json, part
 from forewarn.cli.command_table import Call, Exit
@@ -63,7 +63,10 @@ def plan(call: Call) -> int:
         progress="" if call.flag("json") else PROGRESS_PATH,
     )
     if page:
-        files.write_text(page, campaign_page.page(found))
+        title = f"plan: {printable(found['campaign'])}"
+        files.write_text(
+            page, single_page(title, module="js/plan.js", view="plan", data=found)
+        )
     with_all = call.flag("all")
     return output.shown(call, found, lambda told: _show(told, with_all=with_all))
 

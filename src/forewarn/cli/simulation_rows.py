@@ -1,4 +1,4 @@
-"""The sentences and rows of a simulated campaign, for the terminal and for its page."""
+"""The sentences and rows of a simulated campaign."""
 
 from collections.abc import Iterator, Sequence
 

@@ -3,7 +3,7 @@
 import re
 
 from forewarn.campaigns.text import PLAN_HOSTS_MAX
-from forewarn.cli import files, output, simulation_page
+from forewarn.cli import files, output
 from forewarn.cli.client import Client, Json
 from forewarn.cli.command_table import Call, CommandError, Exit
 from forewarn.cli.progress import PROGRESS_PATH
@@ -18,7 +18,8 @@ from forewarn.cli.simulation_rows import (
     period,
     stage,
 )
-from forewarn.texts import count
+from forewarn.console.single import single_page
+from forewarn.texts import count, printable
 
 SIMULATION_SECONDS = 660.0
 """Timeout of the answer: a simulation takes at most ten minutes."""
@@ -55,7 +56,13 @@ def simulate(call: Call) -> int:
         progress="" if call.flag("json") else PROGRESS_PATH,
     )
     if page:
-        files.write_text(page, simulation_page.page(found))
+        single = single_page(
+            f"simulation: {printable(found['campaign'])}",
+            module="js/simulation.js",
+            view="simulation",
+            data={"simulation": found, "facts": list(facts(found))},
+        )
+        files.write_text(page, single)
     return output.shown(call, found, _show)
 
 

@@ -17,7 +17,10 @@ from typing import Any
 from forewarn.console.assets import read_assets
 
 DATA_ID = "told"
-"""The element with the data, as JSON."""
+"""The element with the data, as JSON; the module below reads it."""
+
+_SHOWING = "js/still.js"
+"""The module that shows a view of the data."""
 
 _IMPORT = re.compile(
     r'(?:^|(?<=;))import\s*(?:\*\s*as\s+(?P<whole>\w+)|\{(?P<names>[^}]*)\})\s*from\s*"(?P<path>[^"]+)";',
@@ -48,18 +51,15 @@ def single_page(title: str, *, module: str, view: str, data: Any) -> str:
         if name.endswith(".js")
     }
     names = {
-        name: f"module{number}" for number, name in enumerate(_ordered(sources, module))
+        name: f"module{number}"
+        for number, name in enumerate(_ordered(sources, module, _SHOWING))
     }
     parts = [f'const {names[name]} = (() => {{\n"use strict";' for name in names]
     body = "\n".join(
         f"{begin}\n{_joined(sources[name], name, names)}}})();"
         for begin, name in zip(parts, names, strict=True)
     )
-    lit = names["js/lit.js"]
-    start = (
-        f'{lit}.render({names[module]}.{view}(JSON.parse(document.getElementById("{DATA_ID}")'
-        '.textContent)), document.getElementById("m"));'
-    )
+    start = f"{names[_SHOWING]}.show({names[module]}.{view});"
     script = f"{body}\n{start}\n"
     style = files["style.css"].content.decode("utf-8")
     assert "</script" not in script, "the script would end there"
@@ -81,8 +81,8 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def _ordered(sources: Mapping[str, str], first: str) -> Iterator[str]:
-    """Yield a module after the modules that it imports, each once."""
+def _ordered(sources: Mapping[str, str], *wanted: str) -> Iterator[str]:
+    """Yield each module after the modules that it imports, each once."""
     known: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
@@ -94,7 +94,8 @@ def _ordered(sources: Mapping[str, str], first: str) -> Iterator[str]:
                 yield from visit(_resolved(name, each["path"]))
         yield name
 
-    yield from visit(first)
+    for name in wanted:
+        yield from visit(name)
 
 
 def _resolved(module: str, path: str) -> str:

@@ -440,8 +440,11 @@ def _host(plan: CampaignPlan, place: int) -> Json:
     stage = next(
         number for number, (end, _) in enumerate(plan.stages, start=1) if place < end
     )
+    cluster, rack = plan.places[place]
     return {
         "host": plan.hosts[place],
+        "cluster": cluster,
+        "rack": rack,
         "stage": stage,
         "set": plan.sets[place] + 1,
         "vms": plan.vms[place],

@@ -180,6 +180,8 @@ def _courses(
             tenants=tenants,
             domains=frozenset(domains),
             groups={} if host is None else _groups(host, labels),
+            cluster="" if host is None else host.cluster,
+            rack="" if host is None else host.rack,
             announced=announced,
             not_before=operation.not_before,
             started=operation.started_at,
@@ -426,6 +428,8 @@ def _host(course: HostCourse) -> Json:
         state = "in-work" if course.started else "announced"
     return {
         "host": course.host,
+        "cluster": course.cluster,
+        "rack": course.rack,
         "stage": course.stage,
         "vms": course.vms,
         "state": state,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_halt_is_shown_with_what_was_left(
     assert f"failed: {told['failed'][0]}" in ended.out
 
 
-def test_page_has_the_hosts_and_no_script(
+def test_page_has_the_hosts_and_the_sentences_of_the_terminal(
     tmp_path: Path, file: Path, service: Served, forewarn: Run
 ) -> None:
     page = tmp_path / "kernel.html"
@@ -85,12 +86,13 @@ def test_page_has_the_hosts_and_no_script(
     assert ended.status == 0, ended.err
     told = json.loads(forewarn("campaign", "simulate", str(file), "--json").out)
     text = page.read_text(encoding="utf-8")
-    assert "<h1>Simulation of campaign kernel</h1>" in text
-    assert "<script" not in text
-    for each in told["hosts"]:
-        assert f"<title>{each['host']}: {each['begins']}" in text
-    for each in told["budgets"]:
-        assert f"<td>{each['kind']}</td>" in text
+    assert "<title>simulation: kernel</title>" in text
+    found = re.search(r'<script type="application/json" id="told">(.*?)</script>', text)
+    assert found is not None
+    shown = json.loads(found[1])
+    names = [each["host"] for each in told["hosts"]]
+    assert [each["host"] for each in shown["simulation"]["hosts"]] == names
+    assert set(shown["facts"]) <= set(ended.out.splitlines())
 
 
 @pytest.mark.parametrize(

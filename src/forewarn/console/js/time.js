@@ -23,8 +23,12 @@ export function learn(at, uncertain) {
   ahead = at - Date.now();
 }
 
+let stood = NaN;
+/** @param {number} instant Of what a file tells: time stands still there. */
+export const stand = (instant) => (stood = instant);
+
 /** The server's time, in ms since 1970. */
-export const now = () => Date.now() + ahead;
+export const now = () => (Number.isNaN(stood) ? Date.now() + ahead : stood);
 
 /** @param {string | null | undefined} text An instant in RFC 3339. */
 export const at = (text) => (text ? Date.parse(text) : NaN);

@@ -180,10 +180,11 @@ function rowView(view, row, selected, select) {
  * @param {any} from.terms Windows and blackouts.
  * @param {string} from.selected
  * @param {(host: string) => void} from.select
+ * @param {import("./timeline_bars.js").View} [from.whole] In a file: all of its time, without a line for now.
  */
-export function timeline({ tree, racksOf, hostsOf, found, terms, selected, select }) {
+export function timeline({ tree, racksOf, hostsOf, found, terms, selected, select, whole }) {
   const [, span] = SPANS[spanName()] ?? ["", 4 * HOUR];
-  const view = viewOf(span, offset);
+  const view = whole ?? viewOf(span, offset);
   shown = found ? found.map((each) => hostRow(each, 1)) : rowsOf(tree, racksOf, hostsOf, isOpen, isFolded);
   if (!shown.some((each) => each.id === focused)) focused = shown[0]?.id ?? "";
   const { tops, first, last, height } = inSight(shown);
@@ -207,8 +208,18 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
       <div class="sheet" role="treegrid" aria-label="Hosts over time" aria-rowcount=${shown.length} @keydown=${(/** @type {KeyboardEvent} */ event) => onKey(event, select)}>
       <svg class="under" aria-hidden="true" height=${height}>${ground(view, terms)}</svg>
       ${pad(tops[first] ?? 0)}${repeat(shown.slice(first, last), (row) => row.id, (row) => rowView(view, row, selected, select))}${pad(height - (tops[last] ?? height))}
-      <svg class="under" aria-hidden="true" height=${height}>${nowLine(view)}${arrows}</svg></div></div>
+      <svg class="under" aria-hidden="true" height=${height}>${whole ? nothing : nowLine(view)}${arrows}</svg></div></div>
     ${shown.length ? nothing : html`<div class="empty"><b>No host</b>None is in this state now.</div>`}${legend}`;
+}
+
+/** The button that opens or closes all rows. */
+export const opener = () => html`<button class="quiet small hide-n" @click=${() => openAll(!allOpen)}>${allOpen ? "Close all" : "Open all"}</button>`;
+
+/** @param {boolean} value Whether all rows are open, but those of hosts that are done. */
+export function openAll(value) {
+  allOpen = value;
+  openness.clear();
+  changed({ now: true });
 }
 
 /** @param {Record<string, number>} counts */
@@ -222,6 +233,6 @@ export function tools(counts) {
     <div class="seg" role="group" aria-label="Show">${filters.map(([name, word, value]) => html`<button aria-pressed=${show === name ? "true" : "false"} @click=${() => look({ show: name })}>${word} ${number(value)}</button>`)}</div>
     ${asked("as") ? nothing : html`<div class="seg hide-n" role="group" aria-label="Span">${Object.entries(SPANS).map(([name, [word]]) => html`<button aria-pressed=${spanName() === name ? "true" : "false"} @click=${() => look({ span: name })}>${word}</button>`)}</div>
     <div class="acts hide-n"><button class="quiet small" aria-label="Earlier" @click=${() => pan(-0.5)}>◂</button>${offset ? html`<button class="quiet small" @click=${() => pan(0)}>now</button>` : nothing}<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button></div>`}
-    <span class="grow"></span>${asked("as") ? nothing : html`<button class="quiet small hide-n" @click=${() => { allOpen = !allOpen; openness.clear(); changed({ now: true }); }}>${allOpen ? "Close all" : "Open all"}</button>`}
+    <span class="grow"></span>${asked("as") ? nothing : opener()}
     <button class="quiet small" aria-pressed=${asked("as") === "table" ? "true" : "false"} @click=${() => look({ as: asked("as") ? "" : "table" })}>${asked("as") ? "Timeline" : "Table"}</button></div>`;
 }

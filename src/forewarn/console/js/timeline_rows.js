@@ -91,7 +91,7 @@ export function standing(host) {
   const step = host.step?.kind ?? host.step?.state.toLowerCase() ?? "";
   const holder = heldBy(host);
   switch (host.state) {
-    case "announced": return { text: `${host.approvals.have}/${host.approvals.of} approved`, form: "" };
+    case "announced": return { text: host.approvals ? `${host.approvals.have}/${host.approvals.of} approved` : host.state, form: "" };
     case "ready": return { text: holder ? `held by ${within(holder, host.rack)}` : "held", form: "warn" };
     case "impacting": return { text: host.progress && step === "draining" ? `moves ${host.progress.done}/${host.progress.of}` : step, form: "run" };
     case "recovering": return { text: step === "done" ? host.state : step, form: "run" };

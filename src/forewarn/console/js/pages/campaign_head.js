@@ -5,6 +5,7 @@ import { bar, campaignPill, mayOrder } from "../parts.js";
 import * as orders from "../orders.js";
 import { capital, count, number } from "../text.js";
 import * as time from "../time.js";
+import { waveList } from "../waves.js";
 
 /** @param {any} campaign */
 function because(campaign) {
@@ -55,25 +56,6 @@ export function progress(campaign, counts, outlook) {
       campaign.vms_down ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>` : "no VM down after the work"}${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}</div></div></section>`;
 }
 
-/** Words for the width of a wave. @param {number} hosts @param {number} whole */
-const width = (hosts, whole) => `w${Math.max(2, Math.min(12, Math.round((12 * hosts) / Math.max(1, whole))))}`;
-
-/** @param {any} campaign @param {any} stage @param {number} index @param {any} planned */
-function wave(campaign, stage, index, planned) {
-  const place = index + 1;
-  const isPast = place < campaign.stage || campaign.state === "Done";
-  const isNow = place === campaign.stage && !isPast;
-  const name = index === 0 && campaign.stages.length > 1 && stage.hosts * 10 <= campaign.hosts ? "Canary" : `Wave ${place}`;
-  const soak = stage.soak_seconds ? `soak ${time.roughly(stage.soak_seconds * 1000)}` : "";
-  const gate = stage.approval ? (stage.approved ? "approved" : "then approval") : "";
-  const later = planned?.needs_approval ? "waits for its approval" : [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
-  const until = time.at(stage.soaks_until);
-  const begins = time.at(planned?.begins);
-  return html`<li class="${isPast ? "past" : isNow ? "cur" : "fut"} ${width(stage.hosts, campaign.hosts)}" aria-current=${isNow ? "step" : nothing}><b>${name}${isPast ? " ✓" : ""}</b>${
-    isNow ? ` · ${number(stage.hosts - stage.left)} of ${number(stage.hosts)} done` : !isPast && !Number.isNaN(begins) ? ` · ${time.when(begins)}` : ""}<br>${
-    isNow ? (Number.isNaN(until) ? later : `soak until ${time.minute(until)}`) : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`}</li>`;
-}
-
 /** Words for the budgets. @type {Record<string, string>} */
 const BUDGETS = { "in-flight": "in flight", ramp: "growing, now", unavailable: "away", failures: "failures", "failures-in-a-row": "in a row", "vms-down": "VMs down" };
 /** Budgets that halt the campaign if they are exceeded. */
@@ -92,7 +74,7 @@ export function waves(campaign, outlook, capacity) {
   const budgets = (outlook?.budgets ?? [{ kind: "in-flight", subject: null, used: campaign.in_flight, most: campaign.at_once, full: campaign.in_flight >= campaign.at_once, failed: 0 }]);
   const limits = budgets.filter((/** @type {any} */ each) => !HALTS.includes(each.kind));
   const halts = budgets.filter((/** @type {any} */ each) => HALTS.includes(each.kind));
-  return html`<section class="card" aria-label="Waves and budgets"><ol class="waves">${campaign.stages.map((/** @type {any} */ stage, /** @type {number} */ index) => wave(campaign, stage, index, outlook?.stages[index]))}</ol>
+  return html`<section class="card" aria-label="Waves and budgets">${waveList(campaign, outlook?.stages)}
     <div class="budget">${limits.map(budget)}</div>
     <div class="budget">${halts.length ? html`${halts.map(budget)}<span>one more halts it</span>` : nothing}${capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing}</div></section>`;
 }
