@@ -145,6 +145,19 @@ def test_shutdown_by_the_user_is_recorded_once_until_the_vm_runs_again() -> None
     ]
 
 
+def test_vm_that_is_off_does_not_fail_if_it_is_seen_without_that_cause() -> None:
+    """As by a driver that starts again and no longer knows who shut it down."""
+    world = world_of()
+    see(world, "v0_0", cause=StopCause.SHUT_DOWN)
+    world.advance("30s")
+    see(world, "v0_0", cause=StopCause.FAILED)
+    world.advance("10m")
+    off = world.stored_vm("v0_0")
+    assert (off.is_off, off.state) == (True, VmState.RUNNING)
+    assert world.operations() == []
+    assert told_of(world, "v0_0") == [(AuditKind.VM_SHUT_DOWN, "")]
+
+
 def test_vm_that_is_off_is_explained_and_its_tenant_may_know_it() -> None:
     world = world_of()
     see(world, "v0_0", cause=StopCause.SHUT_DOWN)

@@ -1,6 +1,7 @@
 """Decisions about sightings: VMs that stopped, run again or moved without a request.
 
-A VM that stopped fails, unless its user shut it down from inside: that is only recorded.
+A VM that stopped fails, unless its user shut it down from inside: that is only recorded,
+and lasts until the VM runs again.
 A VM that runs is restored only if a sighting or a driver call had failed it: a failure by
 an operator lasts until an operator restores it. While a driver call for the VM runs, its
 sightings wait.
@@ -50,7 +51,8 @@ def meaning(
         is_news = (
             SightingAct.FAIL in acts
             and vm.state is VmState.RUNNING
-            and not (vm.is_off and sighting.cause is StopCause.SHUT_DOWN)
+            # What its user shut down stays off, whatever cause a later look finds.
+            and not vm.is_off
             # A copy that does not run elsewhere, as after a migration, has not failed.
             and sighting.host in {"", vm.host}
         )
