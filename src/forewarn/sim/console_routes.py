@@ -1,8 +1,7 @@
 """Routes for the page of a simulator: documents, lanes of VMs, and news as a stream."""
 
-from collections import defaultdict
+from collections import deque
 from collections.abc import Iterable, Mapping
-from itertools import islice
 from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, Header, Query
@@ -22,7 +21,7 @@ from forewarn.sim.journal import Seen
 from forewarn.sim.live import Live, Source
 from forewarn.sim.routes import Simulated
 from forewarn.sim.sim_server import SimServer
-from forewarn.sim.vms import in_order
+from forewarn.sim.vms import in_order, named
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -30,8 +29,8 @@ VMS_MAX = 50
 """Maximum VMs of one answer: more cards do not fit into a page. A document can have many
 kilobytes."""
 
-EVENTS_MAX = 2_000
-"""Maximum events that one answer reads: an hour of a busy simulation."""
+OPERATIONS_MAX = 500
+"""Maximum operations of one lane, the last ones: more events are one line on a screen."""
 
 REQUESTS_MAX = 500
 """Maximum requests of one lane, the last ones: more ticks are one line on a screen."""
@@ -142,8 +141,10 @@ def console_router(simulator: Watched) -> APIRouter:
 
 
 def _page(stage: SimServer, query: LaneQuery) -> tuple[list[Vm], int | None]:
-    wanted = set(filter(None, query.vm.split(",")))
-    vms = [vm for vm in stage.engine.read(in_order) if not wanted or vm.name in wanted]
+    wanted = [name for name in query.vm.split(",") if name]
+    vms = stage.engine.read(
+        lambda reader: named(reader, wanted) if wanted else in_order(reader)
+    )
     end = query.after + VMS_MAX
     return vms[query.after : end], end if len(vms) > end else None
 
@@ -192,7 +193,7 @@ def _document(
 
 
 def _lanes(stage: SimServer, vms: list[Vm]) -> list[dict[str, Any]]:
-    events = stage.engine.read(_events)
+    events = stage.engine.read(lambda reader: _events(reader, vms))
     return [
         {
             "vm": vm.name,
@@ -205,14 +206,27 @@ def _lanes(stage: SimServer, vms: list[Vm]) -> list[dict[str, Any]]:
     ]
 
 
-def _events(reader: Reader) -> Mapping[str, list[Event]]:
+def _events(reader: Reader, vms: Iterable[Vm]) -> Mapping[str, list[Event]]:
     """Return the published events of each VM, the oldest first."""
-    found: defaultdict[str, list[Event]] = defaultdict(list)
-    known = islice(every(reader, kinds.ALL_EVENTS), EVENTS_MAX)
-    for event in sorted(known, key=lambda each: each.place):
-        if event.status is not EventStatus.NEW:
-            for resource in event.resources:
-                found[resource.vm].append(event)
+    # Several VMs can share an operation.
+    known: dict[str, list[Event]] = {}
+    found: dict[str, list[Event]] = {}
+    for vm in vms:
+        # Their IDs sort by time.
+        newest = deque(every(reader, kinds.OPERATIONS_OF_VM, vm.name), OPERATIONS_MAX)
+        for each in newest:
+            if each.key not in known:
+                known[each.key] = list(
+                    every(reader, kinds.EVENTS_OF_OPERATION, each.key)
+                )
+        of_vm = (
+            event
+            for each in newest
+            for event in known[each.key]
+            if event.status is not EventStatus.NEW
+            and any(resource.vm == vm.name for resource in event.resources)
+        )
+        found[vm.name] = sorted(of_vm, key=lambda each: each.place)
     return found
 
 

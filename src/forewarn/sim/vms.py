@@ -5,7 +5,7 @@ applied as an operator would apply it. So the reader of fleet files finds all pr
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from forewarn.control.requests import fleet_changes
@@ -39,7 +39,17 @@ class NewVm:
 
 def in_order(reader: Reader) -> list[Vm]:
     """Return every VM, including deleted ones, in natural order: web_2 before web_10."""
-    return sorted(every(reader, kinds.ALL_VMS), key=lambda vm: fleets.counted(vm.name))
+    return sorted(every(reader, kinds.ALL_VMS), key=_counted)
+
+
+def named(reader: Reader, names: Iterable[str]) -> list[Vm]:
+    """Return the VMs with some names that exist, in natural order."""
+    found = (reader.get(Vm, name) for name in {*names})
+    return sorted((vm for vm in found if vm is not None), key=_counted)
+
+
+def _counted(vm: Vm) -> list[tuple[int, str]]:
+    return fleets.counted(vm.name)
 
 
 def fleet_now(reader: Reader) -> str:

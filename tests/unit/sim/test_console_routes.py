@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.sim import live
+from forewarn.sim import console_routes, live
 from forewarn.sim.loop import LoopThread
 from tests.support.simulators import Simulation, simulation
 
@@ -113,6 +113,24 @@ def test_lane_has_events_and_requests_in_order(fresh: Simulation) -> None:
     assert lane["requests"][-1]["approved"] == [event["EventId"]]
     numbers = [each["number"] for each in lane["requests"]]
     assert numbers == sorted(numbers)
+
+
+def test_lane_has_the_last_events_however_many_other_vms_have(
+    fresh: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_routes, "OPERATIONS_MAX", 2)
+    fresh.document()
+    for vm in ("web_0", "web_0", "web_1", "web_1", "web_0"):
+        fresh.sim("events", {"type": "Preempt", "vms": [vm], "notice": "2h"})
+    served = [
+        each["EventId"] for each in fresh.events() if each["Resources"] == ["web_0"]
+    ]
+    assert len(served) == 3
+    [lane] = fresh.sim("timeline?vm=web_0")["lanes"]
+    assert [each["EventId"] for each in lane["events"]] == served[-2:]
+    lanes = fresh.sim("timeline?vm=web_1,web_0,stranger")["lanes"]
+    assert [each["vm"] for each in lanes] == ["web_0", "web_1"]
+    assert [len(each["events"]) for each in lanes] == [2, 2]
 
 
 def test_stream_has_news_and_requests_and_goes_on_after_the_last_id(
