@@ -28,13 +28,24 @@ def file_of(
 
 
 def start(
-    world: World, more: str = ONE_STAGE, *, impact: str = "reboot", name: str = "bios"
+    world: World,
+    more: str = ONE_STAGE,
+    *,
+    impact: str = "reboot",
+    name: str = "bios",
+    is_settled: bool = True,
 ) -> CampaignRecord:
-    """Plan a campaign of all hosts, and start this plan."""
-    return start_text(world, file_of(more, impact=impact, name=name))
+    """Plan a campaign of all hosts, and start this plan.
+
+    Unless `is_settled`, the service has not acted on it yet.
+    """
+    written = file_of(more, impact=impact, name=name)
+    return start_text(world, written, is_settled=is_settled)
 
 
-def start_text(world: World, written: str) -> CampaignRecord:
+def start_text(
+    world: World, written: str, *, is_settled: bool = True
+) -> CampaignRecord:
     """Plan the campaign of a file, and start this plan."""
     text = CampaignText(name="campaign.toml", text=written)
     asked = campaign_plans.plan_request(
@@ -49,7 +60,8 @@ def start_text(world: World, written: str) -> CampaignRecord:
         )
     )
     made = world.order(lambda work: campaigns.start(work, prepared), actor="alice")
-    world.settle()
+    if is_settled:
+        world.settle()
     return made
 
 

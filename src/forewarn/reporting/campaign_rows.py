@@ -199,8 +199,7 @@ def _identity(
 
 def _unplanned(expected: Expected, host: Host, asked: Asked) -> Json | None:
     """Return the row of a host whose operation is not created yet; None: there is none."""
-    early = campaign_courses.unplanned(expected.reader, expected.campaign)
-    found = next((each for each in early if each.host == host.name), None)
+    found = expected.unplanned.get(host.name)
     if found is None or (asked.states and HostState.PLANNED not in asked.states):
         return None
     return {

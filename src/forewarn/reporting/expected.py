@@ -3,7 +3,7 @@
 The cost depends on the windows that are looked at, and not on the number of hosts.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from forewarn.campaigns import gate, pace
@@ -15,7 +15,8 @@ from forewarn.fleet.calendars import free_times
 from forewarn.fleet.windows import Opening
 from forewarn.instants import DAY, Micros
 from forewarn.protocol.operations import Operation, OperationState, Request
-from forewarn.reporting.campaign_courses import attempt_of, visit_of
+from forewarn.reporting import campaign_courses
+from forewarn.reporting.campaign_courses import Attempt, attempt_of, visit_of
 from forewarn.reporting.campaigns import deferred_count
 from forewarn.store import kinds
 from forewarn.store.port import Reader
@@ -62,6 +63,12 @@ class Expected:
         """Return how many hosts can be in flight when the stage runs at full speed."""
         most = campaign_gate.at_once(self.campaign)
         return max(1, most - len(self.campaign.failed))
+
+    @cached_property
+    def unplanned(self) -> Mapping[str, Attempt]:
+        """Return the hosts whose operations are not created yet, by name."""
+        found = campaign_courses.unplanned(self.reader, self.campaign)
+        return {each.host: each for each in found}
 
     @cached_property
     def is_moving(self) -> bool:

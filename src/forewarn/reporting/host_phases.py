@@ -5,6 +5,7 @@ entry for each change of state.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from forewarn.instants import Micros
@@ -13,12 +14,12 @@ from forewarn.protocol.visits import STUCK_VISITS, Visit
 from forewarn.reporting.campaign_courses import attempt_of
 from forewarn.reporting.campaign_states import HostState
 from forewarn.store import kinds
-from forewarn.store.port import Reader
+from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry, AuditKind
 
-ENTRIES_MAX = 200
-"""Maximum entries of the history that are read for one attempt: a host with 100 VMs has
-as many approvals. The earliest ones count."""
+ENTRIES_MAX = 5_000
+"""Maximum entries of the history that are read for one attempt: each VM has some, so a host
+with 500 VMs has no more. The earliest ones count, and the record says when the work ended."""
 
 
 class Phase(NamedTuple):
@@ -68,13 +69,17 @@ def phases(reader: Reader, operation: Operation, visit: Visit | None) -> list[Ph
         if steps:
             begun = steps[0].key
             entries = [each for each in entries if each.key < begun] + steps
-    return list(_of(entries)) or _of_records(operation, visit)
+    found = list(_of(entries)) or _of_records(operation, visit)
+    over = attempt_of(operation, visit).over
+    if found and over and not found[-1].ends and found[-1].begins < over:
+        found[-1] = found[-1]._replace(ends=over)
+    return found
 
 
 def _entries(
     reader: Reader, subject: str, wanted: Mapping[AuditKind, HostState | None]
 ) -> list[AuditEntry]:
-    found = reader.select(kinds.AUDIT_OF_SUBJECT, subject, limit=ENTRIES_MAX)
+    found = islice(every(reader, kinds.AUDIT_OF_SUBJECT, subject), ENTRIES_MAX)
     return [each for each in found if each.kind in wanted]
 
 

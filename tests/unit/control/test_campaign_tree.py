@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.redaction import tenant_reader
-from forewarn.control.requests import campaigns
+from forewarn.control.requests import campaigns, rollouts
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.fleet.model import Host
@@ -16,7 +17,13 @@ from forewarn.instants import format_instant, parse_instant
 from forewarn.protocol.errors import NotFoundError
 from forewarn.protocol.operations import Action, OperationState
 from forewarn.protocol.visits import VisitState
-from forewarn.reporting import campaign_rows, campaign_tree
+from forewarn.reporting import (
+    campaign_courses,
+    campaign_rows,
+    campaign_tree,
+    host_phases,
+)
+from forewarn.reporting.campaign_courses import Attempt
 from forewarn.reporting.campaign_host import campaign_host
 from forewarn.reporting.campaign_rows import Asked
 from forewarn.reporting.campaign_states import HostState, state_of, worst
@@ -220,6 +227,66 @@ def test_segments_follow_the_history_of_each_host() -> None:
     late = parse_instant(segments[-1]["from"])
     shown = by_name(rows(it, first=late))["h0000"]["segments"]
     assert shown == segments[-1:]
+
+
+def test_work_on_a_host_with_many_scopes_ends() -> None:
+    """Its history has some hundred entries before the one of the impact."""
+    it = World(
+        store=MemoryStore,
+        driver=SimulatedDriver(),
+        fleet=fleet([{f"s{number}": 0 for number in range(110)}]),
+    )
+    start(it, TWO_AT_ONCE)
+    it.advance("3h")
+    [row] = rows(it)["hosts"]
+    assert row["state"] == "done"
+    shown = [each["state"] for each in row["segments"]]
+    assert shown[0] == "announced"
+    assert {"impacting", "recovering"} <= set(shown)
+    assert all(each["until"] for each in row["segments"])
+    assert one(it, "h0000")["usual"]["step_seconds"]["recovering"] > 0
+
+
+def test_work_whose_history_is_too_long_ends_as_the_record_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_phases, "ENTRIES_MAX", 5)
+    it = World(
+        store=MemoryStore,
+        driver=SimulatedDriver(),
+        fleet=fleet([{f"s{number}": 0 for number in range(9)}]),
+    )
+    start(it, TWO_AT_ONCE)
+    it.advance("3h")
+    [row] = rows(it)["hosts"]
+    assert row["state"] == "done"
+    assert row["segments"][-1]["until"] == format_instant(it.operations()[0].ended_at)
+
+
+def test_hosts_without_operations_are_listed_once_for_a_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rollouts, "PAGE", 2)
+    it = world_of()
+    reads = 0
+    read_all = campaign_courses.unplanned
+
+    def counted(reader: Reader, record: CampaignRecord) -> list[Attempt]:
+        nonlocal reads
+        reads += 1
+        return read_all(reader, record)
+
+    it.plane.bound_turns(lambda: True)
+    start(it, TWO_AT_ONCE, is_settled=False)
+    monkeypatch.setattr(campaign_courses, "unplanned", counted)
+    found = rows(it)["hosts"]
+    assert [each["host"] for each in found] == [f"h000{number}" for number in range(8)]
+    early = [each for each in found if each["operation"] and not each["attempts"]]
+    assert [each["position"] for each in early] == [3, 4, 5, 6, 7, 8]
+    assert {(each["state"], each["vms"]) for each in early} == {("planned", 1)}
+    assert reads == 1
+    only_done = rows(it, states=frozenset({HostState.DONE}))["hosts"]
+    assert only_done == []
 
 
 def test_waiting_row_names_the_host_that_it_waits_for() -> None:
