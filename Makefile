@@ -156,6 +156,10 @@ docs: .venv/docs.stamp .build/mermaid/mermaid.min.js ## Build the documentation 
 picture: .venv/server.stamp ## Record the demo again as the picture of the README.
 	@$(BIN)/python -m deploy.picture demo docs/_static/demo.svg
 
+.PHONY: screenshots
+screenshots: .venv/dev.stamp ## Make the pictures of the console in the documentation again (Chromium).
+	@$(BIN)/python -m pytest -q -rs --rewrite tests/browser/test_pictures.py
+
 .PHONY: recording
 recording: .venv/server.stamp ## Record the lab again for the documentation (root).
 	@sh tests/real/unpack.sh lab

@@ -24,6 +24,10 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|^\[[^\]]+\]:\s*(\S+)", re.MULTILINE)
+PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
+PICTURE_WORDS_MIN = 4
+"""Words that say what a picture shows, for those who do not see it."""
+STATIC = DOCS / "_static"
 HEADING = re.compile(r"^#+ +(.*?) *#*$", re.MULTILINE)
 ERROR = re.compile(r"(?<![\w.-])[A-Z][a-z]\w*Error\b(?!-)")
 
@@ -182,13 +186,26 @@ def test_every_shown_command_is_valid(
     assert count >= COMMANDS_MIN
 
 
-def test_readme_is_short_and_its_pictures_exist() -> None:
+def test_readme_is_short_and_has_pictures() -> None:
     text = text_of(ROOT / "README.md")
     assert len(text.splitlines()) <= README_LINES_MAX
-    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
-    assert pictures
-    for picture in pictures:
-        assert (ROOT / picture).is_file(), picture
+    assert PICTURE.search(text)
+
+
+def test_each_picture_of_a_page_exists_and_is_described() -> None:
+    wrong: list[str] = []
+    named: set[Path] = set()
+    for page in documents():
+        for told, path in PICTURE.findall(text_of(page)):
+            picture = (page.parent / path).resolve()
+            named.add(picture)
+            if not picture.is_file():
+                wrong.append(f"{name_of(page)}: there is no {path}")
+            if len(told.split()) < PICTURE_WORDS_MIN:
+                wrong.append(f"{name_of(page)}: {path}: say what it shows")
+    there = {*STATIC.rglob("*.webp"), *STATIC.rglob("*.svg")}
+    wrong += [f"no page shows {name_of(each)}" for each in sorted(there - named)]
+    assert not wrong, "\n".join(wrong)
 
 
 def listed_in_toctrees(page: Path) -> Iterator[str]:
