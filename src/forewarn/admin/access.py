@@ -253,7 +253,9 @@ OPEN_PATHS = PAGES | {"/healthz", "/readyz"}
 """Paths that need no token. Health has no limit: the probes of a load balancer come from
 the address that its clients have."""
 
-OPEN_REQUESTS = frozenset({"POST /v1/session", "DELETE /v1/session"})
+LOG_OUT = "DELETE /v1/session"
+
+OPEN_REQUESTS = frozenset({"POST /v1/session", LOG_OUT})
 """Other requests that need no token: the one that begins a session has it in its body, and
 the other one also removes the cookie of a session that is over."""
 

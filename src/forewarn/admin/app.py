@@ -144,9 +144,6 @@ def create_app(
     app = _described(title, version)
     app.state.gateway = gateway
     app.state.watchers = watchers or watch.Watchers()
-    app.state.hubs = Hubs(
-        lambda: app.state.gateway, partial(attention.surroundings, receivers, replicas)
-    )
     app.state.shared_reads = SharedReads()
     app.state.receivers, app.state.replicas = receivers, replicas
     app.state.leading = leading
@@ -166,6 +163,11 @@ def create_app(
     throttle = Throttle(monotonic)
     app.state.identity = Identity(
         tokens, throttle=throttle, is_local_operator=is_local_operator
+    )
+    app.state.hubs = Hubs(
+        lambda: app.state.gateway,
+        partial(attention.surroundings, receivers, replicas),
+        app.state.identity.is_good_here,
     )
     _guard(app, monotonic, refused, answered, relays)
     for router in _routers(receivers, checks, replicas, relays):

@@ -25,6 +25,7 @@ from forewarn.admin.access import (
     CALLER,
     IN_BROWSER,
     LOCAL_USER,
+    LOG_OUT,
     NOBODY,
     OPEN_PATHS,
     OPEN_REQUESTS,
@@ -44,7 +45,7 @@ from forewarn.admin.errors import (
     TooManyError,
     UnauthorizedError,
 )
-from forewarn.admin.identity import Held, Identity
+from forewarn.admin.identity import Identity, PassHolder
 from forewarn.admin.origins import check_origin, is_of_browser
 from forewarn.admin.provenance import names_loopback, sign_of_proxy
 from forewarn.admin.throttle import RefusalLog, source_of
@@ -151,9 +152,9 @@ class Gate:
         if scope["path"] not in OPEN_PATHS:
             check_origin(scope, headers, has_session=bool(text))
             scope[IN_BROWSER] = is_of_browser(headers)
-        if text and (held := await self._held(scope, text)) is not None:
-            scope[SESSION] = held.ends
-            return held.caller
+        if text and (holder := await self._holder(scope, text)) is not None:
+            scope[SESSION] = holder.ends
+            return holder.caller
         peer: UnixPeer | None = scope.get(UNIX_PEER)
         if peer is not None:
             return _of_peer(peer, scope, headers)
@@ -164,16 +165,23 @@ class Gate:
             return NOBODY
         raise unauthorized()
 
-    async def _held(self, scope: Scope, text: str) -> Held | None:
+    async def _holder(self, scope: Scope, text: str) -> PassHolder | None:
         """Return the session of a cookie; None: it is that of another service.
 
-        Raises UnauthorizedError for a session that is over, unless the request needs
-        none.
+        Raises UnauthorizedError for a session that is over and TooManyError, unless the
+        request needs none.
         """
         gateway = cast("OperatorGateway", scope["app"].state.gateway)
         try:
-            return await self._identity.of_pass(gateway, text, PassKind.SESSION)
-        except UnauthorizedError:
+            return await self._identity.of_pass(
+                gateway,
+                text,
+                PassKind.SESSION,
+                source=source_of(peer_of(scope)),
+                # Its end may not be stored yet.
+                even_forgotten=f"{scope['method']} {scope['path']}" == LOG_OUT,
+            )
+        except (UnauthorizedError, TooManyError):
             if is_open(scope):
                 return None
             raise

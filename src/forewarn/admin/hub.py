@@ -24,7 +24,7 @@ from forewarn.admin.coming_work import ComingWork
 from forewarn.admin.gateways import on_behalf_of
 from forewarn.admin.selection import About, Wanted
 from forewarn.admin.topics import TOPICS, Change, Look
-from forewarn.admin.viewer_rights import NO_CREDENTIAL, Credential, is_good
+from forewarn.admin.viewer_rights import NO_CREDENTIAL, Credential, IsGood, is_good
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
@@ -83,13 +83,20 @@ def message(body: dict[str, Any], *, name: str, position: str) -> str:
 class Hub:
     """The numbered changes for viewers with the same rights."""
 
-    def __init__(self, gateway: OperatorGateway, tenant: str, around: Around) -> None:
+    def __init__(
+        self,
+        gateway: OperatorGateway,
+        tenant: str,
+        around: Around,
+        is_good_here: IsGood,
+    ) -> None:
         """Read through `gateway`; an empty `tenant` means operators."""
         self.feed = gateway
         self._tenant = tenant
         caller = Caller(name=tenant, tenant=tenant, roles=READ_ONLY)
         self._gateway = on_behalf_of(gateway, caller)
         self._around = around
+        self._is_good_here = is_good_here
         self._epoch = secrets.token_hex(8)
         self.last = 0
         """The number of the latest change."""
@@ -308,7 +315,8 @@ class Hub:
         if around is not None:
             pause = limits.PROBLEMS_PAUSE * (ended - began)
             self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
-        self._bad = set(held) - seen.good
+        bad = {each for each in seen.good if not await self._is_good_here(each)}
+        self._bad = (set(held) - seen.good) | bad
         if seen.has_new_fleet and "hosts" in self._followed:
             self._lose()
         for change in seen.changes:

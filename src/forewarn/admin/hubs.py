@@ -3,16 +3,23 @@
 from collections.abc import Callable
 
 from forewarn.admin.hub import Around, Hub
+from forewarn.admin.viewer_rights import IsGood
 from forewarn.control.gateway import OperatorGateway
 
 
 class Hubs:
     """The hubs of an application, by the rights of their viewers."""
 
-    def __init__(self, gateway: Callable[[], OperatorGateway], around: Around) -> None:
+    def __init__(
+        self,
+        gateway: Callable[[], OperatorGateway],
+        around: Around,
+        is_good_here: IsGood,
+    ) -> None:
         """Begin without any."""
         self._gateway = gateway
         self._around = around
+        self._is_good_here = is_good_here
         self._hubs: dict[str, Hub] = {}
 
     def of(self, tenant: str) -> Hub:
@@ -24,6 +31,8 @@ class Hubs:
             if not hub.is_over and hub.feed is gateway
         }
         if tenant not in self._hubs:
-            hub = self._hubs[tenant] = Hub(gateway, tenant, self._around)
+            hub = self._hubs[tenant] = Hub(
+                gateway, tenant, self._around, self._is_good_here
+            )
             hub.start()
         return self._hubs[tenant]

@@ -2,15 +2,16 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from forewarn.admin import limits
+from forewarn.admin import limits, viewer_rights
 from forewarn.admin.access import LOCAL_USER, Caller, session_over, unauthorized
 from forewarn.admin.decisions import Decision
 from forewarn.admin.session_bodies import EmptyBody
 from forewarn.admin.throttle import Throttle
 from forewarn.admin.tokens import Tokens
+from forewarn.admin.viewer_rights import Credential
 from forewarn.control import sessions, tokens
 from forewarn.control.gateway import OperatorGateway
 from forewarn.control.sessions import Pass, PassKind
@@ -26,7 +27,7 @@ IsLocalOperator = Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class PassHolder:
     """A valid pass of the console, with its holder."""
 
     caller: Caller
@@ -66,17 +67,24 @@ class Identity:
         Raises TooManyError for an invalid one of a source that sent too many, and
         StoreError.
         """
-        if self.throttle.is_known(text) or not self.throttle.is_exhausted(source):
-            caller = await self._identify(gateway, text)
-        else:
-            # Invalid tokens must not keep the readers of the store busy.
-            async with self._doubtful_turn:
-                caller = await self._identify(gateway, text)
+        caller = await self._in_turn(
+            text, source, lambda: self._identify(gateway, text)
+        )
         if caller is None:
             self.throttle.failed(source, text)
         else:
             self.throttle.succeeded(text)
         return caller
+
+    async def _in_turn(
+        self, text: str, source: str, find: Callable[[], Awaitable[Caller | None]]
+    ) -> Caller | None:
+        """Find the holder of a token or a pass; doubtful ones wait for each other."""
+        if self.throttle.is_known(text) or not self.throttle.is_exhausted(source):
+            return await find()
+        # Invalid ones must not keep the readers of the store busy.
+        async with self._doubtful_turn:
+            return await find()
 
     async def _identify(self, gateway: OperatorGateway, text: str) -> Caller | None:
         if tokens.looks_like_one(text):
@@ -155,22 +163,36 @@ class Identity:
         return made, sessions.text_of(key, made)
 
     async def of_pass(
-        self, gateway: OperatorGateway, text: str, kind: PassKind
-    ) -> Held | None:
+        self,
+        gateway: OperatorGateway,
+        text: str,
+        kind: PassKind,
+        *,
+        source: str,
+        even_forgotten: bool = False,
+    ) -> PassHolder | None:
         """Return a pass and its holder; None: another service has signed it.
 
-        Raises UnauthorizedError for a pass that is over.
+        `even_forgotten` also finds a session of which only this replica knows that it
+        has ended. Raises UnauthorizedError for a pass that is over, TooManyError for
+        one of a source that sent too many, and StoreError.
         """
         given = sessions.pass_in(await self._key_of(gateway), text, kind)
         if given is None:
             return None
-        caller = await self._holder_of(gateway, given)
+        caller: Caller | None = None
+        if even_forgotten or not self.is_forgotten(given.pass_id):
+            caller = await self._in_turn(
+                text, source, lambda: self._holder_of(gateway, given)
+            )
         if caller is None:
+            self.throttle.failed(source, text)
             raise session_over()
-        return Held(caller=caller, ends=given)
+        self.throttle.succeeded(text)
+        return PassHolder(caller=caller, ends=given)
 
     def forget(self, ended: Pass) -> None:
-        """Refuse a session from now on, even if its end is not stored here."""
+        """Refuse a session from now on, though its end is not stored."""
         while len(self._forgotten) >= limits.ENDED_SESSIONS_MAX:
             del self._forgotten[next(iter(self._forgotten))]
         self._forgotten[ended.pass_id] = None
@@ -179,20 +201,35 @@ class Identity:
         """Return whether a session ended at this replica."""
         return pass_id in self._forgotten
 
+    async def is_good_here(self, right: Credential) -> bool:
+        """Return whether a right still exists, as far as the store does not know it.
+
+        A session may have ended only at this replica, and a local user may have left
+        the group of the operators.
+        """
+        session = right.session
+        if session is not None and self.is_forgotten(session.pass_id):
+            return False
+        return not right.user or await self._is_operator(right.user)
+
+    async def _is_operator(self, user: str) -> bool:
+        ask_machine = self._is_local_operator
+        return ask_machine is not None and await asyncio.to_thread(ask_machine, user)
+
     async def _holder_of(self, gateway: OperatorGateway, given: Pass) -> Caller | None:
         now, key = gateway.now(), await self._key_of(gateway)
-        if self.is_forgotten(given.pass_id):
+        if given.is_over(now=now):
             return None
+        right = Credential.of(given.name, given.token_id, given)
 
         def ask(reader: Reader) -> tuple[bool, Token | None]:
-            if given.is_over(now=now) or sessions.is_ended(reader, given.pass_id):
+            if not viewer_rights.is_good(reader, right, now=now):
                 return False, None
             token = reader.get(Token, given.token_id) if given.token_id else None
-            is_good = token is not None and tokens.is_good(reader, token, now=now)
-            return True, token if is_good else None
+            return True, token
 
-        goes_on, token = await gateway.read(ask)
-        if not goes_on:
+        is_good, token = await gateway.read(ask)
+        if not is_good:
             return None
         if given.token_id:
             if token is None or self._is_anothers(token):
@@ -205,11 +242,8 @@ class Identity:
             digest = self._digest_of(given.name)
             has_proof = digest and sessions.has_proof(key, given, digest)
             return Caller(name=given.name) if has_proof else None
-        ask_machine = self._is_local_operator
-        if ask_machine is None or not given.name.startswith(LOCAL_USER):
-            return None
-        is_good = await asyncio.to_thread(ask_machine, given.name)
-        return Caller(name=given.name) if is_good else None
+        is_operator = right.user and await self._is_operator(right.user)
+        return Caller(name=given.name) if is_operator else None
 
     def _digest_of(self, name: str) -> str:
         """Return the digest of a token of the file; empty for a local user."""

@@ -11,6 +11,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from forewarn.admin.errors import ForbiddenError
+from forewarn.admin.provenance import names_loopback
 
 _SITE = "sec-fetch-site"
 
@@ -39,7 +40,9 @@ def check_origin(scope: Scope, headers: Headers, *, has_session: bool) -> None:
     if site is not None:
         is_foreign = site != _SAME and not (reads and site == _TYPED)
     elif origin is not None:
-        is_foreign = authority_of(origin) != _host(origin, headers)
+        is_foreign = authority_of(origin) != _host(origin, headers) or (
+            has_session and not _has_scheme(origin, scope)
+        )
     elif has_session and not reads:
         raise ForbiddenError(
             "a request with the cookie of a session must have Sec-Fetch-Site or Origin",
@@ -53,6 +56,17 @@ def check_origin(scope: Scope, headers: Headers, *, has_session: bool) -> None:
             hint="Use the console of this service at /console/, or send "
             "Authorization: Bearer TOKEN.",
         )
+
+
+def _has_scheme(origin: str, scope: Scope) -> bool:
+    """Return whether a page of this scheme can have a session.
+
+    Over http, others can change a page, except on the loopback address. Behind a proxy
+    with TLS, the request itself comes over http.
+    """
+    if scheme_of(origin) == "https":
+        return True
+    return scope.get("scheme") != "https" and names_loopback(authority_of(origin))
 
 
 def scheme_of(origin: str) -> str:

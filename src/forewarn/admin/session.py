@@ -49,10 +49,11 @@ def _gateway(request: Request) -> OperatorGateway:
 @router.get("/session", responses=documented(SessionShape))
 async def show_session(request: Request) -> Response:
     """Return who the caller is, and what this service offers."""
-    caller, held = caller_of(request), request.scope.get(SESSION)
+    caller = caller_of(request)
+    session = cast("Pass | None", request.scope.get(SESSION))
     ends_at: Micros = 0
-    if held is not None:
-        ends_at = cast("Pass", held).ends_at
+    if session is not None:
+        ends_at = session.ends_at
     elif caller.token_id:
         token = await _gateway(request).read(
             lambda reader: reader.get(Token, caller.token_id)
@@ -132,45 +133,55 @@ async def begin_session(body: Login, request: Request) -> Response:
 async def _open_link(
     gateway: OperatorGateway, identity: Identity, request: Request, text: str
 ) -> Caller:
-    """Return the creator of a link, which is used now; raises UnauthorizedError."""
+    """Return the creator of a link, which is used now.
+
+    Raises UnauthorizedError and TooManyError.
+    """
+    source = _source(request)
     try:
-        held = await identity.of_pass(gateway, text, PassKind.LINK)
-    except UnauthorizedError:
-        held = None
+        holder = await identity.of_pass(gateway, text, PassKind.LINK, source=source)
+    except UnauthorizedError as error:
+        raise _link_over() from error
+    if holder is None:
+        identity.throttle.failed(source, text)
+        raise _link_over()
     current = caller_of(request)
     if (
-        held is not None
-        and request.scope.get(SESSION) is not None
-        and current.actor != replace(held.caller, peer=current.peer).actor
+        request.scope.get(SESSION) is not None
+        and current.actor != replace(holder.caller, peer=current.peer).actor
     ):
         raise RefusedError(
             f"this browser has a session of {current.name}, and the link is one of "
-            f"{held.caller.name}",
+            f"{holder.caller.name}",
             hint="Log out, then open the link again.",
         )
-    if held is None:
-        identity.throttle.failed(_source(request), text)
-        raise UnauthorizedError(
-            "the link has been used already, is too old, or is of another service",
-            hint="Create another one: `forewarn console`.",
-        )
-    await _order(gateway, held.caller, "console-open", _ended(held.ends))
-    return held.caller
+    await _order(gateway, holder.caller, "console-open", _ended(holder.ends))
+    return holder.caller
+
+
+def _link_over() -> UnauthorizedError:
+    return UnauthorizedError(
+        "the link has been used already, is too old, or is of another service",
+        hint="Create another one: `forewarn console`.",
+    )
 
 
 @router.delete("/session", responses=documented(SessionEndShape))
 async def end_session(request: Request) -> Response:
-    """Log out: end the session of the cookie, and its streams."""
+    """Log out: end the session of the cookie, and its streams.
+
+    If the end cannot be stored, the session goes on, and the request can be repeated. A
+    replica that follows ends the session only for itself (`"ended": false`).
+    """
     gateway = _gateway(request)
-    held = cast("Pass | None", request.scope.get(SESSION))
+    session = cast("Pass | None", request.scope.get(SESSION))
     leading: Leading | None = request.app.state.leading
     leads = leading is None or leading.elsewhere is None
-    if held is not None:
-        cast("Identity", request.app.state.identity).forget(held)
-        if leads:
-            caller = caller_of(request)
-            await _order(gateway, caller, "console-end", _ended(held))
-    ended = answer({"ended": held is not None and leads})
+    if session is not None and leads:
+        await _order(gateway, caller_of(request), "console-end", _ended(session))
+    elif session is not None:
+        cast("Identity", request.app.state.identity).forget(session)
+    ended = answer({"ended": session is not None and leads})
     for cookie in removed():
         ended.headers.append("Set-Cookie", cookie)
     return ended

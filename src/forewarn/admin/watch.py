@@ -205,7 +205,7 @@ async def watch(
         hub=hubs.of(viewed),
         wanted=wanted,
         topics=names,
-        held=Credential(token_id=caller.token_id, session=request.scope.get(SESSION)),
+        held=Credential.of(caller.name, caller.token_id, request.scope.get(SESSION)),
     )
     return Counted(watchers, viewer.stream(last_event_id), tenant=caller.tenant)
 

@@ -1,8 +1,9 @@
 """Sessions of the console, and the links that begin one.
 
 Both are *passes*: texts that name their holder and are signed with a key from the secret
-of the store. Each replica can check them, before and after a restart. Another store refuses them. Nothing is stored until a pass ends early: a session by logging out, and a link by
-its only use. Then its ID is stored until the pass would have ended anyway.
+of the store. Each replica can check them, before and after a restart. Another store
+refuses them. Nothing is stored until a pass ends early: a session by logging out, and a
+link by its only use. Then its ID is stored until the pass would have ended anyway.
 
 A pass ends with the token of its holder. It has a proof of that token, so a token of the
 same name with another secret does not continue it.
@@ -122,8 +123,8 @@ def pass_in(key: bytes, text: str, kind: PassKind) -> Pass | None:
         or len(members := cast("list[Any]", said)) != _MEMBERS
     ):
         return None
-    told, pass_id, token_id, name, proof, ends_at = members
-    if told != kind.value:
+    kind_word, pass_id, token_id, name, proof, ends_at = members
+    if kind_word != kind.value:
         return None
     return Pass(
         kind=kind,

@@ -8,7 +8,7 @@ from typing import Any, Self
 from forewarn.admin.access import Caller
 from forewarn.admin.hub import Hub
 from forewarn.admin.selection import Wanted
-from forewarn.admin.viewer_rights import Credential
+from forewarn.admin.viewer_rights import Credential, IsGood
 from forewarn.admin.watch import Viewer
 from forewarn.control.gateway import CallerGateway
 from forewarn.reporting.attention import Surroundings
@@ -58,13 +58,23 @@ class Watcher:
         await self.texts.aclose()
 
 
+async def always_good(_right: Credential) -> bool:
+    return True
+
+
 class Streams:
     """A hub with its viewers."""
 
-    def __init__(self, gateway: LocalGateway, tenant: str = "") -> None:
+    def __init__(
+        self,
+        gateway: LocalGateway,
+        tenant: str = "",
+        *,
+        is_good_here: IsGood = always_good,
+    ) -> None:
         self.gateway = gateway
         self.tenant = tenant
-        self.hub = Hub(gateway, tenant, around)
+        self.hub = Hub(gateway, tenant, around, is_good_here)
 
     async def __aenter__(self) -> Self:
         self.hub.start()
@@ -102,11 +112,12 @@ def run(
     story: Callable[[Streams], Awaitable[None]],
     *,
     tenant: str = "",
+    is_good_here: IsGood = always_good,
 ) -> None:
     """Play a story of viewers."""
 
     async def play() -> None:
-        async with Streams(gateway, tenant) as streams:
+        async with Streams(gateway, tenant, is_good_here=is_good_here) as streams:
             await story(streams)
 
     asyncio.run(play())

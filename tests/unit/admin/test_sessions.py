@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,13 +9,8 @@ import pytest
 from forewarn.admin import limits
 from forewarn.admin.leader import Leader, Leading
 from forewarn.admin.tokens import parse_tokens
-from forewarn.admin.viewer_rights import Credential
-from forewarn.control import sessions, tokens
-from forewarn.control.requests import failures
-from forewarn.control.sessions import Pass, PassKind
-from forewarn.control.transactions.work import Who
 from forewarn.instants import HOUR, SECOND, parse_duration
-from forewarn.protocol.actors import operator
+from forewarn.store.port import StoreError
 from tests.unit.admin.browsers import (
     BEARER,
     SECRET,
@@ -26,7 +20,6 @@ from tests.unit.admin.browsers import (
     Browser,
     Service,
 )
-from tests.unit.admin.streams import Streams, run
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +213,47 @@ def test_logging_out_at_a_replica_that_follows_says_how_far_it_goes() -> None:
     assert browser.who() == ""
 
 
+def test_log_out_that_could_not_be_stored_is_completed_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = Service()
+    browser = Browser(service.client)
+    browser.log_in(token=SECRET)
+    copy = dict(browser.cookies)
+
+    async def full(*_order: object) -> None:
+        raise StoreError("the disk is full")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(service.gateway, "order", full)
+        assert browser.ask("DELETE", "/v1/session").status_code == 503
+    # The session goes on, and the browser still has its cookie.
+    assert browser.cookies == copy
+    assert browser.who() == "alice"
+    assert browser.ask("DELETE", "/v1/session").json() == {"ended": True}
+    browser.cookies = copy
+    browser.client = Service(gateway=service.gateway).client
+    assert browser.who() == ""
+
+
+def test_log_out_at_a_replica_is_completed_when_it_leads() -> None:
+    replica = Leading()
+    service = Service(leading=replica)
+    browser = Browser(service.client)
+    browser.log_in(token=SECRET)
+    copy = dict(browser.cookies)
+    replica.elsewhere = Leader(name="r1", url="https://r1.example:8200")
+    assert browser.ask("DELETE", "/v1/session").json() == {"ended": False}
+    browser.cookies = dict(copy)
+    assert browser.who() == ""
+    replica.elsewhere = None
+    assert browser.who() == ""
+    assert browser.ask("DELETE", "/v1/session").json() == {"ended": True}
+    browser.cookies = copy
+    browser.client = Service(gateway=service.gateway).client
+    assert browser.who() == ""
+
+
 def test_cookie_of_a_session_that_is_over_can_be_removed() -> None:
     # Without tokens, the browser would otherwise have no right until the cookie ends.
     for known, base in ((TOKENS, SITE), (None, "http://127.0.0.1:8200")):
@@ -279,6 +313,49 @@ def test_failed_logins_count_like_invalid_tokens(
     assert browser.log_in(link=service.link()["link"]).status_code == 201
 
 
+@pytest.mark.parametrize("end", ["expires", "logs out", "is revoked"])
+def test_requests_of_a_session_that_is_over_count_like_invalid_tokens(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FAILURES_AT_ONCE", 3)
+    service = Service()
+    made = service.token("", expires_in="1h")
+    browser = Browser(service.client)
+    browser.log_in(token=made["token"])
+    copy = dict(browser.cookies)
+    if end == "expires":
+        service.move(HOUR)
+    elif end == "logs out":
+        browser.ask("DELETE", "/v1/session")
+        browser.cookies = dict(copy)
+    else:
+        service.revoke(made)
+    codes = [browser.ask("GET", "/v1/brake").status_code for _ in range(5)]
+    assert codes == [401, 401, 401, 429, 429]
+    # The cookie can still be removed, also by another session.
+    assert browser.log_in(token=SECRET).status_code == 201
+    assert browser.who() == "alice"
+    browser.cookies = copy
+    assert browser.ask("DELETE", "/v1/session").json() == {"ended": False}
+    assert browser.cookies == {}
+
+
+def test_session_whose_time_has_passed_costs_no_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    service = Service()
+    browser = Browser(service.client)
+    browser.log_in(token=SECRET)
+    assert browser.who() == "alice"
+    service.move(12 * HOUR)
+
+    async def read(_ask: object) -> None:
+        raise AssertionError("the store is read")
+
+    monkeypatch.setattr(service.gateway, "read", read)
+    assert browser.who() == ""
+
+
 def test_token_of_a_relay_begins_no_session(shared: Service) -> None:
     made = shared.client.post(
         "/v1/tokens", headers=BEARER, json={"relay": "h1", "name": "h1"}
@@ -315,59 +392,6 @@ def test_session_makes_no_rights_that_outlive_it(
     assert "needs a bearer token" in answer.json()["error"]
     local = Browser(Service(None, base="http://127.0.0.1:8200").client)
     assert local.ask(method, path, json=body).status_code == 403
-
-
-# Streams
-
-
-@pytest.mark.parametrize("end", ["expires", "logs out", "is revoked"])
-def test_stream_ends_within_a_second_of_its_session(
-    end: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "RECHECK_SECONDS", 0.02)
-    service = Service()
-    gateway, made = service.gateway, service.token("")
-    session = Pass(
-        kind=PassKind.SESSION,
-        pass_id="0" * 32,
-        token_id=made["id"],
-        ends_at=gateway.now() + HOUR,
-    )
-    other = Credential(token_id="", session=replace(session, pass_id="1" * 32))
-
-    async def story(streams: Streams) -> None:
-        ending = streams.watch(held=Credential(token_id=made["id"], session=session))
-        going = streams.watch(held=other)
-        await ending.until("ready")
-        await going.until("ready")
-        if end == "expires":
-            service.move(HOUR)
-        elif end == "logs out":
-            gateway.plane.order(
-                Who(actor=operator("alice")),
-                lambda work: sessions.end(
-                    work, session.pass_id, ends_at=session.ends_at
-                ),
-                now=gateway.now(),
-            )
-        else:
-            gateway.plane.order(
-                Who(actor=operator("alice")),
-                lambda work: tokens.revoke(work, made["id"]),
-                now=gateway.now(),
-            )
-        name, said = await ending.next()
-        assert (name, said["kind"]) == ("error", "unauthorized")
-        assert said["error"] == "the session is over"
-        if end != "expires":
-            gateway.plane.order(
-                Who(actor=operator("alice")),
-                lambda work: failures.fail_vm(work, "web_0"),
-                now=gateway.now(),
-            )
-            assert (await going.next())[0] == "operations"
-
-    run(gateway, story)
 
 
 def test_nothing_of_a_session_is_logged(caplog: pytest.LogCaptureFixture) -> None:
