@@ -11,6 +11,7 @@ from bench import (
     abuse,
     agent,
     carrying,
+    console,
     durability,
     latency,
     machine,
@@ -152,6 +153,9 @@ PARTS: Mapping[str, Part] = {
     ),
     "abuse": lambda report, folder, extent: abuse.measure(
         report, folder, seconds=extent.seconds
+    ),
+    "console": lambda report, folder, extent: console.measure(
+        report, folder, seconds=3 * extent.seconds
     ),
     "rollout": lambda report, folder, extent: rollout.measure(
         report, folder, hosts=extent.rollout, rounds=extent.rounds

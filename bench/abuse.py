@@ -106,17 +106,13 @@ def measure(report: Report, folder: Path, *, seconds: float) -> None:
     print("\nA VM's GETs while the operator API is attacked")
     fleet = fleets.host_text("calm") + fleets.vm_text(0, "calm")
     with serving(folder / "abuse", fleet, metadata_rate_limit="0") as service:
-        api = int(
-            Path(f"/proc/{service.pid}/task/{service.pid}/children").read_text("ascii")
-        )
-        for thread in Path(f"/proc/{api}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {machine.LOAD_CORE})
+        api = api_process(service)
         made = service.admin("/v1/tokens", {"tenant": "default", "read_only": True})
         target = _Target(service, made["token"])
         before = machine.rss_mib(service.pid)
         times: dict[str, list[float]] = {}
-        with _first_on_its_core():
-            times[_IDLE] = asyncio.run(_poll(service, seconds))
+        with first_on_its_core():
+            times[_IDLE] = asyncio.run(poll(service, seconds))
         for what in _ATTACKS:
             times[what] = _under(service, target, what, seconds)
         gained = machine.rss_mib(service.pid) - before
@@ -137,6 +133,15 @@ def measure(report: Report, folder: Path, *, seconds: float) -> None:
     report.judge("attacks: RSS of the API's process", held, API_BAR_MIB, "MiB")
 
 
+def api_process(service: Service) -> int:
+    """Move the process of the operator API to the other core; return its ID."""
+    children = Path(f"/proc/{service.pid}/task/{service.pid}/children")
+    api = int(children.read_text("ascii"))
+    for thread in Path(f"/proc/{api}/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {machine.LOAD_CORE})
+    return api
+
+
 def _under(service: Service, target: _Target, what: str, seconds: float) -> list[float]:
     """Return the times of a VM's GETs while another process attacks the API."""
     attacker = multiprocessing.get_context("spawn").Process(
@@ -145,15 +150,15 @@ def _under(service: Service, target: _Target, what: str, seconds: float) -> list
     attacker.start()
     try:
         time.sleep(WARM_SECONDS)
-        with _first_on_its_core():
-            return asyncio.run(_poll(service, seconds))
+        with first_on_its_core():
+            return asyncio.run(poll(service, seconds))
     finally:
         attacker.kill()
         attacker.join()
 
 
 @contextlib.contextmanager
-def _first_on_its_core() -> Generator[None]:
+def first_on_its_core() -> Generator[None]:
     """Give the client a higher priority if the system allows it.
 
     Otherwise the figures include the time that the client waits for its core, which it
@@ -188,7 +193,7 @@ def _attack(target: _Target, what: str) -> None:
     asyncio.run(all_together())
 
 
-async def _poll(service: Service, seconds: float) -> list[float]:
+async def poll(service: Service, seconds: float) -> list[float]:
     """Return the milliseconds of each GET of a VM that polls at a constant rate."""
     wire = await client.connect(*service.address, source=fleets.address(0))
     times: list[float] = []

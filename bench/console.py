@@ -1,0 +1,222 @@
+"""The cost of open consoles: for the operator API's process, and for a VM's requests.
+
+The service has one core. The polling VM shares the other core with the operator API's
+process and the viewers, and goes first. Each viewer has a stream, and some also fetch
+lists as an open page does.
+"""
+
+import asyncio
+import itertools
+import json
+import multiprocessing
+import os
+import time
+from multiprocessing.sharedctypes import Synchronized
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from bench import abuse, client, fleets, machine
+from bench.report import Report, Table, percentile, rounded
+from bench.service import Service, serving
+
+HOSTS = 400
+PER_RACK = 20
+VMS_PER_HOST = 5
+
+CHANGES_A_SECOND = 10.0
+VIEWERS = 50
+CONSOLES = 100
+"""Open consoles of which only the streams are counted."""
+
+TOPICS = "campaigns,problems,history"
+LISTS = ("/v1/waits?limit=200", "/v1/capacity", "/v1/fleet/overview")
+PAUSE_SECONDS = 3.0
+"""A page fetches a list again after this time while there are changes."""
+
+WARM_SECONDS = 2.0
+
+CONSOLES_BAR_PERCENT = 5.0
+GET_BAR_MILLISECONDS = 1.0
+"""How much later VMs may get their answers, by the 99th percentile."""
+SERVICE_BAR_PERCENT = 5.0
+"""How much more of its core the process for VMs may need."""
+
+
+class _Cost(NamedTuple):
+    """The cost of some viewers."""
+
+    changes: float
+    """Changes a second."""
+    api: float
+    """Share of a core that the operator API's process needs, in percent."""
+    service: float
+    """The same of the process for VMs."""
+    get: float
+    """The 99th percentile of a VM's GETs, in milliseconds."""
+
+
+def measure(report: Report, folder: Path, *, seconds: float) -> None:
+    """Measure changes without viewers, with streams, and with streams that fetch lists."""
+    print(f"\n{HOSTS} hosts, {CHANGES_A_SECOND:g} changes a second, and open consoles")
+    table = Table(
+        f"Consoles with {HOSTS} hosts and {CHANGES_A_SECOND:g} changes a second",
+        (
+            "viewers",
+            "changes a second",
+            "API process, % of a core",
+            "service, %",
+            "VM's GET p99, ms",
+        ),
+    )
+    found: list[_Cost] = []
+    limits = {"metadata_rate_limit": "0"}
+    with serving(folder / "console", _fleet(), **limits) as service:
+        api = abuse.api_process(service)
+        for what, viewers, fetches in (
+            ("none", 0, False),
+            (f"{CONSOLES} streams", CONSOLES, False),
+            (f"{VIEWERS} streams that fetch lists", VIEWERS, True),
+        ):
+            # A host can be left cordoned, so each begins with another one.
+            first = len(found) * HOSTS // 3
+            cost = _with(
+                service, api, viewers, fetches=fetches, first=first, seconds=seconds
+            )
+            found.append(cost)
+            table.rows.append((what, *map(rounded, cost)))
+    report.show(table)
+    without, streams, pages = found
+    report.judge(
+        f"{CONSOLES} streams: the API's process beyond none",
+        streams.api - without.api,
+        CONSOLES_BAR_PERCENT,
+        "%",
+    )
+    report.judge(
+        f"{VIEWERS} viewers: the service beyond none",
+        pages.service - without.service,
+        SERVICE_BAR_PERCENT,
+        "%",
+    )
+    report.judge(
+        f"{VIEWERS} viewers: p99 of a VM's GET beyond none",
+        max(0.0, pages.get - without.get),
+        GET_BAR_MILLISECONDS,
+        "ms",
+    )
+
+
+def _fleet() -> str:
+    parts: list[str] = []
+    for number in range(HOSTS):
+        name = f"h{number}"
+        rack = number // PER_RACK
+        place = f'zone = "1"\ncluster = "c{rack // 5}"\nrack = "r{rack}"\n'
+        parts += [fleets.host_text(name), place]
+    parts += [
+        fleets.vm_text(number, f"h{number % HOSTS}")
+        for number in range(HOSTS * VMS_PER_HOST)
+    ]
+    return "".join(parts)
+
+
+def _with(
+    service: Service,
+    api: int,
+    viewers: int,
+    *,
+    fetches: bool,
+    first: int,
+    seconds: float,
+) -> _Cost:
+    url = urlsplit(service.operators)
+    address = url.hostname or "", url.port or 0
+    context = multiprocessing.get_context("spawn")
+    changes = context.Value("q", 0)
+    crowd = context.Process(
+        target=_crowd, args=(address, viewers, fetches, first, changes), daemon=True
+    )
+    crowd.start()
+    try:
+        time.sleep(WARM_SECONDS)
+        pids = api, service.pid
+        counted = changes.value
+        before, began = [machine.cpu_seconds(pid) for pid in pids], time.perf_counter()
+        with abuse.first_on_its_core():
+            times = asyncio.run(abuse.poll(service, seconds))
+        took = time.perf_counter() - began
+        after = [machine.cpu_seconds(pid) for pid in pids]
+        assert crowd.is_alive(), "the viewers have failed"
+        rate = (changes.value - counted) / took
+    finally:
+        crowd.kill()
+        crowd.join()
+    shares = (100 * (b - a) / took for a, b in zip(before, after, strict=True))
+    of_api, own = shares
+    return _Cost(rate, of_api, own, percentile(times, 0.99))
+
+
+def _crowd(
+    address: tuple[str, int],
+    viewers: int,
+    fetches: bool,  # noqa: FBT001
+    first: int,
+    changes: "Synchronized[int]",
+) -> None:
+    """Change hosts, and be the viewers, until the process is killed."""
+    machine.pin_this_process()
+    os.nice(abuse.ATTACKERS_NICENESS)
+
+    async def all_together() -> None:
+        await asyncio.gather(
+            _change(address, first, changes),
+            *(_stream(address) for _ in range(viewers)),
+            *(_fetch(address) for _ in range(viewers * fetches)),
+        )
+
+    asyncio.run(all_together())
+
+
+async def _change(
+    address: tuple[str, int], first: int, changes: "Synchronized[int]"
+) -> None:
+    """Cordon and open one host after the other, beginning with number `first`."""
+    wire = await client.connect(*address)
+    due = time.perf_counter()
+    for number in itertools.count():
+        verb = "open" if number % 2 else "cordon"
+        path = f"/v1/hosts/h{(first + number // 2) % HOSTS}/{verb}"
+        body = json.dumps({"reason": "change"}).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        reply = await wire.ask(head.encode() + body)
+        assert reply.status == 200, reply
+        changes.value += 1
+        due += 1 / CHANGES_A_SECOND
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+
+
+async def _stream(address: tuple[str, int]) -> None:
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(_get(address, f"/v1/watch?topics={TOPICS}"))
+    while await reader.read(1 << 16):
+        pass
+    raise AssertionError("the service ended a stream")
+
+
+async def _fetch(address: tuple[str, int]) -> None:
+    wire = await client.connect(*address)
+    while True:
+        began = time.perf_counter()
+        for path in LISTS:
+            reply = await wire.ask(_get(address, path))
+            assert reply.status == 200, reply
+        left = began + PAUSE_SECONDS - time.perf_counter()
+        await asyncio.sleep(max(0.0, left))
+
+
+def _get(address: tuple[str, int], path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\n\r\n".encode()
