@@ -36,7 +36,7 @@ OverviewClusterShape = shape(
     ),
     squares=(
         list[list[str]],
-        "Rack, name and state of each host; empty in a fleet of 1,000 hosts or more.",
+        "Rack, name and state of each host; empty in a fleet of more than 1,000 hosts.",
     ),
 )
 

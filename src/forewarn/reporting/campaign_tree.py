@@ -24,6 +24,7 @@ from forewarn.reporting.campaign_states import (
 )
 from forewarn.reporting.expected import Expected, announced_at, expected_of
 from forewarn.reporting.lanes import Stretch
+from forewarn.reporting.reports import names_each
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -35,10 +36,6 @@ RACKS_MAX = 100
 
 CLUSTERS_MAX = 1_000
 """Maximum clusters in one answer: the largest fleets have some hundreds."""
-
-HOSTS_NAMED_MAX = 1_000
-"""Maximum hosts in one answer that are named one by one: more squares do not fit into a
-screen."""
 
 STRETCHES_MAX = 40
 """Maximum stretches of one lane, the last ones: more do not fit into a row of a screen."""
@@ -108,7 +105,7 @@ def campaign_tree(
     for part in clusters.values():
         total += part.counts
     names = sorted(clusters)
-    names_hosts = total.total() <= HOSTS_NAMED_MAX
+    names_hosts = names_each(total.total())
     expected = expected_of(known, campaign, now=now)
     until = last or campaign.ended or now
     return {

@@ -14,14 +14,11 @@ from typing import Any, TypeAlias
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.operations import OperationState
 from forewarn.protocol.visits import STUCK_VISITS, Visit, VisitState
+from forewarn.reporting.reports import names_each
 from forewarn.store import kinds
 from forewarn.store.port import Reader, columns, every
 
 Json: TypeAlias = dict[str, Any]
-
-HOSTS_NAMED_MAX = 1_000
-"""Maximum hosts of a fleet that are named one by one: more squares do not fit into a
-screen, so a larger fleet has racks only."""
 
 READ_MAX = 20_000
 """Maximum operations in work, and open visits, that are read: more are not in work
@@ -69,7 +66,7 @@ _UP = _WORST_FIRST.index(Square.UP)
 def fleet_overview(reader: Reader, *, now: Micros) -> Json:
     """Return the hosts of the fleet by cluster and rack, and one by one if they are few."""
     places = _places(reader)
-    names_hosts = len(places) < HOSTS_NAMED_MAX
+    names_hosts = names_each(len(places))
     working, failed = _in_work(reader), _failed(reader)
     requests = {each.request for each in every(reader, kinds.CAMPAIGNS_OPEN)}
     # Counted by the rank of the state, whose hash is faster than that of the state.

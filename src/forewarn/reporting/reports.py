@@ -36,6 +36,15 @@ from forewarn.wording import holds, operators
 
 Json: TypeAlias = dict[str, Any]
 
+HOSTS_NAMED_MAX = 1_000
+"""Maximum hosts of a fleet or campaign that are named one by one: more squares do not fit
+into a screen."""
+
+
+def names_each(hosts: int) -> bool:
+    """Return whether a fleet or campaign of so many hosts has each host in its answer."""
+    return hosts <= HOSTS_NAMED_MAX
+
 
 def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return an operation with its events and every reason why it waits."""

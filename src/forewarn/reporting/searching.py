@@ -1,28 +1,34 @@
 """Find objects by the beginning of their names or IDs, for operators.
 
 The names that begin with a text are next to each other in the order of keys, so a page of
-each kind is read, however many objects there are.
+each kind is read, however many objects there are. Campaigns are stored by their IDs and
+are few: of all, single fields are read.
 """
 
-from collections.abc import Iterator
-from itertools import islice, takewhile
-from typing import Any, TypeAlias, TypeVar
+from itertools import takewhile
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from forewarn.campaigns.record import CampaignRecord
+from forewarn.campaigns.lifecycle import CampaignState
 from forewarn.fleet.model import Host, Scope, Tenant, Vm
+from forewarn.instants import Micros
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation
 from forewarn.store import kinds
-from forewarn.store.port import Reader, Record, every
+from forewarn.store.port import Reader, Record, columns
 from forewarn.store.questions import Query
 from forewarn.wording import operators
 
 Json: TypeAlias = dict[str, Any]
 R = TypeVar("R", bound=Record)
 
-CAMPAIGNS_READ_MAX = 1_000
-"""Maximum campaigns whose names are compared, since they are stored by their IDs: years of
-nightly campaigns, and a few milliseconds."""
+
+class _Campaign(NamedTuple):
+    """The fields of a campaign that are read, in their order."""
+
+    campaign_id: str
+    name: str
+    state: CampaignState
+    ended: Micros
 
 
 def search(reader: Reader, text: str, *, limit: int) -> tuple[list[Json], bool]:
@@ -66,18 +72,20 @@ def _some(
     return [*([] if exact is None else [exact]), *found][: limit + 1]
 
 
-def _campaigns(reader: Reader, text: str, limit: int) -> list[CampaignRecord]:
-    """Return the campaigns with such a name or ID, the open ones first."""
-    newest: dict[str, CampaignRecord] = {}
+def _campaigns(reader: Reader, text: str, limit: int) -> list[_Campaign]:
+    """Return the campaigns with such a name or ID, the open ones first, and one more.
 
-    def both() -> Iterator[CampaignRecord]:
-        yield from every(reader, kinds.CAMPAIGNS_OPEN)
-        yield from islice(every(reader, kinds.ALL_CAMPAIGNS), CAMPAIGNS_READ_MAX)
-
-    for each in both():
-        if each.name.startswith(text) or each.campaign_id.startswith(text):
-            newest.setdefault(each.campaign_id, each)
-    return list(newest.values())[: limit + 1]
+    IDs sort by the time of the start; the newest ones come first.
+    """
+    found = [
+        each
+        for page in columns(reader, kinds.ALL_CAMPAIGNS, _Campaign._fields)
+        for each in map(_Campaign._make, zip(*page, strict=True))
+        if each.name.startswith(text) or each.campaign_id.startswith(text)
+    ]
+    found.reverse()
+    found.sort(key=lambda each: each.ended != 0)
+    return found[: limit + 1]
 
 
 def _of(kind: str, name: str, **more: str) -> Json:
@@ -108,7 +116,7 @@ def _vm(vm: Vm) -> Json:
     return _of("vm", vm.name, state=vm.state.value, tenant=vm.tenant, host=vm.host)
 
 
-def _campaign(campaign: CampaignRecord) -> Json:
+def _campaign(campaign: _Campaign) -> Json:
     return _of(
         "campaign",
         campaign.campaign_id,

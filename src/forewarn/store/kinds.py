@@ -409,7 +409,7 @@ EVERYTHING: Mapping[type[Record], Query[Any]] = {
     query.kind: query
     for query in (
         *(ALL_SCOPES, ALL_HOSTS, ALL_ROOMS, ALL_VMS),
-        *(ALL_OPERATIONS, ALL_EVENTS, ALL_SPANS, ALL_VISITS),
+        *(ALL_OPERATIONS, ALL_EVENTS, ALL_SPANS, ALL_VISITS, ALL_CAMPAIGNS),
     )
 }
 """The queries for all records of the kinds of which single fields are read."""

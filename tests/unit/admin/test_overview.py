@@ -1,5 +1,6 @@
 """The fleet at a glance, and the search by the beginning of names."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from forewarn.admin.overview import (
     OverviewClusterShape,
     SearchShape,
 )
-from forewarn.reporting import fleet_overview
+from forewarn.reporting import fleet_overview, reports
+from forewarn.reporting.searching import search as search_in
+from forewarn.store.port import Transaction
 from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
 from tests.support.campaigns import start
@@ -89,7 +92,9 @@ def test_large_fleet_has_racks_without_hosts(
     small: tuple[LocalGateway, TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, client = small
-    monkeypatch.setattr(fleet_overview, "HOSTS_NAMED_MAX", 8)
+    monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 8)
+    assert len(states(overview(client))) == 8
+    monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 7)
     found = overview(client)
     assert states(found) == {}
     assert [len(each["racks"]) for each in found["clusters"]] == [2, 2]
@@ -150,6 +155,34 @@ def test_search_says_if_there_are_more(client: TestClient) -> None:
     one = search(client, "web_", limit=1)
     assert (named(one), one["more"]) == ([("vm", "web_0")], True)
     assert client.get("/v1/search").status_code == 400
+
+
+def test_search_finds_the_newest_of_many_campaigns(tmp_path: Path) -> None:
+    file = tmp_path / "search.db"
+    it = world_of(store=SqliteStore(file))
+    made = start(it, TWO_AT_ONCE)
+    many = 1_100
+
+    def add_ended(tx: Transaction) -> None:
+        for number in range(many):
+            name = "old" if number else "first"
+            key = f"{made.campaign_id}-{number:04}"
+            tx.add(replace(made, campaign_id=key, name=name, ended=it.now, due_at=0))
+
+    it.store.transact(add_ended)
+    snapshot = snapshots_of(file)
+    for read in (snapshot.read, it.read):
+        found, more = read(lambda reader: search_in(reader, "old", limit=2))
+        names = [each["name"] for each in found]
+        assert names == [f"{made.campaign_id}-{many - each}" for each in (1, 2)]
+        assert more
+        [one], more = read(lambda reader: search_in(reader, "first", limit=2))
+        assert (one["name"], more) == (f"{made.campaign_id}-0000", False)
+        [is_open, *_], _ = read(
+            lambda reader: search_in(reader, made.campaign_id, limit=2)
+        )
+        assert is_open["name"] == made.campaign_id
+    snapshot.close()
 
 
 @pytest.mark.parametrize("path", ["fleet/overview", "search?q=web"])

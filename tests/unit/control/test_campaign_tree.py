@@ -22,6 +22,7 @@ from forewarn.reporting import (
     campaign_rows,
     campaign_tree,
     host_phases,
+    reports,
 )
 from forewarn.reporting.campaign_courses import Attempt
 from forewarn.reporting.campaign_host import campaign_host
@@ -173,6 +174,17 @@ def test_large_campaign_has_no_racks_until_a_cluster_is_asked_for(
     assert (found["racks"], found["racks_left_out"]) == ([], 4)
     assert [each["racks"] for each in found["clusters"]] == [2, 2]
     assert len(tree(it, cluster="c1")["racks"]) == 2
+
+
+def test_large_campaign_has_no_states_of_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    it = world_of()
+    start(it, TWO_AT_ONCE)
+    monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 8)
+    assert [len(each["states"]) for each in tree(it)["racks"]] == [2, 2, 2, 2]
+    monkeypatch.setattr(reports, "HOSTS_NAMED_MAX", 7)
+    assert [len(each["states"]) for each in tree(it)["racks"]] == [0, 0, 0, 0]
 
 
 def test_lane_has_work_that_is_done_goes_on_and_is_expected() -> None:
