@@ -18,8 +18,8 @@ from forewarn.store.port import Reader, every
 from forewarn.store.records import AuditEntry, AuditKind
 
 ENTRIES_MAX = 5_000
-"""Maximum entries of the history that are read for one attempt: each VM has some, so a host
-with 500 VMs has no more. The earliest ones count, and the record says when the work ended."""
+"""Maximum entries of the history that are read for one attempt: each VM has some, and this
+is enough for 500 VMs. The earliest ones count, and the record says when the work ended."""
 
 
 class Phase(NamedTuple):
