@@ -70,6 +70,36 @@ def test_document_is_byte_for_byte_what_the_program_gets(
     expect(never).to_contain_text("FOREWARN_ENDPOINT=http://127.0.0.1:")
 
 
+def test_page_polls_as_a_vm_that_never_did(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    expect(page.get_by_text("web_2 has never polled.")).to_be_visible()
+    page.get_by_role("button", name="Poll as web_2").click()
+    expect(card(page, "web_2")).to_contain_text("forewarn-console")
+    expect(page.get_by_label("Document of web_2")).to_contain_text('"Events":[]')
+    assert running.sim("journal?vm=web_2")["requests"][0]["status"] == 200
+
+
+def test_page_plays_a_scenario_with_a_profile(
+    running: Simulation, open_page: Callable[..., Page]
+) -> None:
+    page = open_page()
+    page.get_by_label("Profile").select_option("strict")
+    expect(page.get_by_text("web_0 has never polled.")).to_be_visible()
+    assert running.sim("choices")["profile"] == "strict"
+    page.get_by_label("Scenario").select_option("user-reboot")
+    expect(page.get_by_text("plays user-reboot")).to_be_visible()
+    page.get_by_role("button", name="Reset").click()
+    refused = page.get_by_role("alert")
+    expect(refused).to_contain_text("the scenario user-reboot is running")
+    page.get_by_role("button", name="Poll as web_0").click()
+    page.get_by_role("button", name="Approve as web_0").click()
+    expect(page.get_by_text(re.compile("^user-reboot: .*, in "))).to_be_visible()
+    expect(page.get_by_label("Scenario")).to_be_visible()
+    assert running.sim("choices")["profile"] == "strict"
+
+
 def test_withheld_approval_counts_when_it_is_released(
     running: Simulation, open_page: Callable[..., Page]
 ) -> None:

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from forewarn.service.listening import url_of
+from forewarn.sim.choices import choices_router
 from forewarn.sim.loop import LoopThread
 from forewarn.sim.news import News, Reporter
+from forewarn.sim.playlist import PlayOptions
 from forewarn.sim.positions import Addresses, parse_places
 from forewarn.sim.simulator import Simulator, Terms
 
@@ -34,6 +36,9 @@ class Simulation:
         self.simulator.on_stage.append(self.reporter.follow)
         self.simulator.on_served.append(self.reporter.serve)
         self.simulator.on_publish.append(self.reporter.publish)
+        self.simulator.routers.append(
+            choices_router(self.simulator, self.reporter, PlayOptions())
+        )
         loop.wait(self.simulator.start())
 
     def url(self, vm: str = "web_0") -> str:

@@ -24,6 +24,7 @@ from forewarn.service import open_files
 from forewarn.service.listening import url_of
 from forewarn.service.loops import new_loop
 from forewarn.sim import fleets
+from forewarn.sim.choices import choices_router
 from forewarn.sim.news import Reporter, What
 from forewarn.sim.playlist import (
     TOGETHER,
@@ -38,6 +39,7 @@ from forewarn.sim.profiles import Profile
 from forewarn.sim.scenario import builtin, casting, demands, rehearsal
 from forewarn.sim.scenario.file import is_file, load_scenario
 from forewarn.sim.scenario.model import Expected, Scenario
+from forewarn.sim.sim_server import SimServer
 from forewarn.sim.simulator import SPEED, Simulator, Terms
 
 VARIABLES = "FOREWARN_SIMULATE_"
@@ -140,7 +142,8 @@ async def _run(
         simulator = Simulator(terms, addresses, places=places)
     voice = _voice(call)
     reporter = Reporter(voice.hear, tells_deviations=options.profile.tells)
-    simulator.on_stage.append(reporter.follow)
+    simulator.on_stage.append(lambda stage: _follow(simulator, reporter, stage))
+    simulator.routers.append(choices_router(simulator, reporter, options))
     simulator.on_served.append(reporter.serve)
     simulator.on_publish.append(reporter.publish)
     player = Player(simulator, reporter, options=options, playlist=playlist)
@@ -163,6 +166,12 @@ async def _run(
     report.write(player.results)
     _conclude(player, reporter, status)
     return status
+
+
+def _follow(simulator: Simulator, reporter: Reporter, stage: SimServer) -> None:
+    """Report a new world. The page can begin one with another profile."""
+    reporter.tells_deviations = simulator.terms.profile.tells
+    reporter.follow(stage)
 
 
 async def _until_over(

@@ -85,7 +85,8 @@ class Reporter:
     ) -> None:
         """Call `tell` for each piece of news; `tells_deviations` includes deviations."""
         self._tell = tell
-        self._tells_deviations = tells_deviations
+        self.tells_deviations = tells_deviations
+        """Whether deviations are news, from the next request on."""
         self.deviations = 0
         """The number of deviations so far."""
         self._alike: Counter[tuple[str, str]] = Counter()
@@ -158,7 +159,7 @@ class Reporter:
     def see(self, seen: Seen) -> None:
         """Report a request, if it is news."""
         vm = seen.vm
-        if seen.deviations and self._tells_deviations:
+        if seen.deviations and self.tells_deviations:
             for each in seen.deviations:
                 self._see_deviation(vm or seen.address, each)
         if seen.fault:

@@ -121,6 +121,10 @@ class Simulator:
         self.on_served: list[Callable[[str, Address], None]] = []
         """Called with the name and address of each VM of a new world, of each VM that joins,
         and of each position of a new world without a VM (`is_vacant`)."""
+        self.routers: list[Any] = []
+        """More routes of the operator API, which must be added before the start."""
+        self.background: set[asyncio.Task[None]] = set()
+        """Tasks that routes have begun; `stop` cancels them."""
         self.playing = ""
         """The names of the running scenarios."""
         self.stage = self._staged(terms)
@@ -149,6 +153,11 @@ class Simulator:
 
     async def stop(self) -> None:
         """Stop everything. Can be called at any time."""
+        tasks = list(self.background)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         if self._keeper is not None:
             self._keeper.cancel()
             await asyncio.wait([self._keeper])
@@ -235,7 +244,7 @@ class Simulator:
             tokens=None,
             version=__version__,
             title="forewarn simulator",
-            extra=[router(self), console_router(self)],
+            extra=[router(self), console_router(self), *self.routers],
             pages=console_pages(),
             is_simulation=True,
         )

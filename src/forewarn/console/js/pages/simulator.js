@@ -32,6 +32,8 @@ const documents = resource("/v1/sim/documents", every);
 const faults = resource("/v1/sim/faults", every);
 const operations = resource("/v1/history/operations?since=10m&limit=500", every);
 const clock = resource("/v1/sim/clock", { topics: ["history", "operations"], pause: 300 });
+/** Only a simulation of the command line has them. */
+const choices = resource("/v1/sim/choices", { topics: [], pause: LOOK_MS });
 const news = resource(async () => {
   const { requests: found, next } = await get(`/v1/sim/journal?after=${seen}`);
   // The numbers begin again with a new simulation.
@@ -48,15 +50,39 @@ function clockCard(now) {
   const next = time.at(now.next);
   return html`<section class="card in" aria-label="Clock"><div class="clock in"><span class="t">${time.second(time.now())}</span>${now.paused ? pill("wait", `paused, ${speed}`) : pill("run", `runs, ${speed}`)}
     <span class="seg" role="group" aria-label="Clock">${now.paused ? turn("▶ Resume", { do: "resume" }) : turn("❚❚ Pause", { do: "pause" })}${turn("▸| Next timer", { do: "step" })}${turn("+1 min", { do: "jump", by: "1m" })}${turn("+15 min", { do: "jump", by: "15m" })}</span>
-    <span class="soft" aria-live="off">${now.next ? `next timer ${time.until(next)}` : "no timer is set"}</span><span class="grow"></span>
+    <span class="soft" aria-live="off">${now.next ? `next timer ${time.until(next)}` : "no timer is set"}</span><span class="grow"></span>${choosers()}
     <button @click=${add}>Add a VM</button><button @click=${reset}>Reset</button></div></section>`;
 }
 
-async function reset() {
+/** A profile begins the simulation again, and so does a scenario. */
+function choosers() {
+  const found = choices.value;
+  if (!found) return nothing;
+  return html`<select aria-label="Profile" .value=${found.profile} @change=${(/** @type {any} */ event) => anew("/v1/sim/profile", { profile: event.target.value })}>${found.profiles.map((/** @type {string} */ each) => html`<option ?selected=${each === found.profile}>${each}</option>`)}</select>
+    ${found.playing ? pill("run", `plays ${found.playing}`) : html`<select aria-label="Scenario" @change=${(/** @type {any} */ event) => play(event.target)}><option value="">Play a scenario… (${found.scenarios.length})</option>${found.scenarios.map((/** @type {any} */ each) => html`<option title=${each.description}>${each.scenario}</option>`)}</select>`}`;
+}
+
+/** @param {HTMLSelectElement} select */
+function play(select) {
+  const scenario = select.value;
+  select.value = "";
+  void anew("/v1/sim/scenario", { scenario });
+}
+
+/** The result of a scenario that was played here. */
+function judged() {
+  const [first, ...rest] = choices.value?.results ?? [];
+  return first ? html`<div class="note"><span><b>${first}</b>${rest.map((/** @type {string} */ each) => html`<br>${each}`)}</span></div>` : nothing;
+}
+
+/** Send what begins another world. @param {string} path @param {object} body */
+async function anew(path, body) {
+  if (!(await send(path, body))) return;
   journal = [];
   seen = 0;
-  await send("/v1/sim/reset", { reason: "console" });
 }
+
+const reset = () => anew("/v1/sim/reset", { reason: "console" });
 
 function add() {
   const names = new Set((vms.value?.vms ?? []).map((/** @type {any} */ each) => each.vm));
@@ -70,7 +96,7 @@ const polls = (vm) => journal.filter((each) => each.vm === vm);
 
 /** @param {any[]} list Those that have never asked, in one line each. */
 function silent(list) {
-  return list.map((each) => html`<div class="note silent">${pill("idle", "silent")}<span><b>${each.vm}</b> has never polled. Start your program with <code>FOREWARN_ENDPOINT=${each.url}</code></span></div>`);
+  return list.map((each) => html`<div class="note silent">${pill("idle", "silent")}<span><b>${each.vm}</b> has never polled. Start your program with <code>FOREWARN_ENDPOINT=${each.url}</code></span>${choices.value ? html`<span class="grow"></span><button class="small" @click=${() => send("/v1/sim/polls", { vm: each.vm })}>Poll as ${each.vm}</button>` : nothing}</div>`);
 }
 
 /** @param {any[]} list */
@@ -91,7 +117,7 @@ function view() {
   const shown = isMany ? list.filter((/** @type {any} */ each) => chosen.has(each.vm)) : list.filter((/** @type {any} */ each) => asked.has(each.vm));
   const told = new Map((documents.value?.documents ?? []).map((/** @type {any} */ each) => [each.vm, each.body]));
   const known = operations.value?.operations ?? [];
-  return html`<h1 class="vh">Simulation</h1><div class="stack">${loaded(clock, clockCard)}${sent()}
+  return html`<h1 class="vh">Simulation</h1><div class="stack">${loaded(clock, clockCard)}${sent()}${judged()}
     ${isMany ? chooser(list) : nothing}
     ${shown.length ? html`<div class="stage">${repeat(shown, (/** @type {any} */ each) => each.vm, (/** @type {any} */ each) => card(each, {
       text: told.get(each.vm) ?? null, requests: polls(each.vm), operations: known,
@@ -103,10 +129,11 @@ function view() {
 /** @type {import("../pages.js").Page} */
 export const page = {
   title: () => `simulation: ${count(vms.value?.vms.length ?? 0, "VM")}`, view,
-  uses: () => [vms, documents, faults, operations, clock, news],
+  uses: () => [vms, documents, faults, operations, clock, choices, news],
   enter() {
     timer = setInterval(() => {
       for (const each of [news, clock, documents]) each.refresh();
+      if (choices.value) choices.refresh();
     }, LOOK_MS);
   },
   leave() {
