@@ -153,9 +153,12 @@ def test_tenant_approves_by_mouse(open_page: Callable[..., Page]) -> None:
     event = open_events(page)[0]
     name = f"{event['EventType']} of {', '.join(event['vms'])}"
     card = page.get_by_role("region", name=name)
+    said = re.search(r"Approve: (.+?)\. Do nothing: (.+?)\.", card.inner_text())
+    assert said is not None
     card.get_by_role("button", name="Approve…").click()
     dialog = page.get_by_role("dialog", name=re.compile("^Approve the Reboot of"))
-    expect(dialog).to_contain_text("Without an approval it starts at")
+    expect(dialog).to_contain_text(said[1])
+    expect(dialog).to_contain_text(f"Without an approval {said[2]}")
     dialog.get_by_label("Why?").fill("drained")
     dialog.get_by_role("button", name=re.compile("^Approve 1 VM")).click()
     expect(dialog).not_to_be_visible()

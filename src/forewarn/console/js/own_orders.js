@@ -1,6 +1,7 @@
 // Orders that a tenant gives about its own VMs: what each does, and what happens without it.
 
 import { html } from "./lit.js";
+import { meaning } from "./choice.js";
 import { ask } from "./dialogs.js";
 import { capital, count, some } from "./text.js";
 import * as time from "./time.js";
@@ -13,14 +14,14 @@ const vmsOf = (names) => (names.length === 1 ? names[0] : count(names.length, "V
 /** @param {any[]} events */
 export function approve(events) {
   const vms = [...new Set(events.flatMap((each) => each.vms))];
-  const last = Math.max(...events.map((each) => time.at(new Date(each.NotBefore).toISOString())));
+  const { approved, otherwise } = meaning(events);
   return ask({
     title: events.length === 1 ? `Approve the ${events[0].EventType} of ${some(vms, 2)}?` : `Approve ${count(events.length, "event")}?`,
     path: "/v1/approve", body: { event_ids: events.map((each) => each.EventId) },
     effect: () => [
-      html`<b>${some(vms)}</b>: it may start at once, when the platform is ready`,
+      html`<b>${some(vms)}</b>: ${approved}`,
       "Agents in these VMs that still prepare are not waited for",
-      html`Without an approval it starts at <b>${time.when(last)}</b>`,
+      html`Without an approval <b>${otherwise}</b>`,
     ],
     button: () => `Approve ${count(vms.length, "VM")}`,
     placeholder: "Such as: drained",

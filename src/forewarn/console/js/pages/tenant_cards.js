@@ -3,6 +3,7 @@
 
 import { html, nothing, repeat } from "../lit.js";
 import { all, changed, one } from "../store.js";
+import { meaning, notBefore, reasons } from "../choice.js";
 import { address, mayOrder, moment } from "../parts.js";
 import * as orders from "../own_orders.js";
 import { capital, count, short, some } from "../text.js";
@@ -25,17 +26,9 @@ const DOING = {
 };
 
 /** @param {any} event */
-export const notBefore = (event) => (event.NotBefore ? Date.parse(event.NotBefore) : NaN);
-/** @param {any} event */
 export const isOpen = (event) => event.EventStatus === "Scheduled" && !event.approved_by;
 
 export const waiting = () => all("events").filter(isOpen).sort((one, other) => notBefore(one) - notBefore(other));
-
-/** Reasons of the service that the card does not say itself. @param {any} event */
-function reasons(event) {
-  const said = one("operations", event.operation)?.blocked_by ?? [];
-  return said.filter((/** @type {string} */ each) => !/^(NotBefore is|tenant .* has not approved)/.test(each));
-}
 
 /** @param {string[]} found */
 const waits = (found) => (found.length ? html` Waiting: <b>${found.slice(0, REASONS_MAX).join("; ")}</b>${found.length > REASONS_MAX ? html` <span title=${found.join("; ")}>and ${count(found.length - REASONS_MAX, "more reason")}</span>` : nothing}.` : nothing);
@@ -68,8 +61,8 @@ function open(event) {
   const at = notBefore(event);
   const id = `e-${event.EventId}`;
   const why = reasons(event);
-  const isFree = !why.length;
-  const choice = html` Approve: it may start ${isFree ? "at once" : "when nothing else holds it"}. Do nothing: it starts at ${time.when(at)}${isFree ? "" : " or later"}.${isFree ? nothing : html`<br><span class="soft">Also holds it: ${why.slice(0, REASONS_MAX).join("; ")}.</span>`}`;
+  const { approved: then, otherwise } = meaning([event]);
+  const choice = html` Approve: ${then}. Do nothing: ${otherwise}.${why.length === 0 ? nothing : html`<br><span class="soft">Also holds it: ${why.slice(0, REASONS_MAX).join("; ")}.</span>`}`;
   return card("", id, countdown(at, "then it starts, at"),
     html`<h2 id=${id}>${event.EventType} of ${some(event.vms, 3)}</h2>${about(event)}<br><b>Nobody of scope ${event.scope} has approved.</b>${choice}`, acts(event, event.vms));
 }

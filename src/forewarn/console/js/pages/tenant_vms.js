@@ -8,7 +8,8 @@ import { asked, look } from "../query.js";
 import { axis, drawing, ground, nowLine, viewOf } from "../timeline_bars.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
-import { downVms, isOpen, notBefore } from "./tenant_cards.js";
+import { notBefore } from "../choice.js";
+import { downVms, isOpen } from "./tenant_cards.js";
 
 const HOUR = 3_600_000;
 /** @type {Record<string, [string, number, string]>} Word, length, and what of the past is read. */

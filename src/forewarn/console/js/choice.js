@@ -1,0 +1,23 @@
+// What an approval of a notice means, and what happens without one: the same words on the
+// card and in the dialog.
+
+import { one } from "./store.js";
+import * as time from "./time.js";
+
+/** @param {any} event */
+export const notBefore = (event) => (event.NotBefore ? Date.parse(event.NotBefore) : NaN);
+
+/** Reasons of the service besides its notice and this approval. @param {any} event @returns {string[]} */
+export function reasons(event) {
+  const said = one("operations", event.operation)?.blocked_by ?? [];
+  return said.filter((/** @type {string} */ each) => !/^(NotBefore is|tenant .* has not approved)/.test(each));
+}
+
+/** @param {any[]} events Notices that nobody has approved. @returns {{approved: string, otherwise: string}} */
+export function meaning(events) {
+  const isHeld = events.some((each) => reasons(each).length > 0);
+  return {
+    approved: isHeld ? "it may start when nothing else holds it" : "it may start at once",
+    otherwise: `it starts at ${time.when(Math.max(...events.map(notBefore)))}${isHeld ? " or later" : ""}`,
+  };
+}
