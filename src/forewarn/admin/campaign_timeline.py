@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from forewarn.admin import limits, timeline_shapes
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import Desk, Service, v1_router
 from forewarn.admin.history import check_order, instant_of
 from forewarn.admin.lists import Name
 from forewarn.admin.shared_reads import SharedReads
@@ -103,7 +103,11 @@ class RowQuery(Spanned):
     responses=documented(timeline_shapes.CampaignTreeShape, 400, 404),
 )
 async def campaign_tree(
-    name: str, query: Annotated[TreeQuery, Query()], gateway: Desk, request: Request
+    name: str,
+    query: Annotated[TreeQuery, Query()],
+    gateway: Desk,
+    service: Service,
+    request: Request,
 ) -> Response:
     """Return the hosts of a campaign by cluster, and by rack if there are few racks.
 
@@ -124,9 +128,10 @@ async def campaign_tree(
 
     shared = cast("SharedReads", request.app.state.shared_reads)
     # The caller's rights are checked for each request, and the same for all operators.
+    # The shared answer does not depend on the token of the first caller.
     campaign = await gateway.read(lambda reader: campaigns.find(reader, name))
     key = ("tree", campaign.campaign_id, query)
-    return answer(await shared.get(key, lambda: gateway.read(read)))
+    return answer(await shared.get(key, lambda: service.read(read)))
 
 
 @router.get(

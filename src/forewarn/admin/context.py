@@ -82,10 +82,19 @@ async def gateway_of(request: Request) -> CallerGateway:
     return gateway_for(gateway, caller_of(request), is_gone=request.is_disconnected)
 
 
+async def service_gateway(request: Request) -> OperatorGateway:
+    """Return the gateway of the application, with the rights of the service.
+
+    What it answers does not depend on the caller, whose rights must be checked before.
+    """
+    return cast("OperatorGateway", request.app.state.gateway)
+
+
 async def actor_of(request: Request) -> protocol_actors.Actor:
     """Return the caller as an actor in the history."""
     return caller_of(request).actor
 
 
 Desk = Annotated[CallerGateway, Depends(gateway_of)]
+Service = Annotated[OperatorGateway, Depends(service_gateway)]
 Actor = Annotated[protocol_actors.Actor, Depends(actor_of)]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from forewarn.admin import limits
 from forewarn.admin.answers import answer, documented
-from forewarn.admin.context import Desk, v1_router
+from forewarn.admin.context import Desk, Service, v1_router
 from forewarn.admin.shapes import list_of, shape
 from forewarn.admin.shared_reads import SharedReads
 from forewarn.reporting.fleet_overview import fleet_overview
@@ -91,7 +91,7 @@ class SearchQuery(BaseModel):
 
 
 @router.get("/fleet/overview", responses=documented(FleetOverviewShape))
-async def overview(gateway: Desk, request: Request) -> Response:
+async def overview(gateway: Desk, service: Service, request: Request) -> Response:
     """Return the state of all hosts by cluster and rack.
 
     In a large fleet, callers share an answer that is at most some seconds old.
@@ -102,9 +102,10 @@ async def overview(gateway: Desk, request: Request) -> Response:
         return fleet_overview(reader, now=now)
 
     shared = cast("SharedReads", request.app.state.shared_reads)
-    # The caller's token is checked for each request.
+    # The caller's token is checked for each request. The shared answer does not depend on
+    # it: the token may end, or the caller leave, while others wait.
     await gateway.read(lambda _reader: None)
-    return answer(await shared.get("overview", lambda: gateway.read(read)))
+    return answer(await shared.get("overview", lambda: service.read(read)))
 
 
 @router.get("/search", responses=documented(SearchShape, 400))

@@ -24,7 +24,8 @@ class SharedReads:
     async def get(self, key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
         """Return the answer of `read`, or a recent one for the same key.
 
-        An error is given to the callers who wait for it, and is not kept.
+        `read` must not depend on the caller: others get its answer too. An error is
+        given to the callers who wait for it, and is not kept.
         """
         now = asyncio.get_running_loop().time()
         for old in [each for each, end in self._good_until.items() if end < now]:

@@ -1,33 +1,11 @@
 """`console`: a link that begins a session of the web console."""
 
-import html
 import sys
-import tempfile
-import webbrowser
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from forewarn.cli import output
+from forewarn.cli import browsers, output
 from forewarn.cli.client import Client
 from forewarn.cli.command_table import Call, CommandError, Exit
-
-PAGE = "/console/"
-
-_SCREENS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-"""Variables of which one is set where a browser can be opened."""
-
-_WITHOUT_VARIABLES = ("darwin", "win32")
-"""Systems on which a browser needs none of them."""
-
-_REDIRECT = """\
-<!doctype html>
-<meta charset="utf-8">
-<meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={url}">
-<title>forewarn</title>
-<a href="{url}">Open the console</a>
-"""
 
 
 def console(call: Call) -> int:
@@ -37,7 +15,7 @@ def console(call: Call) -> int:
     at = call.text("at")
     base = _base_of(at or client.url)
     if caller["identified_by"] == "nothing":
-        made: dict[str, Any] = {"url": base + PAGE, "expires": None}
+        made: dict[str, Any] = {"url": base + browsers.PAGE, "expires": None}
     else:
         given = client.post("session/links", {})
         # Perhaps another replica, which leads, has created the link.
@@ -54,8 +32,8 @@ def console(call: Call) -> int:
             f"{made['expires']}:\n"
         )
     output.line(made["url"])
-    if not call.flag("no_open") and _has_screen(call.environ):
-        _open(made["url"], folder=call.environ.get("XDG_RUNTIME_DIR"))
+    if not call.flag("no_open"):
+        browsers.show_link(made["url"], call.environ)
     return Exit.DONE
 
 
@@ -69,25 +47,3 @@ def _base_of(url: str) -> str:
             "http://localhost:8200/console/, or name the address of a proxy with --at.",
         )
     return url.rstrip("/")
-
-
-def _has_screen(environ: Mapping[str, str]) -> bool:
-    return sys.platform in _WITHOUT_VARIABLES or any(map(environ.get, _SCREENS))
-
-
-def _open(url: str, *, folder: str | None) -> None:
-    """Open a link through a file that only this user can read.
-
-    All users of a machine can read the arguments of a browser's process, and the link
-    has a secret.
-    """
-    with tempfile.NamedTemporaryFile(
-        "w",
-        prefix="forewarn-console-",
-        suffix=".html",
-        dir=folder or None,
-        delete=False,
-    ) as file:
-        file.write(_REDIRECT.format(url=html.escape(url)))
-    if not webbrowser.open(Path(file.name).as_uri()):
-        Path(file.name).unlink()

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import sys
 from collections.abc import Generator
 from dataclasses import replace
@@ -232,7 +233,11 @@ def _open(simulator: Simulator, reporter: Reporter) -> None:
     """Open the page of the simulation, or report its address."""
     assert simulator.admin_address is not None
     page = url_of(simulator.admin_address) + browsers.PAGE
-    verb = "opened" if browsers.show(page) else "no browser here: open"
+    verb = (
+        "opened"
+        if browsers.show(page, os.environ, seconds=0)
+        else "no browser here: open"
+    )
     reporter.say(What.SERVING, f"{verb} {page}", url=page)
 
 

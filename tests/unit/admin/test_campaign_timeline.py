@@ -1,6 +1,7 @@
 """The routes about the hosts of a campaign over time."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from starlette.testclient import TestClient
 
 from forewarn.admin import limits, timeline_shapes
 from forewarn.admin.shared_reads import SharedReads
+from tests.unit.admin.browsers import BEARER, Service
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.tenants import Shared
 from tests.unit.admin.test_campaign_watch import started
@@ -96,6 +98,33 @@ def test_tenant_gets_none_of_it(what: str) -> None:
     shared.live()
     answer = shared.ask(shared.token(), "GET", f"/v1/campaigns/bios/{what}")
     assert answer.status_code == 403
+
+
+class SharedWithAnEnd(SharedReads):
+    """Answers of which each is read after `end`, as if its first caller had lost its
+    right meanwhile."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        super().__init__()
+        self.end = end
+
+    async def get(self, key: Hashable, read: Callable[[], Awaitable[Any]]) -> Any:
+        self.end()
+        return await super().get(key, read)
+
+
+@pytest.mark.parametrize("path", ["/v1/fleet/overview", "/v1/campaigns/bios/tree"])
+def test_answer_that_others_wait_for_does_not_depend_on_the_token_of_one(
+    path: str,
+) -> None:
+    service = Service()
+    service.client.headers.update(BEARER)
+    started(service.client)
+    made = service.token("")
+    bearer = {"Authorization": f"Bearer {made['token']}"}
+    service.app.state.shared_reads = SharedWithAnEnd(lambda: service.revoke(made))
+    assert service.client.get(path, headers=bearer).status_code == 200
+    assert service.client.get(path, headers=bearer).status_code == 401
 
 
 def test_slow_answer_is_shared_for_a_while_and_an_error_is_not(

@@ -1,8 +1,10 @@
 """`forewarn console`: the link, and how a browser gets it."""
 
 import json
+import subprocess
+import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -10,9 +12,12 @@ from urllib.parse import unquote, urlsplit
 import httpx2
 import pytest
 
+from forewarn.cli import browsers
 from tests.unit.cli.conftest import Ended, Served
 
 Forewarn = Callable[..., Ended]
+
+Removers = list[subprocess.Popen[bytes]]
 
 
 @pytest.fixture
@@ -24,7 +29,28 @@ def token(service: Served) -> str:
 
 
 @pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+def removers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Removers]:
+    """Return the processes that remove files later; they end with the test."""
+    found: Removers = []
+
+    class Remover(subprocess.Popen[bytes]):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            found.append(self)
+
+    monkeypatch.setattr(subprocess, "Popen", Remover)
+    yield found
+    for each in found:
+        each.kill()
+        each.wait()
+
+
+@pytest.fixture
+def opened(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    removers: Removers,
+) -> list[str]:
     """Return the addresses that a browser gets."""
     found: list[str] = []
 
@@ -79,6 +105,42 @@ def test_browser_gets_the_link_from_a_file_of_the_user(
     file = Path(unquote(urlsplit(opened[0]).path))
     assert file.stat().st_mode & 0o777 == 0o600
     assert f'content="0; url={url}"' in file.read_text()
+
+
+def test_file_of_the_link_is_removed_when_the_link_has_ended(
+    forewarn: Forewarn,
+    token: str,
+    opened: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    removers: Removers,
+) -> None:
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(browsers, "LINK_FILE_SECONDS", 0.01)
+    assert forewarn("console", "--token", token).status == 0
+    assert len(opened) == 1
+    [remover] = removers
+    assert remover.wait(timeout=60) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_browser_in_the_foreground_is_not_waited_for(
+    forewarn: Forewarn,
+    token: str,
+    opened: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    closed = threading.Event()
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr(browsers, "START_SECONDS", 0)
+    monkeypatch.setattr(webbrowser, "open", lambda _url: closed.wait(60))
+    assert forewarn("console", "--token", token).status == 0
+    # The browser still shows the page.
+    assert not closed.is_set()
+    assert len(list(tmp_path.iterdir())) == 1
+    closed.set()
+    assert opened == []
 
 
 def test_no_browser_is_opened_if_it_is_not_wanted(
