@@ -55,7 +55,7 @@ function steps(host) {
 function said(host) {
   if (host.state === "done") return `done ${time.when(time.at(host.segments.at(-1)?.until))}`;
   if (host.forecast) return `expected ${time.when(time.at(host.forecast.from))} – ${time.minute(time.at(host.forecast.until))}`;
-  return host.note || `wave ${host.stage}, place ${host.position}`;
+  return host.note || `stage ${host.stage}, place ${host.position}`;
 }
 
 /** @param {any} host */

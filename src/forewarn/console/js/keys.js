@@ -62,7 +62,7 @@ document.addEventListener("keydown", (event) => {
   if (isOpen() || document.querySelector("dialog[open]") || isTyping(event.target)) return;
   const { key } = event;
   if (key === "?") return void (event.preventDefault(), help());
-  if (isOff) return;
+  if (isOff && key !== "Escape") return;
   const isSecond = Date.now() - goAt < SECOND_KEY_MS;
   goAt = 0;
   if (isSecond && PAGES[key] !== undefined) {
@@ -71,8 +71,10 @@ document.addEventListener("keydown", (event) => {
   }
   if (key === "g") goAt = Date.now();
   else if (key === "/") {
+    const field = document.getElementById("find") ?? document.querySelector("main input[type=search]");
+    if (!(field instanceof HTMLElement)) return;
     event.preventDefault();
-    document.getElementById("find")?.focus();
+    field.focus();
   } else if (ofPage[key]) {
     event.preventDefault();
     ofPage[key]?.();

@@ -78,7 +78,7 @@ async function open() {
 export function go(href) {
   history.pushState(null, "", href);
   window.scrollTo(0, 0);
-  void open();
+  void open().then(() => afterDraw(() => document.getElementById("m")?.focus({ preventScroll: true })));
 }
 
 document.addEventListener("click", (event) => {

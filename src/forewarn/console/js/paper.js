@@ -73,7 +73,7 @@ function chart(found) {
 
 /** @param {any[]} tenants */
 const approvals = (tenants) => html`<div class="scrollx" tabindex="0" role="region" aria-label="Approvals by tenant"><table><thead><tr><th scope="col">Tenant</th><th scope="col" class="num">Asked</th><th scope="col" class="num">Approved</th><th scope="col" class="num">By operator</th><th scope="col" class="num">None</th><th scope="col" class="num">Median</th></tr></thead><tbody>${tenants.map((each) => html`<tr><th scope="row">${each.tenant || "–"}</th>
-  <td class="num">${number(each.asked)}</td><td class="num">${number(each.approved)}</td><td class="num">${number(each.by_operator)}</td><td class="num ${2 * (each.asked - each.approved) > each.asked ? "bad b" : ""}">${number(each.asked - each.approved)}</td><td class="num nw">${each.median_seconds === null ? "–" : lasting(each.median_seconds)}</td></tr>`)}</tbody></table></div>`;
+  <td class="num">${number(each.asked)}</td><td class="num">${number(each.approved)}</td><td class="num">${number(each.by_operator)}</td><td class="num ${2 * (each.asked - each.approved) > each.asked ? "warn b" : ""}">${number(each.asked - each.approved)}</td><td class="num nw">${each.median_seconds === null ? "–" : lasting(each.median_seconds)}</td></tr>`)}</tbody></table></div>`;
 
 /** @param {any[]} tenants */
 const downtime = (tenants) => html`<div class="scrollx" tabindex="0" role="region" aria-label="Downtime by tenant"><table><thead><tr><th scope="col">Tenant</th><th scope="col" class="num">VMs down</th><th scope="col" class="num">Planned</th><th scope="col" class="num">Unplanned</th><th scope="col" class="num">Longest</th><th scope="col">Which</th></tr></thead><tbody>${tenants.map((each) => html`<tr><th scope="row">${each.tenant || "–"}</th>

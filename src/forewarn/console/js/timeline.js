@@ -137,7 +137,7 @@ export const focusedRow = () => shown.find((each) => each.id === focused);
 /** @param {string} host */
 export const focusHost = (host) => focus(shown, shown.findIndex((each) => each.id === `h:${host}`));
 
-/** @param {KeyboardEvent} event @param {(host: string) => void} select */
+/** @param {KeyboardEvent} event @param {(host: string, isByKey?: boolean) => void} select */
 function onKey(event, select) {
   const index = shown.findIndex((each) => each.id === focused);
   const row = shown[index];
@@ -150,8 +150,8 @@ function onKey(event, select) {
     PageDown: () => focus(shown, index + 10), PageUp: () => focus(shown, index - 10),
     ArrowRight: () => (row.isOpen === false ? toggle(row.id, true) : row.isOpen ? focus(shown, index + 1) : undefined),
     ArrowLeft: () => (row.isOpen ? toggle(row.id, false) : focus(shown, parent())),
-    Enter: () => (row.host ? select(row.host.host) : toggle(row.id)),
-    " ": () => (row.host ? select(row.host.host) : toggle(row.id)),
+    Enter: () => (row.host ? select(row.host.host, true) : toggle(row.id)),
+    " ": () => (row.host ? select(row.host.host, true) : toggle(row.id)),
   };
   const act = keys[event.key];
   if (!act) return;
@@ -179,7 +179,7 @@ function rowView(view, row, selected, select) {
  * @param {any[] | null} from.found Hosts of a filter, instead of the tree.
  * @param {any} from.terms Windows and blackouts.
  * @param {string} from.selected
- * @param {(host: string) => void} from.select
+ * @param {(host: string, isByKey?: boolean) => void} from.select
  * @param {import("./timeline_bars.js").View} [from.whole] In a file: all of its time, without a line for now.
  */
 export function timeline({ tree, racksOf, hostsOf, found, terms, selected, select, whole }) {
@@ -203,11 +203,18 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
     return to ? [arrow(view, place.get(row.id) ?? 0, to)] : [];
   });
   const pad = (/** @type {number} */ size) => (size > 0 ? html`<svg class="pad" aria-hidden="true" height=${size}></svg>` : nothing);
+  const rows = (/** @type {number} */ from, /** @type {number} */ to) => shown.slice(from, to).map((row) => ({ key: row.id, show: () => rowView(view, row, selected, select) }));
+  const gap = (/** @type {number} */ from, /** @type {number} */ to) => [{ key: `gap ${from === 0 ? "first" : to === shown.length ? "last" : ""}`, show: () => pad((tops[to] ?? 0) - (tops[from] ?? 0)) }];
+  // The row with the focus stays in the document, wherever one has scrolled.
+  const kept = shown.findIndex((each) => each.id === focused);
+  const above = kept >= 0 && kept < first ? [...gap(0, kept), ...rows(kept, kept + 1), ...gap(kept + 1, first)] : gap(0, first);
+  const below = kept >= last ? [...gap(last, kept), ...rows(kept, kept + 1), ...gap(kept + 1, shown.length)] : gap(last, shown.length);
+  const drawn = [...above, ...rows(first, last), ...below];
   return html`<div class="axis"><div>${found ? "host" : "cluster › rack › host"}</div><svg aria-hidden="true">${axis(view)}</svg></div>
     <div class="rows" @scroll=${(/** @type {any} */ event) => { scrolled = event.target.scrollTop; if (shown.length > WHOLE_MAX) changed({ now: true }); }}>
       <div class="sheet" role="treegrid" aria-label="Hosts over time" aria-rowcount=${shown.length} @keydown=${(/** @type {KeyboardEvent} */ event) => onKey(event, select)}>
       <svg class="under" aria-hidden="true" height=${height}>${ground(view, terms)}</svg>
-      ${pad(tops[first] ?? 0)}${repeat(shown.slice(first, last), (row) => row.id, (row) => rowView(view, row, selected, select))}${pad(height - (tops[last] ?? height))}
+      ${repeat(drawn, (each) => each.key, (each) => each.show())}
       <svg class="under" aria-hidden="true" height=${height}>${whole ? nothing : nowLine(view)}${arrows}</svg></div></div>
     ${shown.length ? nothing : html`<div class="empty"><b>No host</b>None is in this state now.</div>`}${legend}`;
 }

@@ -96,7 +96,7 @@ export function standing(host) {
     case "impacting": return { text: host.progress && step === "draining" ? `moves ${host.progress.done}/${host.progress.of}` : step, form: "run" };
     case "recovering": return { text: step === "done" ? host.state : step, form: "run" };
     case "failed": return { text: `✕ failed${step ? ` in ${step.replace(/ing$/, "")}` : ""}`, form: "bad" };
-    case "planned": return { text: host.attempts > 1 ? "again later" : host.forecast ? `about ${time.minute(time.at(host.forecast.from))}` : `wave ${host.stage}`, form: "" };
+    case "planned": return { text: host.attempts > 1 ? "again later" : host.forecast ? `about ${time.when(time.at(host.forecast.from))}` : `stage ${host.stage}`, form: "" };
     default: return { text: host.state, form: "" };
   }
 }

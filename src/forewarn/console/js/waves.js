@@ -12,7 +12,7 @@ function wave(campaign, stage, index, planned) {
   const place = index + 1;
   const isPast = place < campaign.stage || campaign.state === "Done";
   const isNow = place === campaign.stage && !isPast;
-  const name = index === 0 && campaign.stages.length > 1 && stage.hosts * 10 <= campaign.hosts ? "Canary" : `Wave ${place}`;
+  const name = index === 0 && campaign.stages.length > 1 && stage.hosts * 10 <= campaign.hosts ? "Stage 1, canary" : `Stage ${place}`;
   const soak = stage.soak_seconds ? `soak ${time.roughly(stage.soak_seconds * 1000)}` : "";
   const gate = stage.approval ? (stage.approved ? "approved" : "then approval") : "";
   const later = planned?.needs_approval ? "waits for its approval" : [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
@@ -20,7 +20,7 @@ function wave(campaign, stage, index, planned) {
   const begins = time.at(planned?.begins);
   return html`<li class="${isPast ? "past" : isNow ? "cur" : "fut"} ${width(stage.hosts, campaign.hosts)}" aria-current=${isNow ? "step" : nothing}><b>${name}${isPast ? " ✓" : ""}</b>${
     isNow ? ` · ${number(stage.hosts - stage.left)} of ${number(stage.hosts)} done` : !isPast && !Number.isNaN(begins) ? ` · ${time.when(begins)}` : ""}<br>${
-    isNow ? (Number.isNaN(until) ? later : `soak until ${time.minute(until)}`) : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`}</li>`;
+    isNow ? (Number.isNaN(until) ? later : `soak until ${time.when(until)}`) : `${count(stage.hosts, "host")}${later ? ` · ${later}` : ""}`}</li>`;
 }
 
 /** @param {any} campaign @param {any[]} [planned] The stages of its outlook, with their begin. */

@@ -76,10 +76,10 @@ function hostsOf(cluster, rack) {
   return hosts(query).value?.filter((/** @type {any} */ each) => each.rack === rack);
 }
 
-/** @param {string} host */
-function select(host) {
+/** @param {string} host @param {boolean} [isByKey] */
+function select(host, isByKey) {
   look({ host });
-  if (host && matchMedia("(max-width: 1100px)").matches) afterDraw(() => document.getElementById("drawer")?.focus());
+  if (host && (isByKey || matchMedia("(max-width: 1100px)").matches)) afterDraw(() => document.getElementById("drawer")?.focus());
 }
 
 function close() {
@@ -150,6 +150,7 @@ const keys = {
     else nextIn("ready");
   },
   "+": () => timeline.zoom(-1), "-": () => timeline.zoom(1), "−": () => timeline.zoom(1), 0: () => timeline.pan(0),
+  Escape: () => asked("host") && close(),
   "!": () => campaign() && !campaign().ended && orders.halt(campaign()),
 };
 

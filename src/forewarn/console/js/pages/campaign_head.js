@@ -1,7 +1,7 @@
 // The upper part of a campaign: name and verbs, counts, waves and budgets.
 
 import { html, nothing } from "../lit.js";
-import { bar, campaignPill, mayOrder } from "../parts.js";
+import { address, bar, campaignPill, mayOrder } from "../parts.js";
 import * as orders from "../orders.js";
 import { capital, count, number } from "../text.js";
 import * as time from "../time.js";
@@ -11,7 +11,7 @@ import { waveList } from "../waves.js";
 function because(campaign) {
   if (campaign.halted) return html`<b class="bad">Halted</b> by ${campaign.halted.by}, ${time.when(time.at(campaign.halted.at))}: ${campaign.halted.message || campaign.halted.cause}`;
   const [paused] = campaign.pauses;
-  if (paused) return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))} ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${campaign.in_flight} in flight go on, nothing starts`;
+  if (paused) return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))} ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${count(campaign.in_flight, "host")} in work ${campaign.in_flight === 1 ? "goes" : "go"} on, nothing starts`;
   return campaign.waits_for ? capital(campaign.waits_for.replace(`campaign ${campaign.name}: `, "")) : nothing;
 }
 
@@ -19,21 +19,21 @@ function because(campaign) {
 function verbs(campaign, outlook) {
   if (!mayOrder() || campaign.ended) return nothing;
   const isStopped = campaign.state === "Halted";
-  const isPaused = campaign.pauses.length > 0;
+  const isIdle = isStopped || campaign.pauses.length > 0;
   const may = (/** @type {string} */ verb) => !outlook || outlook.verbs.includes(`campaign-${verb}`);
   const waits = outlook?.stages.some((/** @type {any} */ each) => each.needs_approval);
-  return html`${waits && may("approve") ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>Approve next wave…</button>` : nothing}
-    ${isStopped || isPaused ? html`<button class=${waits ? "" : "prim"} @click=${() => orders.resume(campaign)}>Resume…</button>` : html`<button @click=${() => orders.pause(campaign)}>Pause…</button>`}
+  return html`${waits && may("approve") ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>Approve stage ${campaign.stage}…</button>` : nothing}
+    <button class=${isIdle && !waits ? "prim" : ""} @click=${() => (isIdle ? orders.resume(campaign) : orders.pause(campaign))}>${isIdle ? "Resume…" : "Pause…"}</button>
     ${isStopped ? html`<button @click=${() => orders.abort(campaign)}>Abort…</button>`
       : html`<button class="stop" aria-describedby="stopwhat" @click=${() => orders.halt(campaign)}>■ Stop</button><span class="vh" id="stopwhat">Asks first; cancels what has not started</span>`}`;
 }
 
 /** @param {any} campaign @param {any} outlook */
 export function head(campaign, outlook) {
-  return html`<div class="head"><div class="tell"><h1>${campaign.name} ${campaignPill(campaign)}${campaign.emergency ? html` <span class="pill err">Emergency</span>` : nothing}</h1>
+  return html`<div class="head steer"><div class="tell"><h1>${campaign.name} ${campaignPill(campaign)}${campaign.emergency ? html` <span class="pill wait">Emergency</span>` : nothing}</h1>
     <p class="what">${campaign.reason} · ${campaign.impact} · <span class="mono">${campaign.campaign}</span> · ${campaign.actor}, ${time.when(time.at(campaign.created))}</p>
     <p class="what now-what">${because(campaign)}</p></div><span class="grow"></span>
-    <div class="acts stopbar"><a class="btn hide-n" href="/console/campaigns/${encodeURIComponent(campaign.campaign)}/report">Report</a>${verbs(campaign, outlook)}</div></div>`;
+    <div class="acts stopbar"><a class="btn" href=${address(`campaigns/${encodeURIComponent(campaign.campaign)}/report`)}>Report</a>${verbs(campaign, outlook)}</div></div>`;
 }
 
 /** @param {any} campaign @param {Record<string, number> | undefined} counts @param {any} outlook */
@@ -50,10 +50,10 @@ export function progress(campaign, counts, outlook) {
   const end = campaign.ended ? "ended" : Number.isNaN(ends) && outlook?.eta.unknown ? `ETA: ${outlook.eta.unknown}` : "ETA";
   return html`<section class="card" aria-label="Progress"><div class="kpis"><div><b>${number(of.done ?? 0)}</b>done</div><div><b>${number(running)}</b>running</div><div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div>
     <div><b>${number(announced)}</b>announced</div><div><b>${number(of.planned ?? 0)}</b>left of ${number(campaign.hosts)}</div>
-    <div class="eta ${Number.isNaN(ends) ? "hide-n" : ""}"><b class=${isLate ? "warn" : ""} title=${outlook?.eta.hosts ? `from the last ${count(outlook.eta.hosts, "host")}, ${outlook.eta.slots} at once` : ""}>${time.minute(ends)}</b>${end}${Number.isNaN(closes) ? "" : `, window closes ${time.minute(closes)}`}</div>
+    <div class="eta ${Number.isNaN(ends) ? "hide-n" : ""}"><b class=${isLate ? "warn" : ""} title=${outlook?.eta.hosts ? `from the last ${count(outlook.eta.hosts, "host")}, ${outlook.eta.slots} at once` : ""}>${time.when(ends)}</b>${end}${Number.isNaN(closes) ? "" : `, window closes ${time.when(closes)}`}</div>
     <div class="wide">${bar([["s-done", of.done ?? 0, "done"], ["s-impact", running, "running"], ["s-failed", failed, "failed"], ["s-noticed", announced, "announced"], ["s-gone", of.skipped ?? 0, "skipped"]], campaign.hosts)}</div>
     <div class="wide">${of.skipped ? `${count(of.skipped, "host")} skipped · ` : ""}${campaign.deferred_count ? `${number(campaign.deferred_count)} deferred · ` : ""}${
-      campaign.vms_down ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>` : "no VM down after the work"}${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}</div></div></section>`;
+      campaign.vms_down ? html`<b class="bad">${count(campaign.vms_down, "VM")} down</b>` : "no VM of it is down after its work"}${campaign.drift ? ` · ${count(campaign.drift, "new host")} of the fleet would match` : ""}</div></div></section>`;
 }
 
 /** Words for the budgets. @type {Record<string, string>} */
@@ -74,9 +74,9 @@ export function waves(campaign, outlook, capacity) {
   const budgets = (outlook?.budgets ?? [{ kind: "in-flight", subject: null, used: campaign.in_flight, most: campaign.at_once, full: campaign.in_flight >= campaign.at_once, failed: 0 }]);
   const limits = budgets.filter((/** @type {any} */ each) => !HALTS.includes(each.kind));
   const halts = budgets.filter((/** @type {any} */ each) => HALTS.includes(each.kind));
-  return html`<section class="card" aria-label="Waves and budgets">${waveList(campaign, outlook?.stages)}
+  return html`<section class="card" aria-label="Stages and budgets">${waveList(campaign, outlook?.stages)}
     <div class="budget">${limits.map(budget)}</div>
-    <div class="budget">${halts.length ? html`${halts.map(budget)}<span>one more halts it</span>` : nothing}${capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing}</div></section>`;
+    <div class="budget">${halts.length ? html`${halts.map(budget)}<span>more than that halts it</span>` : nothing}${capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing}</div></section>`;
 }
 
 /** @param {any} capacity */

@@ -5,6 +5,7 @@ import { list } from "../api.js";
 import { all, changed, news, resource, state } from "../store.js";
 import { bar, campaignAddress, campaignPill, empty, errorNote, feed, isMain, loaded, loading } from "../parts.js";
 import { address } from "../parts.js";
+import { hold } from "../hold.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { etaOf, etas } from "./campaign_etas.js";
@@ -45,23 +46,17 @@ function isWanted({ actor, ...entry }) {
   return (filters.what === "all" || isMain(entry)) && (!filters.who || filters.who === kind);
 }
 
-/** While the pointer is over the feed, its lines stay where they are. @type {any[] | null} */
-let frozen = null;
-
 function activity() {
-  const found = entries().filter(isWanted);
-  const shown = frozen ?? found;
-  const newer = frozen ? found.findIndex((each) => each.id === frozen?.[0]?.id) : 0;
+  const { rows: shown, newer } = hold("act-lines", entries().filter(isWanted), (each) => each.id, `${filters.who}/${filters.what}`);
   const set = (/** @type {"who" | "what"} */ name) => (/** @type {any} */ event) => {
     filters[name] = event.target.value;
-    frozen = null;
     changed({ now: true });
   };
-  return html`<section class="card" aria-labelledby="act" @pointerenter=${() => (frozen = found)} @pointerleave=${() => (frozen = null)}>
+  return html`<section class="card" aria-labelledby="act">
     <header><h2 id="act">Activity</h2>${newer > 0 ? html`<span class="soft">${newer} new</span>` : nothing}<span class="grow"></span>
     <select class="small" aria-label="Who" @change=${set("who")}><option value="">everybody</option><option>operators</option><option>tenants</option><option>driver</option><option>clock</option></select>
     <select class="small" aria-label="What" @change=${set("what")}><option value="main">main changes</option><option value="all">all changes</option></select></header>
-    ${past.value === undefined && !past.error ? loading : shown.length ? feed(shown, LINES) : empty("Nothing has happened", "Changes appear here at once.")}
+    ${past.value === undefined && !past.error ? loading : shown.length ? html`<div id="act-lines">${feed(shown, LINES)}</div>` : empty("Nothing has happened", "Changes appear here at once.")}
     <div class="in"><a href=${address("history")}>Whole history</a></div></section>`;
 }
 
@@ -69,14 +64,14 @@ function activity() {
 export function campaignCard(each) {
   const failed = each.failed.length;
   const held = each.pauses[0];
-  const stage = each.stages.length > 1 ? `wave ${each.stage} of ${each.stages.length} · ` : "";
+  const stage = each.stages.length > 1 ? `stage ${each.stage} of ${each.stages.length} · ` : "";
   const note = each.halted ? each.halted.message || each.halted.cause
     : held ? html`${held.by}, ${time.when(time.at(held.at))} ${held.reason ? html`<q>${held.reason}</q>` : nothing}`
-    : `${stage}${each.in_flight} in flight${failed ? ` · ${failed} failed` : ""}${each.skipped ? ` · ${each.skipped} skipped` : ""}`;
+    : `${stage}${each.in_flight} in work${failed ? ` · ${failed} failed` : ""}${each.skipped ? ` · ${each.skipped} skipped` : ""}`;
   const eta = etaOf(each.campaign);
   const right = each.ended ? `ended ${time.when(time.at(each.ended))}` : eta ? `ETA ${time.when(time.at(eta))}` : `since ${time.when(time.at(each.created))}`;
   return html`<div class="camp"><div class="r"><a class="b" href=${campaignAddress(each.campaign)}>${each.name}</a>${campaignPill(each)}<span class="grow"></span><span><b>${number(each.done)}</b> of ${number(each.hosts)}</span></div>
-    ${bar([["s-done", each.done, "done"], ["s-impact", each.in_flight, "in flight"], ["s-failed", failed, "failed"]], each.hosts)}
+    ${bar([["s-done", each.done, "done"], ["s-impact", each.in_flight, "in work"], ["s-failed", failed, "failed"]], each.hosts)}
     <div class="r soft"><span>${note}</span><span class="grow"></span><span class="nw">${right}</span></div></div>`;
 }
 

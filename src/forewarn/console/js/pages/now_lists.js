@@ -71,7 +71,7 @@ export function down(problems, capacity) {
 function downRow(each) {
   const { vm, problem } = each;
   const first = problem.actions.includes("redeploy") && vm ? html`<button class="quiet small" @click=${() => orders.redeploy([vm])}>Redeploy…</button>`
-    : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>Restore…</button>`;
+    : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>Mark restored…</button>`;
   return html`<tr aria-selected=${chosen.has(vm) ? "true" : nothing}>${mayOrder() ? html`<td>${vm ? html`<input type="checkbox" aria-label=${vm} .checked=${chosen.has(vm)} @change=${() => toggle(vm)}>` : nothing}</td>` : nothing}
     <th class="mono nw">${vm || "–"}</th><td class="nw">${each.tenant}</td><td class="mono nw">${hostLink(each.host)}</td><td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
     <td class="wide">${each.text}</td><td>${mayOrder() ? first : problem.actions[0]}</td></tr>`;
@@ -118,7 +118,7 @@ function waitRow(wait, isShort) {
   const limit = time.at(wait.not_before);
   const over = time.share(since, limit);
   const isLate = over > 0.75;
-  const start = html`${time.minute(limit)} · ${time.until(limit)}`;
+  const start = html`${time.when(limit)} · ${time.until(limit)}`;
   const may = mayOrder() && wait.enabled;
   return html`<tr><th scope="row">${wait.tenant}</th><td class="num" data-l="missing">${wait.events}</td>${isShort ? nothing : html`<td class="num" data-l="VMs">${wait.vms}</td>`}<td class="num" data-l="hosts">${wait.hosts}</td><td class="nw" data-l="since">${time.ago(since)}</td>
     <td class="nw" data-l="starts at latest">${isLate ? html`<b class="warn">${start}</b>` : start}${isShort ? nothing : little(over, isLate ? "s-held" : "s-noticed")}</td>${isShort ? nothing : agents(wait)}

@@ -35,9 +35,12 @@ const clock = resource("/v1/sim/clock", { topics: ["history", "operations"], pau
 /** Only a simulation of the command line has them. */
 const choices = resource("/v1/sim/choices", { topics: [], pause: LOOK_MS });
 const news = resource(async () => {
-  const { requests: found, next } = await get(`/v1/sim/journal?after=${seen}`);
-  // The numbers begin again with a new simulation.
-  if (next < seen) journal = [];
+  let { requests: found, next } = await get(`/v1/sim/journal?after=${seen}`);
+  // The numbers begin again with a new simulation, whose first requests were not asked for.
+  if (next < seen) {
+    journal = [];
+    ({ requests: found, next } = await get("/v1/sim/journal?after=0"));
+  }
   seen = next;
   journal = [...journal, ...found].slice(-REQUESTS_MAX);
   return journal;

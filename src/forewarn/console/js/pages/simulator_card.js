@@ -63,12 +63,33 @@ function polled(requests) {
   return html`polled ${age < 10_000 ? `${(age / 1000).toFixed(1)} s` : time.roughly(age)} ago, ${minute} in the last minute · <span class="mono">${short(client, 28)}</span>`;
 }
 
-/** @param {Event} event @param {(value: string) => void} act Choose, and show the first entry again. */
-function choose(event, act) {
-  const select = /** @type {HTMLSelectElement} */ (event.target);
-  act(select.value);
-  select.value = "";
+/**
+ * Orders behind one button. A list of choices would give one with each arrow key.
+ * @param {string} label
+ * @param {string} spoken
+ * @param {[string, () => void][]} entries
+ */
+function menu(label, spoken, entries) {
+  const choose = (/** @type {Event} */ event, /** @type {() => void} */ act) => {
+    const box = /** @type {HTMLElement} */ (event.target).closest("details");
+    if (box) box.open = false;
+    box?.querySelector("summary")?.focus();
+    act();
+  };
+  const leave = (/** @type {KeyboardEvent} */ event) => {
+    const box = /** @type {HTMLDetailsElement} */ (event.currentTarget);
+    if (event.key !== "Escape" || !box.open) return;
+    box.open = false;
+    box.querySelector("summary")?.focus();
+  };
+  return html`<details class="menu" @keydown=${leave}><summary class="btn small" role="button" aria-label=${spoken}>${label} ▾</summary>
+    <div>${entries.map(([word, act]) => html`<button class="quiet small" @click=${(/** @type {Event} */ event) => choose(event, act)}>${word}</button>`)}</div></details>`;
 }
+
+/** @param {any} vm @returns {[string, () => void][]} */
+const others = (vm) => Object.entries(orders.MORE).map(([word, make]) => [word, () => void orders.send(...make(vm))]);
+/** @param {any} vm @returns {[string, () => void][]} */
+const faultsOf = (vm) => orders.FAULTS.map(([word, value]) => [word, () => void orders.fault(vm.vm, value)]);
 
 /** @param {any} vm @param {any[]} events */
 function answers(vm, events) {
@@ -95,7 +116,7 @@ export function card(vm, { text, requests, faults }) {
     <pre tabindex="0" aria-label="Document of ${vm.vm}">${text === null ? "Its scope has not enabled events: the first poll does." : colored(text)}</pre>
     <footer><span class="soft">${polled(requests)}</span>
       <div class="acts">${orders.EVENTS.map(([label, what, event]) => html`<button class="small" title=${what} @click=${() => orders.publish(vm.vm, event)}>${label}</button>`)}<button class="small" title="The VM is down at once, without a notice" @click=${() => orders.fail(vm.vm)}>Fail</button>
-        <select class="small" aria-label="More for ${vm.vm}" @change=${(/** @type {Event} */ event) => choose(event, (value) => { const order = orders.MORE[value]?.(vm); if (order) void orders.send(...order); })}><option value="">More…</option>${Object.keys(orders.MORE).map((each) => html`<option>${each}</option>`)}</select></div>
+        ${menu("More", `More for ${vm.vm}`, others(vm))}</div>
       <div class="acts">${answers(vm, events)}<span class="grow"></span>
-        ${fault ? html`<span class="warn b">${fault.faults.join(", ")}</span><button class="small" @click=${() => orders.fault(vm.vm, "")}>Clear</button>` : html`<select class="small" aria-label="Fault of ${vm.vm}" @change=${(/** @type {Event} */ event) => choose(event, (value) => void orders.fault(vm.vm, value))}><option value="">no fault</option>${orders.FAULTS.map(([label, value]) => html`<option value=${value}>${label}</option>`)}</select>`}</div></footer></section>`;
+        ${fault ? html`<span class="warn b">${fault.faults.join(", ")}</span><button class="small" @click=${() => orders.fault(vm.vm, "")}>Clear</button>` : menu("Fault", `Fault of ${vm.vm}`, faultsOf(vm))}</div></footer></section>`;
 }

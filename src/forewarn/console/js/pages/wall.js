@@ -52,7 +52,7 @@ const closing = (terms) => time.at(terms?.windows.find((/** @type {any} */ each)
 /** @param {any} each @param {any} terms */
 function where(each, terms) {
   const closes = each.ended ? NaN : closing(terms);
-  const stage = each.stages.length > 1 && !each.ended ? `wave ${each.stage} of ${each.stages.length}` : "";
+  const stage = each.stages.length > 1 && !each.ended ? `stage ${each.stage} of ${each.stages.length}` : "";
   return [stage, Number.isNaN(closes) ? "" : `window to ${time.when(closes)}`].filter(Boolean).join(" · ");
 }
 
@@ -67,7 +67,7 @@ function figures(each, counts, terms) {
   const word = each.ended ? "ended" : Number.isNaN(spare) ? "ETA" : spare < 0 ? `ETA, ${time.roughly(-spare)} too late` : `ETA, ${time.roughly(spare)} to spare`;
   return html`<div class="big"><div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div><div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
     <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div><div><b>${number(left)}</b>left</div><div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div>
-    <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.minute(ends)}</b>${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}</div></div>`;
+    <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.when(ends)}</b>${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}</div></div>`;
 }
 
 const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? [];

@@ -26,7 +26,7 @@ function missing(wait) {
   const polled = time.at(wait.last_poll);
   const isSilent = wait.enabled && time.now() - polled > 10 * 60_000;
   return { form: "w", head: `${wait.tenant}: ${count(wait.events, "approval")} missing`, tail: isSilent ? `silent ${time.roughly(time.now() - polled)}` : "",
-    small: `${count(wait.vms, "VM")} on ${count(wait.hosts, "host")}; starts at the latest ${time.minute(limit)}, ${time.until(limit)}` };
+    small: `${count(wait.vms, "VM")} on ${count(wait.hosts, "host")}; starts at the latest ${time.when(limit)}, ${time.until(limit)}` };
 }
 
 /** @param {any[]} hosts @returns {Line[]} Those that take longer than others alone, the rest by step. */
@@ -52,9 +52,9 @@ function next(campaign) {
   const stage = campaign.stages[campaign.stage - 1];
   const until = time.at(stage?.soaks_until);
   const after = campaign.stages[campaign.stage];
-  const then = after ? `then wave ${campaign.stage + 1}: ${count(after.hosts, "host")}` : "it is the last";
-  if (!Number.isNaN(until)) return [{ form: "", head: time.minute(until), tail: `soak of wave ${campaign.stage} ends`, small: then }];
-  return stage && campaign.stages.length > 1 ? [{ form: "", head: `${number(stage.left)} left`, tail: `in wave ${campaign.stage}`, small: then }] : [];
+  const then = after ? `then stage ${campaign.stage + 1}: ${count(after.hosts, "host")}` : "it is the last";
+  if (!Number.isNaN(until)) return [{ form: "", head: time.when(until), tail: `soak of stage ${campaign.stage} ends`, small: then }];
+  return stage && campaign.stages.length > 1 ? [{ form: "", head: `${number(stage.left)} left`, tail: `in stage ${campaign.stage}`, small: then }] : [];
 }
 
 /** @param {any} capacity @returns {Line[]} Where the host after the next one finds no room. */
