@@ -189,6 +189,9 @@ class TurningGate:
             life.turn(seconds)
         return gate.is_open(place)
 
+    def may_act(self) -> bool:
+        return self._member.keeper.gate.may_act()
+
 
 class MemberDriver(WitnessDriver):
     """The way of one replica to the driver."""

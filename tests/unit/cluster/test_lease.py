@@ -126,3 +126,5 @@ def test_margins_cover_the_error_of_two_clocks() -> None:
     slow, fast = 1 - CLOCK_ERROR, 1 + CLOCK_ERROR
     assert TIMES.call_within / slow < TIMES.lease / fast
     assert TIMES.renew_every * 3 == TIMES.lease
+    # A candidate sees each renewal before the next one.
+    assert TIMES.look_every < TIMES.renew_every

@@ -60,6 +60,9 @@ class Gate:
     def is_open(self, place: int) -> bool:
         return place <= self.open_to
 
+    def may_act(self) -> bool:
+        raise AssertionError("a simulated driver starts its calls at once")
+
 
 class Log(SimulatedDriver):
     """Writes down which calls were made, over all services."""
