@@ -17,9 +17,8 @@ from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests import campaigns
 from forewarn.protocol.errors import NotFoundError
 from forewarn.reporting import campaign_reports
-from forewarn.reporting.campaign_figures import campaign_figures
 from forewarn.reporting.campaign_racks import campaign_racks as racks_of_campaign
-from forewarn.reporting.campaign_sums import campaign_sums as sums_of_campaign
+from forewarn.reporting.campaign_sums import sums_and_figures
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.store.port import Reader
 
@@ -182,8 +181,7 @@ async def campaign_sums(name: str, gateway: Desk) -> Response:
         campaign = campaigns.find(reader, name)
         return {
             "campaign": campaign.campaign_id,
-            **sums_of_campaign(reader, campaign, now=now),
-            **campaign_figures(reader, campaign, now=now),
+            **sums_and_figures(reader, campaign, now=now),
         }
 
     return answer(await gateway.read(sums))

@@ -1,23 +1,19 @@
 """The figures of a campaign's report for people: hosts per hour, and each tenant's part.
 
-Single fields are read, as in `campaign_sums`. For operators only.
+They come from the same rows as the sums, so that each is read once. For operators only.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeAlias
 
-from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import SpanKind
 from forewarn.instants import MINUTE, Micros, format_instant
 from forewarn.protocol.actors import Actor, ActorKind
 from forewarn.protocol.operations import OperationState
 from forewarn.reporting.uptime import seconds
-from forewarn.store import kinds
-from forewarn.store.port import Reader, columns
-from forewarn.store.questions import Query
 
 Json: TypeAlias = dict[str, Any]
 
@@ -78,52 +74,66 @@ class _Tenant:
         }
 
 
-def campaign_figures(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Json:
-    """Return the hosts done in each hour, and the figures of each tenant.
+class CampaignFigures:
+    """The figures of a campaign, from the rows that `campaign_sums` reads.
 
-    The tenants with the longest downtime come first.
+    Rows are given as columns of its own operations.
     """
-    one = (campaign.request, campaign.request)
-    names: set[str] = set()
-    hours = Counter[Micros]()
-    wanted = ("operation_id", "state", "ended_at")
-    for name, state, ended in _rows(reader, kinds.OPERATIONS_OF_REQUEST, wanted, one):
-        names.add(name)
+
+    EVENT_FIELDS = ("approver",)
+    """Fields of events that are needed besides those of the sums."""
+    SPAN_FIELDS = ("tenant", "vm", "kind")
+    """Fields of spans that are needed besides those of the sums."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._hours = Counter[Micros]()
+        self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
+
+    def add_end(self, state: OperationState, ended: Micros) -> None:
+        """Add how and when an attempt ended."""
         if state is OperationState.DONE:
-            hours[ended - ended % HOUR] += 1
-    span = (min(names, default=""), max(names, default=""))
-    tenants: dict[str, _Tenant] = {}
-    of_event = ("operation", "tenant", "created", "approver", "approved_at")
-    for name, tenant, *event in _rows(
-        reader, kinds.EVENTS_OF_OPERATION, of_event, span
-    ):
-        if name in names:
-            tenants.setdefault(tenant, _Tenant()).add_event(*event)
-    of_span = ("operation", "tenant", "vm", "kind", "began", "ended")
-    for name, tenant, vm, kind, began, ended in _rows(
-        reader, kinds.SPANS_OF_OPERATION, of_span, span
-    ):
-        if name in names:
-            length = (ended or now) - began
-            tenants.setdefault(tenant, _Tenant()).add_span(vm, kind, length)
+            self._hours[ended - ended % HOUR] += 1
 
-    def worst_first(tenant: str) -> tuple[Micros, Micros, int, str]:
-        of = tenants[tenant]
-        return -of.unplanned, -of.planned, -of.asked, tenant
+    def add_events(
+        self,
+        tenants: Sequence[str],
+        created: Sequence[Micros],
+        approved: Sequence[Micros],
+        approvers: Sequence[Actor | None],
+    ) -> None:
+        """Add events with their approvers and the times of the approvals."""
+        events = zip(tenants, created, approvers, approved, strict=True)
+        for tenant, begun, approver, at in events:
+            self._tenants[tenant].add_event(begun, approver, at)
 
-    return {
-        "hours": {format_instant(each): hours[each] for each in sorted(hours)},
-        "tenants": [
-            tenants[each].report(each) for each in sorted(tenants, key=worst_first)
-        ],
-    }
+    def add_spans(
+        self,
+        tenants: Sequence[str],
+        vms: Sequence[str],
+        spans: Sequence[SpanKind],
+        lengths: Iterable[Micros],
+    ) -> None:
+        """Add times in which VMs did not run."""
+        for tenant, vm, kind, length in zip(tenants, vms, spans, lengths, strict=True):
+            self._tenants[tenant].add_span(vm, kind, length)
 
+    def report(self) -> Json:
+        """Return the hosts done in each hour, and the figures of each tenant.
 
-def _rows(
-    reader: Reader,
-    query: Query[Any],
-    names: tuple[str, ...],
-    between: tuple[str, str],
-) -> Iterator[tuple[Any, ...]]:
-    for page in columns(reader, query, names, between=between):
-        yield from zip(*page, strict=True)
+        The tenants with the longest downtime come first.
+        """
+
+        def worst_first(tenant: str) -> tuple[Micros, Micros, int, str]:
+            of = self._tenants[tenant]
+            return -of.unplanned, -of.planned, -of.asked, tenant
+
+        return {
+            "hours": {
+                format_instant(each): self._hours[each] for each in sorted(self._hours)
+            },
+            "tenants": [
+                self._tenants[each].report(each)
+                for each in sorted(self._tenants, key=worst_first)
+            ],
+        }

@@ -20,6 +20,7 @@ from forewarn.protocol.operations import (
     could_not_move,
 )
 from forewarn.protocol.visits import VisitState
+from forewarn.reporting.campaign_figures import CampaignFigures
 from forewarn.reporting.campaign_reports import DEFERRED, stage_of
 from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
@@ -127,13 +128,29 @@ def _between(first: Micros, last: Micros) -> Micros:
     return max(0, last - first) if first and last else 0
 
 
-def campaign_sums(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Json:
-    """Return the sums of a campaign, which can still run."""
+def sums_and_figures(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> Json:
+    """Return the sums of a campaign, and its figures for people."""
+    figures = CampaignFigures()
+    sums = campaign_sums(reader, campaign, now=now, figures=figures)
+    return {**sums, **figures.report()}
+
+
+def campaign_sums(
+    reader: Reader,
+    campaign: CampaignRecord,
+    *,
+    now: Micros,
+    figures: CampaignFigures | None = None,
+) -> Json:
+    """Return the sums of a campaign, which can still run.
+
+    `figures` get the same rows.
+    """
     sums = _Sums()
     attempts = _attempts(reader, campaign, sums)
     names = {each.operation_id for each in attempts}
     span = (min(names, default=""), max(names, default=""))
-    announced, approvals = _events(reader, names, span)
+    announced, approvals = _events(reader, names, span, figures)
     one = (campaign.request, campaign.request)
     deferred = {
         operation
@@ -143,6 +160,8 @@ def campaign_sums(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> J
         if state is VisitState.DEFERRED
     }
     for each in attempts:
+        if figures is not None:
+            figures.add_end(each.state, each.ended_at)
         is_deferred = each.operation_id in deferred or (
             not each.visit and each.could_not_move
         )
@@ -155,7 +174,7 @@ def campaign_sums(reader: Reader, campaign: CampaignRecord, *, now: Micros) -> J
         )
     return {
         **_document(reader, sums),
-        "vm_down_seconds": seconds(_down(reader, names, span, now)),
+        "vm_down_seconds": seconds(_down(reader, names, span, now, figures)),
         **approvals,
     }
 
@@ -181,13 +200,24 @@ def _attempts(reader: Reader, campaign: CampaignRecord, sums: _Sums) -> list[_At
 
 
 def _down(
-    reader: Reader, names: set[str], span: tuple[str, str], now: Micros
+    reader: Reader,
+    names: set[str],
+    span: tuple[str, str],
+    now: Micros,
+    figures: CampaignFigures | None,
 ) -> Micros:
     """Return how long VMs were down in these operations; what goes on lasts until now."""
-    wanted, down = ("operation", "began", "ended"), 0
+    more = () if figures is None else figures.SPAN_FIELDS
+    wanted, down = ("operation", "began", "ended", *more), 0
     for page in columns(reader, kinds.SPANS_OF_OPERATION, wanted, between=span):
-        _, began, ended = _of(names, page)
+        _, began, ended, *others = _of(names, page)
         down += sum(ended) + now * ended.count(0) - sum(began)
+        if figures is not None:
+            tenants, vms, causes = others
+            lasted = (
+                (last or now) - first for first, last in zip(began, ended, strict=True)
+            )
+            figures.add_spans(tenants, vms, causes, lasted)
     return down
 
 
@@ -213,14 +243,20 @@ def _rows(
 
 
 def _events(
-    reader: Reader, names: set[str], span: tuple[str, str]
+    reader: Reader,
+    names: set[str],
+    span: tuple[str, str],
+    figures: CampaignFigures | None,
 ) -> tuple[dict[str, Micros], Json]:
     """Return when each operation was announced, and the events and approvals of all."""
     announced: dict[str, Micros] = {}
     events, approvers, early = 0, Counter[str](), 0
-    wanted = ("operation", "created", "tenant", "approved_at", "not_before")
+    more = () if figures is None else figures.EVENT_FIELDS
+    wanted = ("operation", "created", "tenant", "approved_at", "not_before", *more)
     for page in columns(reader, kinds.EVENTS_OF_OPERATION, wanted, between=span):
-        operations, created, tenants, approved, not_before = _of(names, page)
+        operations, created, tenants, approved, not_before, *rest = _of(names, page)
+        if figures is not None:
+            figures.add_events(tenants, created, approved, *rest)
         events += len(operations)
         for operation, at in zip(operations, created, strict=True):
             if at < announced.setdefault(operation, at):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,8 +11,10 @@ from forewarn.control.requests import campaigns
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.operations import Action
-from forewarn.reporting import campaign_figures, campaign_reports, campaign_sums
+from forewarn.reporting import campaign_reports, campaign_sums
 from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Reader
+from forewarn.store.questions import Query
 from forewarn.store.snapshot import snapshots_of
 from forewarn.store.sqlite import SqliteStore
 from tests.support.campaigns import ONE_STAGE, campaign, start, steer
@@ -81,12 +83,19 @@ def sums(world: World) -> dict[str, Any]:
 
 def figures(world: World) -> dict[str, Any]:
     """Return the hosts of each hour and the figures of each tenant."""
-    found = world.read(
-        lambda reader: campaign_figures.campaign_figures(
+    both = world.read(
+        lambda reader: campaign_sums.sums_and_figures(
             reader, campaign(world), now=world.now
         )
     )
+    found = {name: both.pop(name) for name in ("hours", "tenants")}
     told = sums(world)
+    assert both == told
+    assert {
+        each["tenant"]: each["approved"]
+        for each in found["tenants"]
+        if each["approved"]
+    } == told["approvals_by_tenant"]
     assert sum(each["asked"] for each in found["tenants"]) == told["events"]
     assert sum(each["approved"] for each in found["tenants"]) == told["approvals"]
     down = sum(
@@ -114,6 +123,31 @@ def test_figures_tell_who_approved_and_which_vm_was_down_the_longest() -> None:
     assert of_tenant["vms_down"] == 3
     assert of_tenant["longest_down_vm"] in {"s0-0", "s1-0", "s2-0"}
     assert of_tenant["unplanned_down_seconds"] == 0
+
+
+def test_sums_and_figures_read_each_kind_of_record_once() -> None:
+    it = world_of([{f"s{number}": 0} for number in range(3)])
+    start(it)
+    it.advance("1d")
+    reads = Counter[str]()
+
+    def read(reader: Reader) -> dict[str, Any]:
+        class Counted:
+            """A reader of the same store that counts the questions."""
+
+            def select(self, query: Query[Any], *args: Any, **asked: Any) -> list[Any]:
+                reads[query.name] += 1
+                return reader.select(query, *args, **asked)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(reader, name)
+
+        known = cast("Any", Counted())
+        return campaign_sums.sums_and_figures(known, campaign(it), now=it.now)
+
+    assert it.read(read)["events"] == 3
+    assert reads
+    assert set(reads.values()) == {1}
 
 
 def test_figures_of_a_campaign_that_has_announced_nothing_are_empty() -> None:
@@ -206,16 +240,13 @@ def test_a_snapshot_of_the_file_gives_the_same_sums(tmp_path: Path) -> None:
     it.advance("4h")
     start(it, ONE_STAGE, name="another", impact="live-migrate")
     it.advance("4h")
-    expected = sums(it), figures(it)
+    expected = {**sums(it), **figures(it)}
     snapshot = snapshots_of(file)
-    found, of_tenants = snapshot.read(
-        lambda reader: (
-            campaign_sums.campaign_sums(reader, campaign(it), now=it.now),
-            campaign_figures.campaign_figures(reader, campaign(it), now=it.now),
-        )
+    found = snapshot.read(
+        lambda reader: campaign_sums.sums_and_figures(reader, campaign(it), now=it.now)
     )
     snapshot.close()
-    assert (found, of_tenants) == expected
+    assert found == expected
     assert found["attempts"] == 5
 
 

@@ -51,7 +51,7 @@ def meaning(
         is_news = (
             SightingAct.FAIL in acts
             and vm.state is VmState.RUNNING
-            # What its user shut down stays off, whatever cause a later look finds.
+            # A VM that its user shut down is off until it runs, also for another cause.
             and not vm.is_off
             # A copy that does not run elsewhere, as after a migration, has not failed.
             and sighting.host in {"", vm.host}
