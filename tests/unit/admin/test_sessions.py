@@ -353,7 +353,7 @@ def test_session_whose_time_has_passed_costs_no_read(
         raise AssertionError("the store is read")
 
     monkeypatch.setattr(service.gateway, "read", read)
-    assert browser.who() == ""
+    assert browser.ask("GET", "/v1/session").status_code == 401
 
 
 def test_token_of_a_relay_begins_no_session(shared: Service) -> None:
