@@ -117,7 +117,7 @@ async def campaign_start(body: bodies.CampaignStart, giver: Giving) -> Response:
             text,
             digest=body.digest,
             who=giver.who(body.reason),
-            once=giver.once(body.model_dump_json()),
+            once=giver.once(bodies.said_in(body)),
         )
     )
     now = giver.gateway.now()

@@ -51,9 +51,10 @@ class Decision:
     def who(self) -> Who:
         """Return the actor and the reason of the request."""
         reason = getattr(self.body, "reason", "")
-        if not reason and rehearsals.wants(self.body):
+        is_trial = rehearsals.wants(self.body)
+        if not reason and is_trial:
             reason = REASON
-        return Who(actor=self.caller.actor, reason=reason)
+        return Who(actor=self.caller.actor, reason=reason, is_trial=is_trial)
 
     def __call__(self, work: Work) -> Result:
         """Execute the request in a transaction; raises the refusals of the verb."""

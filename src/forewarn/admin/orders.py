@@ -105,7 +105,7 @@ class Giver:
             name=name,
             body=body,
             caller=self.caller,
-            once=self.once(body.model_dump_json()),
+            once=self.once(bodies.said_in(body)),
             made=made,
         )
         return self.taken(await self.gateway.order(order.who, order))

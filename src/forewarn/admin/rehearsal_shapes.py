@@ -30,6 +30,7 @@ RehearsalShape = shape(
         int | None,
         "Hosts of a campaign that are not announced; null: it is about none.",
     ),
+    at_least=(bool, "Whether more is concerned: very many operations are not counted."),
     refused=(list_of(RefusedShape), REFUSED),
 )
 

@@ -30,6 +30,7 @@ def _left_alone(before: Beforehand) -> _Groups:
         both.vms |= each.vms
         both.tenants |= each.tenants
         both.events |= each.events
+        both.is_cut |= each.is_cut
     return {"goes_on": both}
 
 
@@ -62,19 +63,18 @@ def rehearse(
             _of_brake(body, before) if name == "brake" else _OF_CAMPAIGN[name](before)
         )
     told = cast("Json", value) if isinstance(value, dict) else {}
-    made = told.get("made")
-    done = cast("list[Any]", made) if isinstance(made, list) else None
     is_about_hosts = before is not None and name != "brake"
     return RehearsedError(
         {
             "dry_run": True,
-            "targets": _targets(name, body, told) if done is None else len(done),
+            "targets": _targets(name, body, told),
             "effect": {
                 kind: group.report_for(work.tx, tenant) if tenant else group.report()
                 for kind, group in sorted(groups.items())
                 if group.operations and not (tenant and kind not in _FOR_TENANTS)
             },
             "waiting_hosts": before.waiting if before and is_about_hosts else None,
+            "at_least": not tenant and any(each.is_cut for each in groups.values()),
             "refused": told.get("refused", []),
         }
     )

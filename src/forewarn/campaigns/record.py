@@ -186,6 +186,9 @@ class CampaignRecord:
     """A larger `overlap_notice` with which hosts in flight can have been announced."""
     due_at: Micros = 0
     """Time of the campaign's timer; 0: none."""
+    last_decision: str = ""
+    """ID of the history entry of the last decision about it, which retention can have
+    removed; empty: none, or one of a version that did not store it."""
     revision: int = 0
 
     @property

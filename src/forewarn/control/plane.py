@@ -39,13 +39,8 @@ from forewarn.control.rules.policy import Policy
 from forewarn.control.rules.sightings import Withheld
 from forewarn.control.transactions import publishing
 from forewarn.control.transactions.inquiries import Inquirer
-from forewarn.control.transactions.work import (
-    CLOCK,
-    DRIVER,
-    Effects,
-    Who,
-    Work,
-)
+from forewarn.control.transactions.who import CLOCK, DRIVER, Who
+from forewarn.control.transactions.work import Effects, Work
 from forewarn.drivers.port import Driver
 from forewarn.ids import RandomIds
 from forewarn.instants import Micros, sortable
@@ -171,7 +166,8 @@ class Plane:
         try:
             result = self._run(who, decide, now=now)
         except HinderedError as error:
-            self.abilities.want_after(error)
+            if not who.is_trial:
+                self.abilities.want_after(error)
             raise
         # The request is durable, so a locked store must not make it fail now. The
         # follow-ups stay pending.

@@ -6,7 +6,6 @@ only.
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeAlias
 
 from forewarn.control.rules import obstacles
@@ -39,11 +38,6 @@ Json: TypeAlias = dict[str, Any]
 LOOKED_MAX = 2_000
 """Maximum hosts that one page looks at to find those of its states: a tenth of a second's
 work."""
-
-
-IN_WORK_MAX = 5_000
-"""Maximum operations in work that are read to find those of a campaign: of all requests,
-far fewer are in work together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,13 +133,7 @@ def hosts_in_flight(expected: Expected) -> set[str]:
     reader, request = expected.reader, expected.request.request_id
     names = {e.host for e in every(reader, kinds.OPEN_VISITS_OF_REQUEST, request)}
     names |= {e.host for e in every(reader, kinds.ANNOUNCED_OF_REQUEST, request)}
-    for state in (OperationState.IMPACTING, OperationState.RECOVERING):
-        in_work = every(reader, kinds.OPERATIONS_IN_STATE, state.value)
-        names |= {
-            each.host
-            for each in islice(in_work, IN_WORK_MAX)
-            if each.request == request
-        }
+    names |= {e.host for e in every(reader, kinds.STARTED_OF_REQUEST, request)}
     return names
 
 

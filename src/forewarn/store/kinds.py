@@ -21,6 +21,7 @@ from forewarn.fleet.model import (
 )
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
+    STARTED_STATES,
     WAITING_STATES,
     Operation,
     OperationState,
@@ -230,6 +231,11 @@ ANNOUNCED_OF_REQUEST: Query[Operation] = Query(
     "announced_of_request",
     Operation,
     lambda op: (op.request,) if op.state in WAITING_STATES else (),
+)
+STARTED_OF_REQUEST: Query[Operation] = Query(
+    "started_of_request",
+    Operation,
+    lambda op: (op.request,) if op.state in STARTED_STATES else (),
 )
 PLANNED_OF_REQUEST: Query[Operation] = Query(
     "planned_of_request",

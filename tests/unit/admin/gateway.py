@@ -180,6 +180,8 @@ class LocalGateway:
         self.broken: Exception | None = None
         self.progress: dict[str, Progress] = {}
         """The error of the next requests and reads."""
+        self.told: list[object] = []
+        """What the plane has published, and which operations it called changed."""
         self.watchers: list[asyncio.Queue[tuple[str, ...]]] = []
         self.plane = Plane(
             store=self.store,
@@ -200,9 +202,10 @@ class LocalGateway:
     # The plane's listener
 
     def publish(self, publication: Publication) -> None:
-        pass
+        self.told.append(publication)
 
     def changed(self, operations: Sequence[str]) -> None:
+        self.told.append(tuple(operations))
         for watcher in self.watchers:
             watcher.put_nowait(tuple(operations))
 

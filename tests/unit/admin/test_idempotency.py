@@ -1,10 +1,14 @@
 """Requests with an Idempotency-Key are executed once."""
 
+import hashlib
+import json
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from forewarn.admin.bodies import said_in
+from forewarn.admin.decisions import DECISIONS
 from forewarn.control.requests.idempotency import KEPT_FOR
 from forewarn.instants import format_duration
 from forewarn.store import kinds
@@ -210,3 +214,29 @@ def test_key_expires_after_a_day_and_is_deleted(
     gateway.advance(day)
     gateway.advance("1m")
     assert order_keys(gateway) == []
+
+
+SAID_BEFORE = {
+    "campaign-pause": '{"reason":"a look","campaign":"bios"}',
+    "brake": '{"reason":"smoke","on":true,"withdraw":false}',
+}
+"""The texts of requests whose digests stores have, in the order of their members."""
+
+
+@pytest.mark.parametrize("path", SAID_BEFORE)
+def test_request_of_the_version_before_can_be_repeated(path: str) -> None:
+    """Members that were added since are not in its digest while they are not used."""
+    kind = DECISIONS[path].body
+    said = SAID_BEFORE[path]
+    assert said_in(kind.model_validate_json(said)) == said
+    tried = kind.model_validate_json(said).model_copy(update={"dry_run": True})
+    assert said_in(tried) != said
+
+
+def test_key_is_compared_by_the_text_of_the_request(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    said = SAID_BEFORE["brake"]
+    assert client.post("/v1/brake", json=json.loads(said), headers=KEY).is_success
+    [kept] = order_keys(gateway)
+    assert kept.digest == hashlib.sha256(f"/v1/brake\n{said}".encode()).hexdigest()

@@ -1,33 +1,42 @@
 """Requests with `dry_run` change nothing, and count the effect that they would have."""
 
+from collections import Counter
 from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
 
 from forewarn.admin.rehearsal_shapes import EffectShape, RehearsalShape
+from forewarn.control.requests import fleet_changes, rehearsal, verbs
+from forewarn.control.requests.rollouts import CANCELLED_MAX, PAGE
+from forewarn.control.transactions.work import Who
+from forewarn.fleet.file import read_fleet
+from forewarn.protocol.actors import operator
+from forewarn.protocol.blockers import DriverUnable, HinderedError
+from forewarn.protocol.operations import Action
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.questions import Query
 from forewarn.verbs.table import VERBS
-from tests.unit.admin.gateway import LocalGateway
+from tests.unit.admin.gateway import FLEET, LocalGateway
 from tests.unit.admin.tenants import Shared
 from tests.unit.admin.test_campaign_watch import started
 from tests.unit.admin.test_description import check
 
 
-def everything(gateway: LocalGateway) -> list[Any]:
+def everything(gateway: LocalGateway) -> tuple[Any, ...]:
+    """Return all that a request can change: the store, and what others were told."""
+
     def read(reader: Reader) -> list[Any]:
-        queries = cast(
-            "list[Query[Any]]",
-            [
-                *(kinds.ALL_OPERATIONS, kinds.ALL_EVENTS, kinds.ALL_AUDIT),
-                *(kinds.ALL_HOSTS, kinds.ALL_VMS, kinds.ALL_CAMPAIGNS),
-            ],
-        )
+        queries = [
+            cast("Query[Any]", each)
+            for name, each in vars(kinds).items()
+            if name.startswith("ALL_") and isinstance(each, Query)
+        ]
         return [record for query in queries for record in every(reader, query)]
 
-    return gateway.store.read(read)
+    driver = list(gateway.driver.calls)
+    return gateway.store.read(read), driver, list(gateway.told)
 
 
 def tried(
@@ -126,6 +135,87 @@ def test_stopping_a_campaign_counts_what_ends_and_what_goes_on(
     gateway.advance("1s")
     made = client.get("/v1/operations?all=true").json()["operations"]
     assert "Cancelled" in {each["state"] for each in made}
+
+
+def many_hosts(gateway: LocalGateway) -> list[str]:
+    """Add more hosts than one transaction plans and cancels."""
+    names = [f"r{number:02}" for number in range(PAGE + CANCELLED_MAX + 5)]
+    text = FLEET + "".join(f'[[host]]\nname = "{name}"\n' for name in names)
+    wanted = read_fleet(text, name="fleet.toml")
+    who = Who(actor=operator("test"))
+    gateway.plane.order(
+        who, lambda work: fleet_changes.apply(work, wanted), now=gateway.now()
+    )
+    return names
+
+
+def states(gateway: LocalGateway) -> Counter[str]:
+    found = gateway.store.read(lambda reader: list(every(reader, kinds.ALL_OPERATIONS)))
+    return Counter(each.state.value for each in found)
+
+
+def test_long_rollout_counts_the_hosts_of_later_pages(
+    client: TestClient, gateway: LocalGateway
+) -> None:
+    names = many_hosts(gateway)
+    # A host with VMs, so that the others wait for the end of its notice.
+    body = {"hosts": ["h1", *names], "impact": "reboot"}
+    gateway.enable("web_0")
+    gateway.advance("20m")
+    found = tried(client, gateway, "maintain", **body)
+    assert found["targets"] == 1 + len(names)
+    assert found["effect"] == {"planned": group(1 + len(names), 0, tenants=0)}
+    made = client.post("/v1/maintain", json=body).json()
+    gateway.advance("1s")
+    assert states(gateway) == {"Announced": 1, "Planned": len(names)}
+    found = tried(client, gateway, "cancel", names=[made["request"]])
+    assert (found["targets"], found["at_least"]) == (1, False)
+    assert set(found["effect"]) == {"cancelled"}
+    client.post("/v1/cancel", json={"names": [made["request"]]})
+    gateway.advance("1s")
+    assert states(gateway) == {"Cancelled": found["effect"]["cancelled"]["hosts"]}
+
+
+def test_more_work_than_is_counted_is_a_lower_bound(
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "COUNTED_MAX", 1)
+    for host in ("h1", "h2"):
+        client.post("/v1/maintain", json={"hosts": [host], "impact": "freeze"})
+        found = tried(client, gateway, "brake", on=True)
+        assert found["effect"]["held"]["hosts"] == 1
+        assert found["at_least"] == (host == "h2")
+
+
+def test_work_of_others_does_not_hide_that_of_a_campaign(
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal, "COUNTED_MAX", 1)
+    gateway.driver.is_silent = True
+    many_hosts(gateway)
+    for number in range(3):
+        client.post("/v1/maintain", json={"hosts": [f"r{number:02}"]})
+    assert started(client)
+    gateway.advance("1s")
+    found = tried(client, gateway, "campaign-halt", campaign="bios")
+    assert found["effect"]["goes_on"]["hosts"] == 1
+
+
+def test_trial_that_the_driver_refuses_asks_it_nothing(
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        because = DriverUnable(host="h1", action=Action.REBOOT)
+        raise HinderedError("h1 cannot be worked on", because=(because,))
+
+    wanted: list[str] = []
+    monkeypatch.setitem(verbs.DECISIONS, "maintain", refuse)
+    monkeypatch.setattr(gateway.plane.abilities, "want", wanted.extend)
+    body = {"hosts": ["h1"], "impact": "reboot"}
+    assert client.post("/v1/maintain", json={**body, "dry_run": True}).is_client_error
+    assert wanted == []
+    assert client.post("/v1/maintain", json=body).is_client_error
+    assert wanted == ["h1"]
 
 
 def test_brake_counts_what_it_would_hold_or_withdraw(

@@ -13,7 +13,8 @@ from forewarn.control.requests.approvals import Approval
 from forewarn.control.requests.verbs import OrderOptions
 from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.policy import Policy
-from forewarn.control.transactions.work import CLOCK, Who, Work
+from forewarn.control.transactions.who import CLOCK, Who
+from forewarn.control.transactions.work import Work
 from forewarn.fleet.file import read_fleet
 from forewarn.ids import RandomIds
 from forewarn.instants import HOUR

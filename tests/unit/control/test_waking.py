@@ -7,7 +7,7 @@ import pytest
 from forewarn.control.plane import STEPS_PER_TURN
 from forewarn.control.requests import failures, verbs
 from forewarn.control.requests.verbs import OrderOptions
-from forewarn.control.transactions.work import CLOCK
+from forewarn.control.transactions.who import CLOCK
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.protocol.operations import Action, Operation, OperationState, Verb
 from forewarn.store import kinds

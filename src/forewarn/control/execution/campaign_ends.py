@@ -26,6 +26,23 @@ from forewarn.store import kinds, sequence
 from forewarn.store.port import every
 from forewarn.store.records import NOTHING, AuditKind, Facts
 
+DECISIONS = frozenset(
+    {
+        AuditKind.CAMPAIGN_STARTED,
+        AuditKind.CAMPAIGN_PAUSED,
+        AuditKind.CAMPAIGN_HALTED,
+        AuditKind.CAMPAIGN_RESUMED,
+        AuditKind.CAMPAIGN_ABORTED,
+        AuditKind.CAMPAIGN_STAGE_APPROVED,
+        AuditKind.CAMPAIGN_HOSTS_RETRIED,
+        AuditKind.CAMPAIGN_HOSTS_SKIPPED,
+        AuditKind.CAMPAIGN_HOSTS_ADDED,
+        AuditKind.CAMPAIGN_CHANGED,
+    }
+)
+"""Entries about decisions on a campaign, also about those of the service, such as a halt
+after failures. The others are its progress."""
+
 
 def owner_of(campaign: CampaignRecord) -> Actor:
     """Return the campaign as the owner of cordons."""
@@ -44,13 +61,15 @@ def note(
     facts: Facts = NOTHING,
     hosts: tuple[str, ...] = (),
 ) -> None:
-    """Store a history entry about a campaign."""
+    """Store a history entry about a campaign; a decision changes its revision."""
     subjects = (
         subject_of(campaign),
         f"request:{campaign.request}",
         *(f"host:{host}" for host in hosts),
     )
-    work.note(kind, subjects, facts)
+    entry = work.note(kind, subjects, facts)
+    if kind in DECISIONS:
+        work.note_decision(campaign.campaign_id, entry)
 
 
 def save(work: Work, old: CampaignRecord, new: CampaignRecord) -> CampaignRecord:

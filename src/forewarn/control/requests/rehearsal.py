@@ -21,13 +21,16 @@ from forewarn.protocol.errors import ForewarnError, RefusedError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import (
     STARTED_STATES,
+    WAITING_STATES,
     Operation,
     OperationState,
+    Request,
+    RequestState,
 )
 from forewarn.protocol.verbs import PLANNED_VERBS
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.store.records import AuditEntry, AuditKind
+from forewarn.store.records import AuditEntry
 
 Json: TypeAlias = dict[str, Any]
 
@@ -70,11 +73,17 @@ class Group:
     vms: set[str] = field(default_factory=set[str])
     tenants: set[str] = field(default_factory=set[str])
     events: set[str] = field(default_factory=set[str])
+    is_cut: bool = False
+    """Whether there are more than were counted."""
+
+    def add_host(self, operation_id: str, host: str) -> None:
+        """Count an operation that was not announced, which has no event."""
+        self.operations.add(operation_id)
+        self.hosts.add(host)
 
     def add(self, operation: Operation, events: Iterable[Event]) -> None:
         """Count an operation with its events."""
-        self.operations.add(operation.operation_id)
-        self.hosts.add(operation.host)
+        self.add_host(operation.operation_id, operation.host)
         self.vms.update(operation.vms, operation.left_vms)
         for event in events:
             self.events.add(event.event_id)
@@ -127,25 +136,31 @@ def of_campaign(reader: Reader, name: str) -> Beforehand:
 def of_service(reader: Reader) -> Beforehand:
     """Return the routine work on hosts and VMs that the brake concerns."""
     found = Beforehand()
-    for state in (OperationState.ANNOUNCED, OperationState.READY):
-        _count(reader, found.announced, _routine(reader, state))
-    for state in (OperationState.IMPACTING, OperationState.RECOVERING):
-        _count(reader, found.in_work, _routine(reader, state))
+    for state in sorted(WAITING_STATES, key=lambda each: each.value):
+        _count_routine(reader, found.announced, state)
+    for state in sorted(STARTED_STATES, key=lambda each: each.value):
+        _count_routine(reader, found.in_work, state)
     return found
 
 
-def _routine(reader: Reader, state: OperationState) -> Iterator[Operation]:
+def _count_routine(reader: Reader, group: Group, state: OperationState) -> None:
     there = every(reader, kinds.OPERATIONS_IN_STATE, state.value)
-    return (each for each in islice(there, COUNTED_MAX) if each.verb in PLANNED_VERBS)
+    _count(
+        reader,
+        group,
+        (each for each in _some(group, there) if each.verb in PLANNED_VERBS),
+    )
+
+
+def _some(group: Group, operations: Iterator[Operation]) -> Iterator[Operation]:
+    """Yield at most `COUNTED_MAX` operations; note in the group if there are more."""
+    yield from islice(operations, COUNTED_MAX)
+    group.is_cut |= next(operations, None) is not None
 
 
 def _in_work(reader: Reader, campaign: CampaignRecord) -> Iterator[Operation]:
     """Yield the operations of a campaign whose work has started and goes on."""
-    for state in STARTED_STATES:
-        there = every(reader, kinds.OPERATIONS_IN_STATE, state.value)
-        for each in islice(there, COUNTED_MAX):
-            if each.request == campaign.request:
-                yield each
+    yield from every(reader, kinds.STARTED_OF_REQUEST, campaign.request)
     failed = set(campaign.failed_hosts)
     for visit in every(reader, kinds.OPEN_VISITS_OF_REQUEST, campaign.request):
         operation = reader.get(Operation, visit.operation)
@@ -167,10 +182,12 @@ def of_changes(
     `creates`: it is a request for new operations.
     """
     found: dict[str, Group] = {}
+    requests: dict[str, None] = {}
     for name in changed:
         operation = work.tx.get(Operation, name)
         if operation is None:
             continue
+        requests[operation.request] = None
         events = work.events_of(operation)
         is_new = creates and operation.created == work.now
         for effect in _effects_on(work, operation, is_new=is_new):
@@ -184,7 +201,27 @@ def of_changes(
                 group.events.add(event.event_id)
                 group.tenants.add(event.tenant)
                 group.vms.update(resource.vm for resource in event.resources)
+    for name in requests:
+        _add_later(work, found, work.request(name), creates=creates)
     return found
+
+
+def _add_later(
+    work: Work, found: dict[str, Group], request: Request, *, creates: bool
+) -> None:
+    """Count the hosts of a rollout that follow in later transactions."""
+    is_open = request.state is RequestState.OPEN
+    if not is_open:
+        group = found.setdefault("cancelled", Group())
+        rest = every(work.tx, kinds.PLANNED_OF_REQUEST, request.request_id)
+        for each in _some(group, rest):
+            group.add_host(each.operation_id, each.host)
+    elif creates and request.created == work.now:
+        group = found.setdefault("planned", Group())
+    else:
+        return
+    for operation_id, host in request.unplanned:
+        group.add_host(operation_id, host)
 
 
 def _effects_on(work: Work, operation: Operation, *, is_new: bool) -> Iterator[str]:
@@ -200,30 +237,12 @@ def _effects_on(work: Work, operation: Operation, *, is_new: bool) -> Iterator[s
         yield "started"
 
 
-_DECISIONS = frozenset(
-    kind
-    for kind in AuditKind
-    if kind.name.startswith("CAMPAIGN_")
-    and kind
-    not in {
-        AuditKind.CAMPAIGN_STAGE_BEGUN,
-        AuditKind.CAMPAIGN_APPROVAL_NEEDED,
-        AuditKind.CAMPAIGN_HOST_DEFERRED,
-    }
-)
-"""Entries about decisions on a campaign."""
-
-
 def check_revision(reader: Reader, name: str, revision: str) -> None:
     """Raise ChangedError if a campaign is not as the caller has seen it."""
     campaign = campaigns.find(reader, name)
     if revision == revision_of(campaign):
         return
-    entries = every(reader, kinds.AUDIT_OF_SUBJECT, f"campaign:{campaign.campaign_id}")
-    last = None
-    for each in entries:
-        if each.kind in _DECISIONS:
-            last = each
+    last = reader.get(AuditEntry, campaign.last_decision)
     if last is None:
         raise ChangedError(
             f"campaign {campaign.name} has changed since you looked",

@@ -8,7 +8,7 @@ incarnation once (clause 2.10). It collects the side effects after the commit in
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 from forewarn.campaigns.record import CampaignRecord
@@ -24,6 +24,7 @@ from forewarn.control.transactions.messages import Messages
 from forewarn.control.transactions.named import need
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.publishing import events_for, guest_of, snapshot_of
+from forewarn.control.transactions.who import Who
 from forewarn.drivers.port import Call
 from forewarn.fleet.model import Host, Scope, Vm, VmState, places_of
 from forewarn.ids import RandomIds
@@ -53,18 +54,6 @@ _LINE = AuditEntry(
     subjects=(),
 )
 """Template entry. Building an entry from scratch takes three times as long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
-    """The actor of a transaction, and its reason."""
-
-    actor: Actor
-    reason: str = ""
-
-
-CLOCK = Who(actor=actors.CLOCK)
-DRIVER = Who(actor=actors.DRIVER)
 
 
 class Work:
@@ -109,6 +98,8 @@ class Work:
         self._snapshots: dict[str, ViewSnapshot] = {}
         self._views_gone: dict[str, None] = {}
         self._messages = Messages(policy.subscribers)
+        self._decisions: dict[str, str] = {}
+        """History entries of the last decisions, by campaign."""
         self._shown: dict[str, dict[str, views.View]] = {}
         """Views that show an event for the first time, by event ID."""
 
@@ -155,8 +146,8 @@ class Work:
         *,
         operation: str = "",
         who: Who | None = None,
-    ) -> None:
-        """Store an audit entry.
+    ) -> str:
+        """Store an audit entry, and return its ID.
 
         `operation` is the ID of the operation it is about. `who` did it, if it is not the
         actor of the transaction.
@@ -176,6 +167,11 @@ class Work:
             )
         )
         self._messages.add_entry(entry)
+        return entry.entry_id
+
+    def note_decision(self, campaign: str, entry: str) -> None:
+        """Store with a campaign the ID of the last decision about it, at the end."""
+        self._decisions[campaign] = entry
 
     def note_operation(
         self, kind: AuditKind, operation: Operation, facts: Facts = NOTHING
@@ -428,6 +424,10 @@ class Work:
             for view in every(self.tx, kinds.VIEWS_OF_SCOPE, scope):
                 self.render(view)
         self._mark_shown()
+        for campaign, entry in self._decisions.items():
+            old = self.campaign(campaign)
+            self.tx.replace(old, replace(old, last_decision=entry))
+        self._decisions.clear()
         self.rooms.write(self.tx)
         self._effects.arrivals = tuple(self.rooms.arrivals)
         self._messages.write(

@@ -266,6 +266,11 @@ SELECT * FROM operations WHERE ended_at = 0 AND request = :value;
 -- The operations of a request that were announced and have not started.
 SELECT * FROM operations WHERE state IN ('Announced', 'Ready') AND request = :value;
 
+-- name: started_of_request
+-- The operations of a request whose impact or recovery goes on.
+SELECT * FROM operations INDEXED BY operations_started_by_request
+WHERE state IN ('Impacting', 'Recovering') AND request = :value;
+
 -- name: planned_of_request
 -- The operations of a request that were not announced yet.
 SELECT * FROM operations WHERE state = 'Planned' AND request = :value;
