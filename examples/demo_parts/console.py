@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 OFFER = "To see the campaign in a browser, with its service: make demo CONSOLE=1"
-OPENED = "The service of the campaign goes on, with its console:"
+OPENED = "The service of the campaign goes on: the link to its console is below."
 
 
 def stay(show_link: Callable[[], None], *, url: str) -> None:

@@ -34,6 +34,7 @@ def take(pytestconfig: pytest.Config) -> Take:
     def shoot(name: str, page: Page) -> None:
         if not pytestconfig.getoption("--rewrite"):
             return
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
         page.mouse.move(0, 0)
         page.evaluate("() => document.fonts.ready")
         made = page.context.new_cdp_session(page).send(

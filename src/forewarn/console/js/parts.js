@@ -59,7 +59,7 @@ export function bar(shares, whole) {
 export const little = (share, form) => html`<span class="left"><svg aria-hidden="true"><rect class="s-gone" width="84" height="6" rx="3"/><rect class=${form} width=${Math.round(84 * share)} height="6" rx="3" stroke="none"/></svg></span>`;
 
 const FORMS = [
-  ["s-noticed", "noticed"], ["s-held", "ready, held"], ["s-impact", "impacting"], ["s-recover", "recovering"],
+  ["s-noticed", "announced"], ["s-held", "ready, held"], ["s-impact", "impacting"], ["s-recover", "recovering"],
   ["s-done", "done"], ["s-failed", "failed"], ["s-planned", "planned"], ["s-hatch", "blackout"],
 ];
 

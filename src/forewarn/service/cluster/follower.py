@@ -119,7 +119,7 @@ class Follower:
     def note(self, publication: Publication) -> None:
         """Note what the plane has published.
 
-        After the term, the feed can be too short, and everything is read: then this tells
+        After the term, the feed can be too short, and everything is read: then this shows
         what is gone.
         """
         with self._lock:

@@ -17,7 +17,7 @@ const SPANS = { "4h": ["4 h", 4 * HOUR, "1h"], day: ["Day", 24 * HOUR, "6h"], we
 /** Rows at most: more would not be read. */
 const ROWS_MAX = 300;
 const NONE = { windows: [], blackouts: [] };
-const FORMS = [["s-noticed", "noticed"], ["s-impact", "impacting"], ["s-recover", "recovering"], ["s-failed", "failed"], ["s-planned", "planned"]];
+const FORMS = [["s-noticed", "announced"], ["s-impact", "impacting"], ["s-recover", "recovering"], ["s-failed", "failed"], ["s-planned", "planned"]];
 
 export const vms = resource(() => list("/v1/fleet?limit=1000", "vms", 10), { topics: [], pause: 60_000 });
 /** @type {Map<string, import("../store.js").Resource>} */
