@@ -2,7 +2,7 @@
 
 import { html, nothing } from "./lit.js";
 import { get } from "./api.js";
-import { all, changed, kind, state } from "./store.js";
+import { all, changed, kind, silence, state } from "./store.js";
 import { retryNow } from "./stream.js";
 import { BASE, has, ROUTES } from "./pages.js";
 import { count } from "./text.js";
@@ -87,11 +87,12 @@ export function notices() {
   const { link, session } = state;
   const brake = all("problems").find((each) => each.kind === "brake");
   const down = all("problems").filter((each) => ["not-ready", "database-lost", "no-leader"].includes(each.kind));
-  return html`${link.mode === "stale" ? html`<div class="note w" role="alert"><span><b>No update for ${Math.floor((Date.now() - link.at) / 1000)} s.</b>
-      Data as of ${time.second(link.at + time.now() - Date.now())}. ${link.why ? `${link.why}. ` : nothing}${
+  return html`${link.mode === "stale" ? html`<div class="note w"><span class="vh" role="alert">No update: what is shown can be old.</span><span><b>No update for ${Math.floor(silence() / 1000)} s.</b>
+      ${link.at ? `Data as of ${time.second(link.at + time.now() - Date.now())}` : "Nothing has come since the page was opened: it does not know what is down"}. ${link.why ? `${link.why}. ` : nothing}${
       link.retryAt > Date.now() ? `Reconnecting in ${Math.ceil((link.retryAt - Date.now()) / 1000)} s.` : "Reconnecting."}
       Orders are still checked by the service.</span> <button class="small" @click=${retryNow}>Now</button></div>` : nothing}
     ${link.mode !== "stale" && link.why ? html`<div class="note w" role="status"><span><b>No stream:</b> ${link.why}.</span></div>` : nothing}
+    ${state.failure ? html`<div class="note e"><span role="alert"><b>${state.failure}</b></span> <button class="small" @click=${() => { state.failure = ""; changed({ now: true }); }}>OK</button></div>` : nothing}
     ${down.map((each) => html`<div class="note e" role="alert"><span><b>The service does not accept orders:</b> ${each.text}. VMs are answered.</span></div>`)}
     ${brake ? html`<div class="note w" role="status"><span><b>The brake is on${brake.since ? ` since ${time.when(time.at(brake.since))}` : ""}.</b> ${brake.text}</span></div>` : nothing}
     ${state.newVersion ? html`<div class="note" role="status"><span><b>The service is now version ${state.newVersion}.</b> This page is of an older one.</span>

@@ -1,9 +1,9 @@
 // The form for a token, and the link that logs in once. The token is sent once, in a body:
 // it is in no address, cookie or storage.
 
-import { html, nothing } from "./lit.js";
+import { html, nothing, render } from "./lit.js";
 import { NoAnswer, post, Refused, remove } from "./api.js";
-import { changed } from "./store.js";
+import { changed, state } from "./store.js";
 import { brand } from "./frame.js";
 import { BASE } from "./pages.js";
 import { tellSession } from "./stream.js";
@@ -47,7 +47,16 @@ export async function useLink() {
 
 /** End the session, in all tabs. */
 export async function logOut() {
-  await remove("/v1/session");
+  try {
+    await remove("/v1/session");
+  } catch (failure) {
+    // A session that has ended already is what was wanted.
+    if (!(failure instanceof Refused && failure.status === 401)) {
+      const why = failure instanceof Refused ? failure.message : "the service does not answer";
+      state.failure = `You are still logged in: ${why}.`;
+      return changed({ now: true });
+    }
+  }
   tellSession();
   location.assign(BASE);
 }
@@ -55,6 +64,7 @@ export async function logOut() {
 /** @param {Event} event */
 function submit(event) {
   event.preventDefault();
+  if (isBusy) return;
   const form = /** @type {HTMLFormElement} */ (event.target);
   const field = /** @type {HTMLInputElement} */ (form.elements.namedItem("token"));
   const token = field.value.trim();
@@ -62,7 +72,21 @@ function submit(event) {
   void send({ token }).then(() => error || form.reset());
 }
 
-export const login = () => html`<form class="card login" @submit=${submit}><div class="in">${brand}
+const place = document.createElement("div");
+document.body.append(place);
+
+/** Show the form while somebody must log in: above all, also above the dialog of an order, which stays as it is. */
+export function drawLogin() {
+  const shown = place.querySelector("dialog");
+  if (!state.isOut) shown?.close();
+  render(state.isOut ? html`<dialog class="out" aria-label="Log in" @cancel=${(/** @type {Event} */ event) => event.preventDefault()} @close=${() => changed()}>${login()}</dialog>` : nothing, place);
+  const dialog = place.querySelector("dialog");
+  if (!dialog || dialog.open) return;
+  dialog.showModal();
+  document.getElementById("token")?.focus();
+}
+
+const login = () => html`<form class="card login" @submit=${submit}><div class="in">${brand}
   <h1 class="vh">Log in</h1><input class="vh" name="username" value="token" autocomplete="username" tabindex="-1" aria-hidden="true" readonly>
   <label for="token">Token</label><input id="token" type="password" name="token" autocomplete="current-password" spellcheck="false" aria-describedby="token-help">
   <p class="soft" id="token-help">Sent once, never stored in the page or in an address. The session ends with the token, or after 12 hours. <code>forewarn console</code> gives a link that logs in.</p>

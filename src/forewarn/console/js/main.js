@@ -10,13 +10,13 @@
 // Text of others goes into templates as it is: they escape it. There is no style
 // attribute and no inline handler; positions are attributes of SVG.
 
-import { html, nothing, render } from "./lit.js";
+import { html, render } from "./lit.js";
 import { get, onUnknownCaller, Refused } from "./api.js";
 import { announcement, header, needed, notices } from "./frame.js";
 import { keysOfPage } from "./keys.js";
-import { logOut, login, onLogin, useLink } from "./login.js";
+import { drawLogin, logOut, onLogin, useLink } from "./login.js";
 import { find, BASE, ROUTES } from "./pages.js";
-import { afterDraw, changed, drawBy, kind, refreshAll, state, use } from "./store.js";
+import { changed, drawBy, kind, refreshAll, state, use } from "./store.js";
 import { follow, look, onSession, stop } from "./stream.js";
 import * as time from "./time.js";
 
@@ -34,40 +34,48 @@ function view() {
   const body = trouble
     ? html`<div class="card empty" role="alert"><b>${trouble}</b><a href=${BASE}>To the first page</a></div>`
     : shown ? shown.page.view(shown.params) : html`<span class="vh" aria-busy="true">Loading</span>`;
-  const asked = state.isOut ? html`<div class="out" role="dialog" aria-label="Log in">${login()}</div>` : nothing;
-  if (shown?.page.isBare) return html`${body}${asked}`;
-  if (state.isOut && !state.session) return html`<main id="m">${asked}</main>`;
-  return html`${asked}<div ?inert=${state.isOut}><a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
+  if (shown?.page.isBare) return body;
+  if (state.isOut && !state.session) return html`<main id="m"></main>`;
+  return html`<a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
     <main id="m" tabindex="-1" class=${state.link.mode === "stale" ? "old" : ""}><div class="notices">${notices()}</div>${body}</main>
-    <p class="vh" role="status">${announcement()}</p></div>`;
+    <p class="vh" role="status">${announcement()}</p>`;
 }
 
 function draw() {
   if (shown) use(shown.page.uses?.(shown.params) ?? []);
   render(view(), app);
+  drawLogin();
+  mark();
+}
+
+/** The title: it counts also while the tab is hidden. */
+function mark() {
   const name = shown && !trouble ? shown.page.title(shown.params) : "forewarn";
   const number = needed() && kind() === "operator" ? `(${needed()}) ` : "";
   document.title = `${number}${name} · forewarn`;
 }
 
+/** Counts the pages that were opened: one that loads more slowly than the next comes too late. */
+let opened = 0;
+
 async function open() {
+  const mine = ++opened;
   const home = ROUTES.find((each) => each.who === "tenant" && each.nav);
   if (kind() === "tenant" && home && location.pathname === BASE) history.replaceState(null, "", BASE + home.href);
   const found = find(location.pathname, kind());
-  if (shown && found?.route === shown.route) {
-    shown.params = found.params;
-    return changed({ now: true });
-  }
-  shown?.page.leave?.();
   trouble = found ? "" : "There is no such page";
+  if (shown && found?.route === shown.route && String(found.params) === String(shown.params)) return changed({ now: true });
+  shown?.page.leave?.();
   shown = null;
   if (found) {
     try {
       const { page } = await found.route.load();
+      if (mine !== opened) return;
       shown = { ...found, page };
       keysOfPage(page.keys);
       page.enter?.(found.params);
     } catch {
+      if (mine !== opened) return;
       trouble = "This page cannot be loaded: the service may have a new version. Reload the page";
     }
   }
@@ -129,10 +137,9 @@ async function out() {
   state.isOut = true;
   stop();
   changed({ now: true });
-  afterDraw(() => document.getElementById("token")?.focus());
 }
 
-drawBy(draw);
+drawBy(draw, mark);
 onLogin(enter);
 onSession(enter);
 onUnknownCaller(out);

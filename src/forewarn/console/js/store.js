@@ -28,11 +28,16 @@ export const state = {
   isOut: false,
   /** A version of the service that is not the one of this page. */
   newVersion: "",
-  /** The stream: `mode` is connecting, live, stale or off; `at` is the last message, in the browser's ms. */
-  link: { mode: "connecting", at: 0, retryAt: 0, why: "" },
+  /** The stream: `mode` is connecting, live, stale or off; `at` is the last message (0: none yet), `begun` when this page began to wait, in the browser's ms. */
+  link: { mode: "connecting", at: 0, begun: 0, retryAt: 0, why: "" },
   /** Whether all present objects have arrived. */
   isReady: false,
+  /** What could not be done, until it is read. */
+  failure: "",
 };
+
+/** For how long nothing has come, in ms. */
+export const silence = () => (state.link.begun ? Date.now() - (state.link.at || state.link.begun) : 0);
 
 /** Who looks: a simulation has pages of its own. @returns {"tenant" | "simulator" | "operator"} */
 export function kind() {
@@ -67,7 +72,7 @@ export function take(found) {
 }
 
 /** The objects, for another tab of this browser. */
-export const given = () => (state.isReady ? topics : null);
+export const given = () => (state.isReady && !coming ? topics : null);
 
 /** Everything is sent again: what is there stays until it has arrived. */
 export function begin() {
@@ -109,8 +114,17 @@ let draw = () => {};
 let isPlanned = false;
 let drawnAt = 0;
 
-/** @param {() => void} how */
-export const drawBy = (how) => (draw = how);
+/** @type {() => void} */
+let mark = () => {};
+
+/**
+ * @param {() => void} how
+ * @param {() => void} whenHidden What is done instead while the tab is hidden: no frame comes then.
+ */
+export function drawBy(how, whenHidden) {
+  draw = how;
+  mark = whenHidden;
+}
 
 /**
  * Draw the page soon.
@@ -120,14 +134,24 @@ export function changed({ now: isNow = false } = {}) {
   if (isPlanned && !isNow) return;
   const pause = isNow ? 0 : Math.max(0, drawnAt + FRAME_MS - performance.now());
   isPlanned = true;
-  setTimeout(() => requestAnimationFrame(() => {
-    if (!isPlanned) return;
-    isPlanned = false;
-    drawnAt = performance.now();
-    draw();
-    for (const call of waiting.splice(0)) call();
-  }), pause);
+  setTimeout(() => (document.hidden ? frame(true) : requestAnimationFrame(() => frame(false))), pause);
 }
+
+/** @param {boolean} isHidden */
+function frame(isHidden) {
+  if (!isPlanned) return;
+  isPlanned = false;
+  drawnAt = performance.now();
+  if (isHidden) return mark();
+  draw();
+  for (const call of waiting.splice(0)) call();
+}
+
+document.addEventListener("visibilitychange", () => {
+  // A frame that was asked for before does not come while the tab is hidden.
+  isPlanned = false;
+  changed({ now: true });
+});
 
 /** @type {(() => void)[]} */
 const waiting = [];

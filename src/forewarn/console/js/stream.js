@@ -18,6 +18,10 @@ const channel = new BroadcastChannel(LOCK);
 let path = "";
 let lastId = "";
 let isLeader = false;
+/** Whether this tab has all objects of the leader, so that the next message fits them. */
+let isFed = false;
+/** When the leader began to connect, in the browser's ms. */
+let triedAt = 0;
 /** @type {AbortController | null} */
 let listening = null;
 /** @type {AbortController | null} */
@@ -59,7 +63,8 @@ export function retryNow() {
 
 async function listen() {
   const mine = (listening = new AbortController());
-  hear({ mode: "connecting" });
+  isFed = false;
+  hear({ mode: "connecting", begun: Date.now() });
   channel.postMessage({ kind: "hello" });
   if (!navigator.locks) return lead(mine.signal);
   try {
@@ -72,6 +77,8 @@ async function listen() {
 /** @param {AbortSignal} signal */
 async function lead(signal) {
   isLeader = true;
+  // Tabs that asked while nobody led have no answer yet.
+  if (lastId) share();
   for (let failures = 0; !signal.aborted; ) {
     const wasFine = await connect(signal);
     if (signal.aborted || state.isOut) break;
@@ -93,6 +100,7 @@ async function lead(signal) {
  */
 async function connect(signal) {
   connection = new AbortController();
+  triedAt = Date.now();
   const either = AbortSignal.any([signal, connection.signal]);
   let hadMessage = false;
   try {
@@ -168,19 +176,25 @@ function hear(link) {
   changed();
 }
 
+/** Give all objects to the other tabs; not while they are sent anew, since then some are over. */
+function share() {
+  if (given()) channel.postMessage({ kind: "all", topics: given(), link: state.link, id: lastId });
+}
+
 channel.onmessage = ({ data }) => {
-  if (data.kind === "hello" && isLeader && given()) {
-    channel.postMessage({ kind: "all", topics: given(), link: state.link, id: lastId });
-  } else if (data.kind === "retry") wake();
+  if (data.kind === "hello" && isLeader) share();
+  else if (data.kind === "retry") wake();
   else if (data.kind === "session") whenSession();
   else if (data.kind === "out" && listening) whenOut();
   else if (isLeader || !listening) return;
   else if (data.kind === "link") hear(data.link);
   else if (data.kind === "all") {
     take(data.topics);
+    isFed = true;
     hear(data.link);
     lastId = data.id;
-  } else if (data.kind === "message" && state.isReady) {
+  } else if (data.kind === "message" && (isFed || data.name === "reset")) {
+    isFed = true;
     apply(data.name, data.body);
     // If this tab leads next, it continues after this message.
     lastId = data.id;
@@ -195,11 +209,11 @@ export const tellSession = () => channel.postMessage({ kind: "session" });
 
 /** To be called each second. */
 export function look() {
-  const { at, mode } = state.link;
-  if (!at || mode === "stale" || Date.now() - at < STALE_MS) return;
-  hear({ mode: "stale" });
+  const { at, begun, mode } = state.link;
+  if (!listening || Date.now() - Math.max(at, begun) < STALE_MS) return;
+  if (mode !== "stale") hear({ mode: "stale" });
   // A connection that is silent for so long is dead.
-  if (isLeader) connection?.abort();
+  if (isLeader && Date.now() - Math.max(at, triedAt) >= STALE_MS) connection?.abort();
 }
 
 let hiddenTimer = 0;

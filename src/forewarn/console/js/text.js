@@ -2,9 +2,9 @@
 // `parse`, so no page has to think of control characters.
 
 /** Control characters, and those that change the direction or hide: they could make a name look like another. */
-const HOSTILE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/gu;
+const HOSTILE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u034f\u115f\u1160\u2800\u3164\uffa0\u{e0000}-\u{e007f}]/gu;
 /** The same characters as JSON may escape them; a quick look at the whole text. */
-const SUSPECT = /[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\\[bfr]|\\u/u;
+const SUSPECT = /[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u034f\u115f\u1160\u2800\u3164\uffa0\u{e0000}-\u{e007f}]|\\[bfr]|\\u/u;
 
 /**
  * A text of others, with a sign for each character that could deceive.
@@ -13,14 +13,21 @@ const SUSPECT = /[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u
 export const clean = (text) => text.replace(HOSTILE, "�");
 
 /**
- * The value of a JSON text of the service, all its strings cleaned.
+ * The value of a JSON text of the service, all its strings cleaned, also the names of members.
  * @param {string} text
  * @returns {any}
  */
 export function parse(text) {
   return SUSPECT.test(text)
-    ? JSON.parse(text, (_, value) => (typeof value === "string" ? clean(value) : value))
+    ? JSON.parse(text, (_, value) => cleaned(value))
     : JSON.parse(text);
+}
+
+/** @param {any} value */
+function cleaned(value) {
+  if (typeof value === "string") return clean(value);
+  if (value === null || typeof value !== "object" || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [clean(name), member]));
 }
 
 const DIGITS = new Intl.NumberFormat("en-US");

@@ -2,7 +2,7 @@
 // time, and what needs a person.
 
 import { html, nothing } from "../lit.js";
-import { all, one, resource, state } from "../store.js";
+import { all, one, resource, silence, state } from "../store.js";
 import { bar, campaignPill, hatch, isMain } from "../parts.js";
 import { number, some } from "../text.js";
 import * as time from "../time.js";
@@ -56,17 +56,23 @@ function where(each, terms) {
   return [stage, Number.isNaN(closes) ? "" : `window to ${time.when(closes)}`].filter(Boolean).join(" · ");
 }
 
+/** VMs that are down unplanned; before the stream has told, nobody knows. */
+function downCell() {
+  if (!state.isReady) return html`<div><b>–</b>VMs down</div>`;
+  const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
+  return html`<div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div>`;
+}
+
 /** @param {any} each @param {Record<string, number>} counts @param {any} terms */
 function figures(each, counts, terms) {
   const work = (counts.impacting ?? 0) + (counts.recovering ?? 0);
   const failed = counts.failed ?? 0;
   const left = (counts.planned ?? 0) + (counts.announced ?? 0) + (counts.ready ?? 0);
-  const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
   const ends = time.at(each.ended ?? terms?.eta.at);
   const spare = closing(terms) - ends;
   const word = each.ended ? "ended" : Number.isNaN(spare) ? "ETA" : spare < 0 ? `ETA, ${time.roughly(-spare)} too late` : `ETA, ${time.roughly(spare)} to spare`;
   return html`<div class="big"><div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div><div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
-    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div><div><b>${number(left)}</b>left</div><div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div>
+    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div><div><b>${number(left)}</b>left</div>${downCell()}
     <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.when(ends)}</b>${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}</div></div>`;
 }
 
@@ -74,10 +80,11 @@ const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? []
 
 /** The figures of the fleet, while no campaign runs. */
 function fleet() {
+  const isKnown = capacity().value !== undefined;
   const sum = (/** @type {string} */ key) => places().reduce((/** @type {number} */ all, /** @type {any} */ each) => all + (each[key] ?? 0), 0);
-  const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
-  return html`<div class="big"><div><b>${number(sum("hosts") - sum("down"))}</b>hosts up</div><div class=${sum("down") ? "bad" : ""}><b>${number(sum("down"))}</b>hosts down</div>
-    <div class=${sum("in_work") ? "run" : ""}><b>${number(sum("in_work"))}</b>working</div><div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div><div><b>${number(sum("used"))}</b>VMs</div><div></div></div>`;
+  const shown = (/** @type {number} */ value) => (isKnown ? number(value) : "–");
+  return html`<div class="big"><div><b>${shown(sum("hosts") - sum("down"))}</b>hosts up</div><div class=${sum("down") ? "bad" : ""}><b>${shown(sum("down"))}</b>hosts down</div>
+    <div class=${sum("in_work") ? "run" : ""}><b>${shown(sum("in_work"))}</b>working</div>${downCell()}<div><b>${shown(sum("used"))}</b>VMs</div><div></div></div>`;
 }
 
 /** @param {any} entry A change in a few words. */
@@ -88,15 +95,14 @@ function tick(entry) {
 }
 
 /** @param {number} age */
-const lost = (age) => html`<div class="lost" role="alert"><b>No news for ${time.roughly(age)}</b><span>What is shown is of ${time.second(state.link.at + time.now() - Date.now())}. ${state.link.why || "Reconnecting."}</span></div>`;
+const lost = (age) => html`<div class="lost"><span class="vh" role="alert">No news: what is shown can be old.</span><b>No news for ${time.roughly(age)}</b><span>${state.link.at ? `What is shown is of ${time.second(state.link.at + time.now() - Date.now())}` : "Nothing has come since the wall was opened"}. ${state.link.why || "Reconnecting."}</span></div>`;
 
 function view() {
   const each = campaign();
   const grown = each && tree(each.campaign).value;
   const terms = each && outlook(each.campaign).value;
   const counts = grown?.counts ?? (each ? { done: each.done, planned: each.waiting, impacting: each.in_flight, failed: each.failed.length } : {});
-  const { at } = state.link;
-  const age = at ? Date.now() - at : 0;
+  const age = silence();
   const isLost = age > LOST_MS;
   const work = (counts.impacting ?? 0) + (counts.recovering ?? 0);
   const shares = /** @type {[string, number, string][]} */ ([["s-done", counts.done ?? 0, "done"], ["s-impact", work, "running"], ["s-failed", counts.failed ?? 0, "failed"], ["s-held", counts.ready ?? 0, "held"], ["s-noticed", counts.announced ?? 0, "announced"]]);
