@@ -108,13 +108,15 @@ def test_stop_takes_two_clicks_and_a_reason(
     page = new_tab(place).open(f"campaigns/{campaign}")
     page.get_by_role("button", name="Stop").click()
     dialog = page.get_by_role("dialog", name="Stop microcode?")
-    expect(dialog.get_by_role("radio", name="VMs down")).to_be_focused()
-    dialog.get_by_text("tenant asked").click()
+    chosen = dialog.get_by_role("radio", name="VMs down")
+    expect(chosen).to_be_focused()
+    expect(chosen).to_be_checked()
     dialog.get_by_role("button", name=re.compile("^■ Stop")).click()
     expect(dialog).not_to_be_visible()
     expect(page.get_by_role("button", name="Resume…")).to_be_visible()
     found = place.ask(f"/v1/campaigns/{campaign}")
     assert (found["state"], found["in_flight"]) == ("Halted", 0)
+    assert "VMs down" in found["halted"]["message"]
 
 
 def test_stop_by_keys_asks_first(

@@ -98,8 +98,10 @@ def test_refusal_is_the_sentence_of_the_service(
     # Another operator is quicker.
     place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
     dialog.get_by_role("button", name="Mark 1 restored").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("shop-c1-r0-0")
-    dialog.get_by_role("button", name=re.compile("Back|Close")).click()
+    alert = dialog.get_by_role("alert")
+    expect(alert).to_contain_text("shop-c1-r0-0")
+    expect(alert).to_contain_text("Nothing was changed.")
+    dialog.get_by_role("button", name="Back").click()
     expect(dialog).not_to_be_visible()
 
 
@@ -133,6 +135,75 @@ def test_order_without_answer_is_sent_again_with_its_key(
     expect(dialog).not_to_be_visible()
     assert len(keys) == 2
     assert len(set(keys)) == 1
+
+
+def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    tab = new_tab(place)
+    keys: list[str] = []
+    answers: list[int] = [0, 500]
+
+    def answer(route: Route) -> None:
+        if "dry_run" in (route.request.post_data or ""):
+            route.continue_()
+            return
+        keys.append(route.request.headers["idempotency-key"])
+        status = answers.pop(0) if answers else -1
+        if status == 0:
+            route.abort()
+        elif status > 0:
+            route.fulfill(status=status, json={"error": "the service failed"})
+        else:
+            route.continue_()
+
+    tab.page.route("**/v1/restore", answer)
+    page = tab.open()
+    page.get_by_role("checkbox", name="shop-c1-r0-0").check()
+    page.get_by_role("button", name="Mark restored…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("repaired by hand").click()
+    send = dialog.get_by_role("button", name="Mark 1 restored")
+    send.click()
+    expect(dialog.get_by_role("button", name="Give up waiting")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    dialog.get_by_role("button", name="Give up waiting").click()
+    alert = dialog.get_by_role("alert")
+    expect(alert).to_contain_text("not known whether it was done")
+    send.click()
+    expect(alert).to_contain_text("the service failed")
+    expect(alert).not_to_contain_text("Nothing was changed")
+    send.click()
+    expect(dialog).not_to_be_visible()
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+def test_approval_says_that_its_events_cannot_be_read(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.serving.document("shop-c1-r0-0")
+    place.start_campaign()
+    tab = new_tab(place)
+    fails = [True, True]
+
+    def answer(route: Route) -> None:
+        if fails and fails.pop():
+            route.fulfill(status=500, json={"error": "the service failed"})
+        else:
+            route.continue_()
+
+    tab.page.route("**/v1/events*", answer)
+    page = tab.open()
+    page.get_by_role("button", name="Approve for shop…").click()
+    dialog = page.get_by_role("dialog", name="Approve for shop?")
+    expect(dialog.get_by_role("alert")).to_contain_text("the service failed")
+    # It reads them again while it is open.
+    expect(page.get_by_role("dialog")).to_have_accessible_name(
+        re.compile(r"Approve \d+ events? for shop\?")
+    )
 
 
 def test_keyboard_alone_is_enough(place: Place, new_tab: Callable[..., Tab]) -> None:

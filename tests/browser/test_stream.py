@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from playwright.sync_api import BrowserContext, expect
+from playwright.sync_api import BrowserContext, Route, expect
 
 from tests.support.consoles import Place, Tab
 
@@ -48,8 +48,11 @@ def test_lost_stream_is_said_and_resumed(
     expect(row).to_be_visible()
     place.kill()
     page.clock.fast_forward("00:20")
-    notice = page.get_by_role("alert").filter(has_text="No update for")
+    notice = page.locator(".note").filter(has_text="No update for")
     expect(notice).to_be_visible()
+    # What is read aloud has no number that changes each second.
+    alert = notice.get_by_role("alert")
+    expect(alert).to_have_text("No update: what is shown can be old.")
     # What was known stays, and says how old it is.
     expect(row).to_be_visible()
     expect(page.locator(".live.stale")).to_be_visible()
@@ -59,6 +62,39 @@ def test_lost_stream_is_said_and_resumed(
     expect(notice).not_to_be_visible()
     expect(row).not_to_be_visible()
     expect(page.locator(".live.live")).to_be_visible()
+
+
+def test_title_counts_while_the_tab_is_hidden(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open()
+    # No frame comes in a hidden tab; one can be on its way when it is hidden.
+    page.evaluate(
+        "() => { window.requestAnimationFrame = () => 0;"
+        " Object.defineProperty(document, 'hidden', {get: () => true}); }"
+    )
+    page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    expect(page).to_have_title("(1) Now · forewarn")
+
+
+def test_page_that_loads_slowly_does_not_come_over_the_next(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place)
+    page = tab.open()
+    late: list[Route] = []
+    tab.page.route("**/js/pages/wall.js", lambda route: late.append(route))
+    page.get_by_role("link", name="Wall").click()
+    page.get_by_role("link", name="History").click()
+    expect(page).to_have_title("History · forewarn")
+    (wall,) = late
+    with page.expect_response("**/js/pages/wall.js"):
+        wall.continue_()
+    # A page that is opened after the late one has come.
+    page.get_by_role("link", name="Hosts").click()
+    expect(page).to_have_title("Hosts · forewarn")
+    assert page.evaluate("() => document.documentElement.dataset.theme") is None
 
 
 def test_switched_zone_is_that_of_all_times(

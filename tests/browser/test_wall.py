@@ -70,14 +70,36 @@ def test_wall_turns_grey_without_news_and_recovers(
     place.kill()
     page.clock.fast_forward("00:20")
     expect(page.locator(".live.stale")).to_be_visible()
-    lost = page.get_by_role("alert").filter(has_text="No news for")
+    lost = page.locator(".lost")
     expect(lost).not_to_be_visible()
     page.clock.fast_forward("00:15")
     expect(lost).to_be_visible()
     expect(lost).to_contain_text("What is shown is of")
+    # What is read aloud has no number that changes each second.
+    expect(lost.get_by_role("alert")).to_have_text(re.compile(r"^No news: [^0-9]*$"))
     size = lost.locator("b").evaluate("each => getComputedStyle(each).fontSize")
     assert size == "80px"
     place.restart()
     page.clock.fast_forward("00:16")
     expect(lost).not_to_be_visible()
     expect(page.locator(".live.live")).to_be_visible()
+
+
+def test_wall_whose_stream_never_opens_does_not_look_calm(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    tab = new_tab(place)
+    tab.page.route("**/v1/watch*", lambda route: route.abort())
+    tab.page.clock.install()
+    page = tab.page
+    page.goto(f"{place.url}/console/wall")
+    down = page.locator(".big > div").filter(has_text="VMs down")
+    expect(down).to_have_text("–VMs down")
+    page.clock.fast_forward("00:35")
+    expect(page.locator(".lost")).to_contain_text("Nothing has come")
+    expect(page.locator(".live.stale")).to_be_visible()
+    expect(page.get_by_text("All is well")).not_to_be_visible()
+    page.goto(f"{place.url}/console/")
+    page.clock.fast_forward("00:20")
+    expect(page.locator(".notices")).to_contain_text("does not know what is down")

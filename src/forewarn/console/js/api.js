@@ -27,6 +27,9 @@ export class Refused extends Error {
 /** There was no answer, so nobody knows whether the request arrived. */
 export class NoAnswer extends Error {}
 
+/** Whether it is known that a request has changed nothing: the service has refused it, and did not fail itself. @param {unknown} error */
+export const isRefusal = (error) => error instanceof Refused && error.status >= 400 && error.status < 500;
+
 /** @type {() => void} */
 let whenUnknown = () => {};
 /** @param {() => void} call Called when the service does not know the caller (401). */
@@ -42,7 +45,8 @@ async function send(path, options = {}) {
   let response;
   let text;
   try {
-    response = await fetch(path, { ...options, signal: AbortSignal.timeout(ANSWER_MS) });
+    const limit = AbortSignal.timeout(ANSWER_MS);
+    response = await fetch(path, { ...options, signal: options.signal ? AbortSignal.any([limit, options.signal]) : limit });
     text = await response.text();
   } catch (error) {
     throw new NoAnswer(String(error));
@@ -103,10 +107,11 @@ export async function list(path, key, most = 5) {
   return { items, more: after !== "", first };
 }
 
-/** @param {string} path @param {object} body @param {Record<string, string>} [headers] */
-export const post = (path, body, headers = {}) =>
+/** @param {string} path @param {object} body @param {Record<string, string>} [headers] @param {AbortSignal} [signal] */
+export const post = (path, body, headers = {}, signal) =>
   send(path, {
     method: "POST",
+    signal: signal ?? null,
     headers: { "Content-Type": "application/json", ...headers },
     body: JSON.stringify(body),
   });
@@ -116,23 +121,32 @@ export const remove = (path) =>
   send(path, { method: "DELETE", headers: { "Content-Type": "application/json" } });
 
 /**
- * Send an order, and send it again with the same key until its result is known: the
- * service does it once.
+ * A key of an order: the service does what has the same key once.
+ */
+export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
+
+/**
+ * Send an order, and send it again with the same key until its result is known.
  * @param {string} path
  * @param {object} body
+ * @param {string} key
+ * @param {AbortSignal} signal Ends the repetitions; the result is then not known.
  * @param {(tries: number) => void} onNoAnswer Called before each repetition.
  */
-export async function order(path, body, onNoAnswer) {
-  const key = crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
+export async function order(path, body, key, signal, onNoAnswer) {
   for (let tries = 0; ; tries++) {
     try {
-      return await post(path, body, { "Idempotency-Key": key });
+      return await post(path, body, { "Idempotency-Key": key }, signal);
     } catch (error) {
       const isOpen = error instanceof NoAnswer || (error instanceof Refused && [429, 502, 504].includes(error.status));
-      if (!isOpen) throw error;
+      if (!isOpen || signal.aborted) throw error;
       onNoAnswer(tries + 1);
       const pause = AGAIN_MS[Math.min(tries, AGAIN_MS.length - 1)] ?? 1000;
-      await new Promise((resolve) => setTimeout(resolve, pause));
+      await new Promise((resolve) => {
+        setTimeout(resolve, pause);
+        signal.addEventListener("abort", resolve, { once: true });
+      });
+      if (signal.aborted) throw error;
     }
   }
 }

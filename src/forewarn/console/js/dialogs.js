@@ -2,7 +2,7 @@
 // came of it. Nothing is shown as done before the service has said so.
 
 import { html, nothing, render } from "./lit.js";
-import { order, post, Refused } from "./api.js";
+import { isRefusal, newKey, NoAnswer, order, post, Refused } from "./api.js";
 import { refreshAll } from "./store.js";
 import { capital, count } from "./text.js";
 import * as time from "./time.js";
@@ -23,14 +23,17 @@ const REASON_CHARACTERS_MIN = 3;
  * @property {(effect: any) => string} button Verb and number.
  * @property {string[]} [presets] Reasons to choose from.
  * @property {string} [placeholder]
- * @property {boolean} [isStop]
+ * @property {boolean} [isStop] It stops something, so its first preset is chosen: it takes two clicks.
+ * @property {() => Promise<Partial<Ask>>} [load] Reads what the order needs while the dialog is open already.
  * @property {boolean} [needsNoReason]
  * @property {string} [back] The button that does nothing.
  */
 
 /**
  * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" | "result", tries: number,
- *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean}} Open
+ *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean, isLoaded: boolean,
+ *   key: string, sent: string, giveUp: AbortController}} Open
+ * `isTrial`: the error is of the count. `key` and `sent`: an order of which no result is known.
  */
 
 /** @type {Open | null} */
@@ -42,9 +45,11 @@ document.body.append(place);
 
 /** @param {Ask} ask */
 export function ask(ask) {
+  const preset = (ask.isStop && ask.presets?.[0]) || "";
   open = {
-    ask, reason: "", preset: "", effect: undefined, step: "edit", tries: 0, error: null, answer: null,
-    armedAt: 0, isCounted: true, isTrial: false,
+    ask: { ...ask }, reason: preset, preset, effect: undefined, step: "edit", tries: 0, error: null, answer: null,
+    armedAt: 0, isCounted: true, isTrial: false, isLoaded: !ask.load,
+    key: "", sent: "", giveUp: new AbortController(),
   };
   draw();
   const dialog = place.querySelector("dialog");
@@ -56,6 +61,13 @@ export function ask(ask) {
 
 export const isOpen = () => open !== null;
 
+/** An order that is on its way stays in sight, with whatever comes of it. @param {Open} at */
+function closed(at) {
+  if (at !== open) return;
+  if (at.step === "sending") place.querySelector("dialog")?.showModal();
+  else close();
+}
+
 function close() {
   clearTimeout(timer);
   open = null;
@@ -65,7 +77,7 @@ function close() {
 
 /** How much an effect changes: if this grows while one reads, the button waits. @param {any} effect @returns {number} */
 const size = (effect) =>
-  Object.values(effect).reduce((sum, part) => sum + (part?.hosts ?? 0) + (part?.vms ?? 0) + (part?.events ?? 0), 0);
+  Object.values(effect).reduce((sum, part) => sum + (part?.hosts ?? 0) + (part?.vms ?? 0) + (part?.events ?? 0) + (part?.operations ?? 0), effect.waiting_hosts ?? 0);
 
 /** Have the effect counted, now and until the dialog closes. */
 async function measure() {
@@ -73,6 +85,8 @@ async function measure() {
   const mine = open;
   if (!mine || mine.step !== "edit" || !mine.isCounted) return;
   try {
+    if (!mine.isLoaded) Object.assign(mine.ask, await mine.ask.load?.());
+    mine.isLoaded = true;
     const answer = await post(mine.ask.path, { ...mine.ask.body, reason: "", dry_run: true });
     if (mine !== open || mine.step !== "edit") return;
     const before = mine.effect;
@@ -81,20 +95,21 @@ async function measure() {
       mine.armedAt = Date.now() + DISARMED_MS;
       setTimeout(draw, DISARMED_MS + 10);
     }
-    if (mine.error instanceof Refused && mine.isTrial) mine.error = null;
+    if (mine.isTrial) mine.error = null;
     mine.isTrial = false;
   } catch (error) {
     if (mine !== open || mine.step !== "edit") return;
     // An older service does not count, and says that it does not know the member.
     if (error instanceof Refused && error.status === 400 && JSON.stringify(error.body).includes("dry_run")) mine.isCounted = false;
-    else if (error instanceof Refused && (!mine.error || mine.isTrial)) [mine.error, mine.isTrial] = [error, true];
+    else if (error instanceof Refused && error.status === 401) mine.isTrial = false;
+    else if ((error instanceof Refused || !mine.isLoaded) && (!mine.error || mine.isTrial)) [mine.error, mine.isTrial] = [error, true];
   }
   draw();
   timer = setTimeout(measure, COUNT_MS);
 }
 
 const isReady = () =>
-  open !== null && open.step === "edit" && Date.now() >= open.armedAt &&
+  open !== null && open.step === "edit" && open.isLoaded && Date.now() >= open.armedAt &&
   (open.ask.needsNoReason || open.reason.trim().length >= REASON_CHARACTERS_MIN);
 
 /** @param {Event} event */
@@ -110,7 +125,10 @@ async function submit(event) {
   draw();
   try {
     const body = { ...mine.ask.body, reason: mine.reason.trim() };
-    mine.answer = await order(mine.ask.path, body, (tries) => {
+    // What may have been done already must have the same key, or it could be done twice.
+    if (!mine.key || mine.sent !== JSON.stringify(body)) [mine.key, mine.sent] = [newKey(), JSON.stringify(body)];
+    mine.giveUp = new AbortController();
+    mine.answer = await order(mine.ask.path, body, mine.key, mine.giveUp.signal, (tries) => {
       mine.tries = tries;
       draw();
     });
@@ -119,11 +137,15 @@ async function submit(event) {
     mine.step = "result";
     if (!mine.answer?.refused?.length) return close();
   } catch (error) {
-    mine.error = /** @type {Error} */ (error);
+    // Without a session there is a form above this dialog: nothing was done, and one sends again.
+    const isOut = error instanceof Refused && error.status === 401;
+    mine.error = isOut ? null : /** @type {Error} */ (error);
+    if (isRefusal(error)) mine.key = "";
     mine.step = "edit";
     mine.tries = 0;
     // Who reads what another has decided may give the order all the same.
     if (error instanceof Refused && error.kind === "conflict") delete mine.ask.body.revision;
+    void measure();
   }
   draw();
 }
@@ -148,13 +170,20 @@ const why = (ask, at) => html`<div>
 /** @param {any[]} refused */
 const refusals = (refused) => html`<table class="tight"><tbody>${refused.map((each) => html`<tr><th>${each.name}</th><td>${each.error}. ${each.hint}</td></tr>`)}</tbody></table>`;
 
+/** @param {Error} error Of an order that may have been done. */
+const unknown = (error) => html`<div class="note e" role="alert"><span><b>It is not known whether it was done</b>: ${error instanceof NoAnswer ? "the service did not answer" : error.message}.
+  ${error instanceof Refused ? error.hint : ""} Look at the history. If the order is given again here as it is, it has the same key: it is never done twice.</span></div>`;
+
 /** @param {Open} at */
 function outcome(at) {
   if (at.error) {
     const { error } = at;
     const isConflict = error instanceof Refused && error.status === 409;
     const other = error instanceof Refused ? error.body.changed : null;
-    return html`<div class="note ${isConflict ? "w" : "e"}" role="alert"><span><b>${isConflict ? "" : "Refused: "}${isConflict ? capital(error.message) : error.message}.</b>
+    if (!at.isTrial && !isRefusal(error)) return unknown(error);
+    const what = isConflict ? "" : isRefusal(error) ? "Refused: " : "Not known yet what it would do: ";
+    const text = error instanceof NoAnswer ? "the service does not answer" : error.message;
+    return html`<div class="note ${isConflict ? "w" : "e"}" role="alert"><span><b>${what}${isConflict ? capital(text) : text}.</b>
       ${other ? html`${time.second(time.at(other.at))}${other.reason ? html` <q>${other.reason}</q>` : nothing}. ` : nothing}${error instanceof Refused ? error.hint : ""} <span class="nw">Nothing was changed.</span></span></div>`;
   }
   if (at.tries) return html`<div class="note w" role="alert"><span><b>No answer.</b> Sent again with the same key (${count(at.tries, "time")}): it is never done twice.</span></div>`;
@@ -171,16 +200,17 @@ function dialog(at) {
   const { ask } = at;
   const isResult = at.step === "result";
   const shown = outcome(at);
-  return html`<dialog class="dlg" aria-labelledby="dialog-title" @close=${() => open && at === open && close()}>
+  return html`<dialog class="dlg" aria-labelledby="dialog-title" @cancel=${(/** @type {Event} */ event) => at.step === "sending" && event.preventDefault()} @close=${() => closed(at)}>
     <form @submit=${submit}><header><h2 id="dialog-title">${ask.title}</h2></header>
     <div><ul class="eff">${ask.effect(at.effect).map((line) => html`<li>${line}</li>`)}</ul>
       ${!isResult && at.effect?.refused.length ? html`<p class="warn b">Refused of it:</p>${refusals(at.effect.refused)}` : nothing}</div>
     ${isResult || ask.needsNoReason ? nothing : why(ask, at)}
     ${shown === nothing ? nothing : html`<div>${shown}</div>`}
     <footer>${isResult ? html`<button class="prim">Close</button>` : html`
-      <button type="button" @click=${close}>${ask.back ?? "Back"}</button>
+      ${at.step !== "sending" ? html`<button type="button" @click=${close}>${ask.back ?? "Back"}</button>`
+        : at.tries ? html`<button type="button" @click=${() => at.giveUp.abort()}>Give up waiting</button>` : nothing}
       <button class=${ask.isStop ? "stop" : "prim"} aria-disabled=${isReady() ? "false" : "true"}>${
-      at.step === "sending" ? "Sending…" : html`${ask.isStop ? "■ " : ""}${ask.button(at.effect)}`}</button>`}</footer></form></dialog>`;
+      at.step === "sending" ? "Sending…" : at.isLoaded ? html`${ask.isStop ? "■ " : ""}${ask.button(at.effect)}` : "Loading…"}</button>`}</footer></form></dialog>`;
 }
 
 draw();

@@ -74,20 +74,30 @@ export const resolve = (operation, outcome, what) =>
     placeholder: "Such as: virsh list on c1-r04-10 shows it",
   });
 
-/** @param {string} tenant */
-export async function approveFor(tenant) {
-  const { items } = await list(`/v1/events?tenant=${encodeURIComponent(tenant)}`, "events");
-  const open = items.filter((each) => each.EventStatus === "Scheduled" && !each.approved_by);
-  const vms = new Set(open.flatMap((each) => each.vms));
-  approve(open.map((each) => each.EventId), tenant, vms.size);
+/** Pages of 1,000 events of a tenant that are read at most. */
+const EVENT_PAGES_MAX = 5;
+
+/** @param {string} tenant @param {string} [rollout] Only events of its operations. */
+export function approveFor(tenant, rollout = "") {
+  const load = async () => {
+    const { items, more } = await list(`/v1/events?tenant=${encodeURIComponent(tenant)}&rollout=${encodeURIComponent(rollout)}&limit=1000`, "events", EVENT_PAGES_MAX);
+    const open = items.filter((each) => each.EventStatus === "Scheduled" && !each.approved_by);
+    const vms = new Set(open.flatMap((each) => each.vms));
+    return approval(open.map((each) => each.EventId), tenant, vms.size, more);
+  };
+  ask({ title: `Approve for ${tenant}?`, path: "/v1/approve", body: {}, effect: () => ["Reading the events…"], button: () => "Approve", load });
 }
 
 /** @param {string[]} ids @param {string} tenant @param {number} vms */
-export const approve = (ids, tenant, vms) =>
-  ask({
+export const approve = (ids, tenant, vms) => ask(approval(ids, tenant, vms));
+
+/** @param {string[]} ids @param {string} tenant @param {number} vms @param {boolean} [more] Whether there are events beside these. */
+const approval = (ids, tenant, vms, more = false) =>
+  ({
     title: `Approve ${count(ids.length, "event")} for ${tenant}?`,
     path: "/v1/approve", body: { event_ids: ids },
     effect: says(
+      more && html`<b class="warn">There are more events than are approved at once</b>: give the order again for the rest`,
       html`<b>${count(vms, "VM")}</b> of ${tenant}: their hosts can start before NotBefore, when their turn comes`,
       "Agents that still prepare are not waited for",
       `The history and ${tenant} see who has approved, and why`,
@@ -124,8 +134,9 @@ export const halt = (campaign) =>
       "Cordoned hosts stay cordoned. It can be resumed",
     )(effect),
     button: (effect) => {
+      const waiting = effect?.waiting_hosts ?? campaign.waiting;
       const begun = effect?.cancelled?.hosts ?? effect?.cancelled?.operations ?? 0;
-      return begun ? `Stop ${begun} + ${count(campaign.waiting, "host")}` : `Stop ${count(campaign.waiting, "host")}`;
+      return begun ? `Stop ${begun} + ${count(waiting, "host")}` : `Stop ${count(waiting, "host")}`;
     },
     presets: ["VMs down", "wrong version", "tenant asked", "room"],
     isStop: true,

@@ -111,7 +111,7 @@ function dock() {
   const known = new Set(fresh.map((each) => each.id));
   const mine = [...fresh, ...(past().value ?? []).filter((/** @type {any} */ each) => !known.has(each.id))].filter(isMain);
   return html`<div class="dock"><section class="card" aria-labelledby="wh"><header><h2 id="wh">Waiting for approval</h2><span class="soft">longest wait first</span></header>
-      ${waits().value?.waits.length ? waitsTable(waits().value.waits, true) : empty("Nobody is waited for", "Approvals that are missing appear here.")}</section>
+      ${waits().value?.waits.length ? waitsTable(waits().value.waits, true, campaign().rollout) : empty("Nobody is waited for", "Approvals that are missing appear here.")}</section>
     <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span><span class="grow"></span><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a></header>${past().value || mine.length ? feed(mine, LINES) : loading}</section></div>`;
 }
 
