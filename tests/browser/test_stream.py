@@ -84,7 +84,11 @@ def test_page_that_loads_slowly_does_not_come_over_the_next(
     tab = new_tab(place)
     page = tab.open()
     late: list[Route] = []
-    tab.page.route("**/js/pages/wall.js", lambda route: late.append(route))
+
+    def hold(route: Route) -> None:
+        late.append(route)
+
+    tab.page.route("**/js/pages/wall.js", hold)
     page.get_by_role("link", name="Wall").click()
     page.get_by_role("link", name="History").click()
     expect(page).to_have_title("History · forewarn")

@@ -95,7 +95,7 @@ def test_wall_whose_stream_never_opens_does_not_look_calm(
     page = tab.page
     page.goto(f"{place.url}/console/wall")
     down = page.locator(".big > div").filter(has_text="VMs down")
-    expect(down).to_have_text("–VMs down")
+    expect(down).to_have_text("\u2013VMs down")
     page.clock.fast_forward("00:35")
     expect(page.locator(".lost")).to_contain_text("Nothing has come")
     expect(page.locator(".live.stale")).to_be_visible()
