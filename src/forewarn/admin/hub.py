@@ -155,13 +155,13 @@ class Hub:
             self._task.cancel()
 
     @contextlib.contextmanager
-    def viewed(self, held: Credential) -> Generator[None]:
+    def viewed(self, right: Credential) -> Generator[None]:
         """Count a viewer."""
-        self._viewers[held] += 1
+        self._viewers[right] += 1
         try:
             yield
         finally:
-            self._viewers[held] -= 1
+            self._viewers[right] -= 1
             self._viewers += Counter()
             if not self._viewers:
                 loop = asyncio.get_running_loop()
@@ -171,7 +171,7 @@ class Hub:
         if not self._viewers:
             self.stop()
 
-    def check(self, held: Credential) -> None:
+    def check(self, right: Credential) -> None:
         """Raise the error that ends the stream of a viewer, if there is one."""
         if (
             self._task is not None
@@ -179,8 +179,8 @@ class Hub:
             and (error := self._task.exception())
         ):
             raise error
-        if held in self._bad:
-            raise session_over() if held.session else unauthorized()
+        if right in self._bad:
+            raise session_over() if right.session else unauthorized()
 
     def position(self, number: int) -> str:
         """Return the ID of a message, for `Last-Event-ID`."""
@@ -303,20 +303,20 @@ class Hub:
             and asyncio.get_running_loop().time() >= self._problems_due
         ):
             around = await self._around(self.feed)
-        held = [each for each in self._viewers if each != NO_CREDENTIAL]
+        rights = [each for each in self._viewers if each != NO_CREDENTIAL]
         reads = any(TOPICS[topic].needs_entries for topic in self._followed)
-        if not (ids or held or reads or around):
+        if not (ids or rights or reads or around):
             return
         began = asyncio.get_running_loop().time()
         seen = await self._gateway.read(
-            lambda reader: self._read(reader, ids, held, around, reads=reads)
+            lambda reader: self._read(reader, ids, rights, around, reads=reads)
         )
         ended = asyncio.get_running_loop().time()
         if around is not None:
             pause = limits.PROBLEMS_PAUSE * (ended - began)
             self._problems_due = ended + max(pause, limits.RECHECK_SECONDS / 2)
         bad = {each for each in seen.good if not await self._is_good_here(each)}
-        self._bad = (set(held) - seen.good) | bad
+        self._bad = (set(rights) - seen.good) | bad
         if seen.has_new_fleet and "hosts" in self._followed:
             self._lose()
         for change in seen.changes:
@@ -379,7 +379,7 @@ class Hub:
         self,
         reader: Reader,
         ids: Sequence[str],
-        held: Sequence[Credential],
+        rights: Sequence[Credential],
         around: Surroundings | None,
         *,
         reads: bool,
@@ -407,7 +407,7 @@ class Hub:
                     attention.problems(shown, around, now=now), look.lookups
                 )
             ),
-            good=frozenset(each for each in held if is_good(reader, each, now=now)),
+            good=frozenset(each for each in rights if is_good(reader, each, now=now)),
             has_new_fleet=any(each.kind is AuditKind.FLEET_APPLIED for each in entries),
         )
 

@@ -40,16 +40,17 @@ NO_CREDENTIAL = Credential()
 """The credential of a caller whose right does not end."""
 
 
-def is_good(reader: Reader, held: Credential, *, now: Micros) -> bool:
+def is_good(reader: Reader, right: Credential, *, now: Micros) -> bool:
     """Return whether a right still exists, as far as the store knows.
 
     `Identity.is_good_here` is the other part.
     """
-    if held.session is not None and (
-        held.session.is_over(now=now) or sessions.is_ended(reader, held.session.pass_id)
+    if right.session is not None and (
+        right.session.is_over(now=now)
+        or sessions.is_ended(reader, right.session.pass_id)
     ):
         return False
-    if not held.token_id:
+    if not right.token_id:
         return True
-    token = reader.get(Token, held.token_id)
+    token = reader.get(Token, right.token_id)
     return token is not None and tokens.is_good(reader, token, now=now)

@@ -205,7 +205,7 @@ async def watch(
         hub=hubs.of(viewed),
         wanted=wanted,
         topics=names,
-        held=Credential.of(caller.name, caller.token_id, request.scope.get(SESSION)),
+        right=Credential.of(caller.name, caller.token_id, request.scope.get(SESSION)),
     )
     return Counted(watchers, viewer.stream(last_event_id), tenant=caller.tenant)
 
@@ -217,13 +217,13 @@ class Viewer:
     hub: Hub
     wanted: Wanted
     topics: Sequence[str]
-    held: Credential = NO_CREDENTIAL
+    right: Credential = NO_CREDENTIAL
 
     async def stream(self, last_id: str = "") -> AsyncGenerator[str, None]:
         """Yield messages until the viewer leaves, the service stops, or the token is no
         longer valid."""
         try:
-            with self.hub.viewed(self.held):
+            with self.hub.viewed(self.right):
                 await self.hub.follow(self.topics)
                 async for text in self._texts(last_id):
                     yield text
@@ -240,7 +240,7 @@ class Viewer:
         now = asyncio.get_running_loop().time
         quiet_since = now()
         while True:
-            hub.check(self.held)
+            hub.check(self.right)
             entries = None if position is None else hub.after(position)
             if entries is None:
                 if not is_first:
@@ -258,7 +258,7 @@ class Viewer:
                 quiet_since = now()
                 continue
             for entry in entries:
-                hub.check(self.held)
+                hub.check(self.right)
                 position = entry.number
                 if entry.topic in self.topics and self.wanted.matches(entry.about):
                     yield entry.text

@@ -96,13 +96,13 @@ class Streams:
         *topics: str,
         wanted: Wanted | None = None,
         last_id: str = "",
-        held: Credential | None = None,
+        right: Credential | None = None,
     ) -> Watcher:
         viewer = Viewer(
             hub=self.hub,
             wanted=wanted or Wanted(),
             topics=topics or ("operations",),
-            held=held or Credential(token_id=self.caller().token_id),
+            right=right or Credential(token_id=self.caller().token_id),
         )
         return Watcher(viewer, last_id)
 

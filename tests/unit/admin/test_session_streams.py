@@ -33,8 +33,8 @@ def test_stream_ends_within_a_second_of_its_session(
     other = Credential(token_id="", session=replace(session, pass_id="1" * 32))
 
     async def story(streams: Streams) -> None:
-        ending = streams.watch(held=Credential(token_id=made["id"], session=session))
-        going = streams.watch(held=other)
+        ending = streams.watch(right=Credential(token_id=made["id"], session=session))
+        going = streams.watch(right=other)
         await ending.until("ready")
         await going.until("ready")
         if end == "expires":
@@ -87,7 +87,7 @@ def test_stream_ends_with_what_only_this_machine_knows(
 
     async def story(streams: Streams) -> None:
         ending, going = (
-            streams.watch(held=Credential.of(each.name, "", each))
+            streams.watch(right=Credential.of(each.name, "", each))
             for each in (session, other)
         )
         await ending.until("ready")
