@@ -46,7 +46,7 @@ PROOFS = {
             "tests/unit/cli/test_campaigns.py::test_plan_shows_order_constraint_and_end",
         ),
         "I must know what happens when": (
-            "tests/unit/cli/test_campaigns.py::test_page_has_each_host_and_no_script",
+            "tests/unit/cli/test_campaigns.py::test_page_has_each_host_with_its_place",
         ),
         "I must know whether the windows are enough": (
             (

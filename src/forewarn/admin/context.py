@@ -85,7 +85,7 @@ async def gateway_of(request: Request) -> CallerGateway:
 async def service_gateway(request: Request) -> OperatorGateway:
     """Return the gateway of the application, with the rights of the service.
 
-    What it answers does not depend on the caller, whose rights must be checked before.
+    The answer does not depend on the caller, whose rights must be checked before.
     """
     return cast("OperatorGateway", request.app.state.gateway)
 

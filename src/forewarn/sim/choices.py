@@ -1,4 +1,4 @@
-"""What the page of a simulation offers besides its cards: a profile, a scenario, a poll.
+"""Choices on the page of a simulation, besides its cards: a profile, a scenario, a poll.
 
 A simulation from the command line has these routes. Nothing is decided here: a scenario is
 played like one of the command line.

@@ -1,4 +1,4 @@
-"""Who causes a transaction."""
+"""The caller that causes a transaction."""
 
 from dataclasses import dataclass
 
