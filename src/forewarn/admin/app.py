@@ -134,12 +134,10 @@ def create_app(
     Without `tokens` of a file it answers only to loopback names, and must listen only
     there. Then a caller without a token is the operator. Tokens of the store are valid
     in both cases. `/metrics` calls `collect`, `answered` counts the responses by
-    status. `/v1/webhooks` uses `receivers`, `/v1/checks` uses `checks`, `/v1/cluster` uses
-    `replicas`, and `/v1/relay` serves `relays`. Routes of `extra` are below `/v1` too, and
-    for operators only. `pages` are the routes of the console, which need no token. `watchers`
-    counts the open streams. `clock` has the time by which the rate of tenants is limited.
-    `leading` says whether another replica decides. `is_local_operator` is for sessions of
-    local users at a Unix socket.
+    status. `receivers`, `checks`, `replicas` and `relays` answer `/v1/webhooks`, `/v1/checks`,
+    `/v1/cluster` and `/v1/relay`. Routes of `extra` are below `/v1`, for operators only.
+    `pages` need no token. `watchers` counts the open streams. `clock` limits tenants.
+    `leading` says if another replica decides. `is_local_operator`: at a Unix socket.
     """
     app = _described(title, version)
     app.state.gateway = gateway
