@@ -13,7 +13,7 @@ from forewarn.campaigns.lifecycle import CAMPAIGN_STEPS, CampaignInput, Campaign
 from forewarn.campaigns.progress import failures_of, vms_down_max
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.steering import revision_of
-from forewarn.control.rules import brake, campaign_gate, wide_blackouts
+from forewarn.control.rules import brake, campaign_gate, steerable, wide_blackouts
 from forewarn.fleet.blackouts import Blackout, coming
 from forewarn.fleet.model import Host, is_at, places_of
 from forewarn.fleet.windows import openings
@@ -256,17 +256,17 @@ def _verbs(expected: Expected) -> list[str]:
         return []
     steps = CAMPAIGN_STEPS[campaign.state]
     is_deferred = deferred_count(expected.reader, campaign) > 0
-    is_over = gate.is_stage_over(campaign) and not campaign.is_last_stage
-    awaits = campaign.stages[campaign.stage - 1].approval and not campaign.is_approved
+    stage = steerable.stage_to_approve(campaign)
     allowed = {
         "campaign-pause": CampaignInput.PAUSE in steps,
-        "campaign-halt": CampaignInput.HALT in steps and campaign.halt is None,
+        "campaign-halt": CampaignInput.HALT in steps
+        and steerable.why_no_halt(campaign) is None,
         "campaign-resume": CampaignInput.RESUME in steps,
         "campaign-abort": CampaignInput.ABORT in steps,
-        "campaign-approve": not campaign.is_released or (is_over and awaits),
+        "campaign-approve": steerable.why_no_approval(campaign, stage) is None,
         "campaign-retry": bool(campaign.failed) or is_deferred,
         "campaign-skip": campaign.left > 0 or bool(campaign.failed),
-        "campaign-add": not campaign.is_emergency,
+        "campaign-add": steerable.why_no_more_hosts(campaign, expected.request) is None,
         "campaign-set": True,
     }
     return [verb for verb, is_allowed in allowed.items() if is_allowed]

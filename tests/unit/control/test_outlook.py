@@ -1,6 +1,7 @@
 """The outlook of a campaign: counts, the expected end, budgets, windows and verbs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -215,3 +216,17 @@ def test_verbs_are_those_that_the_decisions_accept(state: str) -> None:
     }
     allowed = {verb for verb in asked if is_allowed(it, verb)}
     assert allowed == set(seen(it)["verbs"]) - {"campaign-add"}
+
+
+def test_hosts_are_not_added_while_a_campaign_is_started() -> None:
+    it = world_of(4)
+    start(it, TWO_AT_ONCE)
+    assert "campaign-add" in seen(it)["verbs"]
+
+    def read(reader: Any) -> dict[str, Any]:
+        expected = expected_of(reader, campaign(it), now=it.now)
+        # As between two pages of a long list.
+        expected.request = replace(expected.request, unplanned=(("op-1", "h0003"),))
+        return outlook(expected, first=0, last=0)
+
+    assert "campaign-add" not in it.read(read)["verbs"]

@@ -10,12 +10,9 @@ from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import campaign_ends
 from forewarn.control.rules.policy import Policy
+from forewarn.control.rules.steerable import FIRST_STAGE
 from forewarn.control.transactions.work import Work
-from forewarn.protocol.errors import RefusedError
 from forewarn.store.records import AuditKind, Facts
-
-FIRST_STAGE = 1
-"""The stage whose approval releases the campaign."""
 
 
 def is_released(policy: Policy, prepared: Prepared) -> bool:
@@ -30,14 +27,8 @@ def ask(work: Work, campaign: CampaignRecord) -> None:
         campaign_ends.note(work, campaign, AuditKind.CAMPAIGN_APPROVAL_NEEDED, facts)
 
 
-def release(work: Work, old: CampaignRecord, stage: int) -> CampaignRecord:
-    """Release a campaign whose first stage is approved; raises RefusedError."""
-    if stage != FIRST_STAGE:
-        raise RefusedError(
-            f"emergency campaign {old.name} has not begun, so stage {stage} cannot be "
-            "approved",
-            hint=f"Run `forewarn campaign approve {old.name} {FIRST_STAGE}` first.",
-        )
+def release(work: Work, old: CampaignRecord) -> CampaignRecord:
+    """Release a campaign whose first stage is approved."""
     facts = Facts(stage=FIRST_STAGE)
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_STAGE_APPROVED, facts)
     work.take_turn(old.request)

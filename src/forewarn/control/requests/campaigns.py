@@ -9,7 +9,7 @@ after a verb therefore loses nothing: the next start takes a turn of every open 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forewarn.campaigns import gate, progress
+from forewarn.campaigns import progress
 from forewarn.campaigns.lifecycle import CampaignInput, CampaignState, step
 from forewarn.campaigns.prepared import Prepared
 from forewarn.campaigns.record import CampaignRecord, Halt, HaltCause, Pause
@@ -34,6 +34,7 @@ from forewarn.control.rules import (
     campaign_hosts,
     implied_campaigns,
     second_person,
+    steerable,
     tallies,
 )
 from forewarn.control.transactions.work import Check, Work
@@ -55,7 +56,6 @@ from forewarn.protocol.visits import STUCK_VISITS, SkipReason, Visit
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import FLEET_HOSTS, AuditKind, Facts
-from forewarn.texts import count
 
 
 def find(reader: Reader, name: str) -> CampaignRecord:
@@ -229,11 +229,8 @@ def pause(work: Work, name: str) -> CampaignRecord:
 def halt(work: Work, name: str) -> CampaignRecord:
     """Halt the campaign: what it has announced is withdrawn without impact."""
     old = find_open(work, name)
-    if old.halt is not None:
-        raise RefusedError(
-            f"campaign {old.name} is already halted",
-            hint=f"Run `forewarn campaign show {old.name}` to see why.",
-        )
+    if refused := steerable.why_no_halt(old):
+        raise refused
     why = Halt(
         cause=HaltCause.OPERATOR,
         by=work.who.actor,
@@ -327,30 +324,10 @@ def approve(work: Work, name: str, stage: int) -> CampaignRecord:
         actor=work.who.actor,
         act=f"approve stage {stage} of campaign {old.name}",
     )
+    if why := steerable.why_no_approval(old, stage):
+        raise why
     if not old.is_released:
-        return campaign_release.release(work, old, stage)
-    current = old.stages[old.stage - 1]
-    if old.is_last_stage or stage != old.stage + 1:
-        raise RefusedError(
-            f"campaign {old.name} is in stage {old.stage} of {len(old.stages)}, so "
-            f"stage {stage} cannot be approved",
-            hint=""
-            if old.is_last_stage
-            else f"Run `forewarn campaign approve {old.name} {old.stage + 1}`.",
-        )
-    if not current.approval or old.is_approved:
-        raise RefusedError(
-            f"stage {stage} of campaign {old.name} is already approved"
-            if old.is_approved
-            else f"stage {stage} of campaign {old.name} needs no approval"
-        )
-    if not gate.is_stage_over(old):
-        raise RefusedError(
-            f"stage {stage} of campaign {old.name} cannot be approved yet: "
-            f"{count(old.stage_left, 'host')} of stage {old.stage} left",
-            hint=f"Approve it when these hosts are done or skipped. Run `forewarn campaign "
-            f"show {old.name}` to follow them.",
-        )
+        return campaign_release.release(work, old)
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_STAGE_APPROVED, Facts(stage=stage))
     work.take_turn(old.request)
     return campaign_ends.save(work, old, replace(old, is_approved=True))

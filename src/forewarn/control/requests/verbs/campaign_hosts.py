@@ -19,6 +19,7 @@ from forewarn.control.rules import (
     campaign_hosts,
     destinations,
     implied_campaigns,
+    steerable,
 )
 from forewarn.control.rules.guard import shared_hosts
 from forewarn.control.transactions.work import Work
@@ -75,16 +76,8 @@ def add_hosts(
             hint="Split it into several requests, or start another campaign.",
         )
     request = work.request(old.request)
-    if request.unplanned:
-        raise RefusedError(
-            f"campaign {old.name} is being started",
-            hint="Try again in a few seconds.",
-        )
-    if old.is_emergency:
-        raise RefusedError(
-            f"campaign {old.name} is an emergency, and takes no more hosts",
-            hint="Start another campaign for them.",
-        )
+    if why := steerable.why_no_more_hosts(old, request):
+        raise why
     pattern = rollouts.like_the_first(work, request)
     failed = campaign_hosts.failed_in(work.tx)
     names = {each.request: each.name for each in implied_campaigns.open_ones(work.tx)}

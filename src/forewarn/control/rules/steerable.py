@@ -1,0 +1,80 @@
+"""Why a campaign does not allow a request now: the decisions and the reports ask. Pure."""
+
+from forewarn.campaigns import gate
+from forewarn.campaigns.record import CampaignRecord
+from forewarn.protocol.errors import RefusedError
+from forewarn.protocol.operations import Request
+from forewarn.texts import count
+
+FIRST_STAGE = 1
+"""The stage whose approval releases an emergency campaign."""
+
+
+def why_no_halt(campaign: CampaignRecord) -> RefusedError | None:
+    """Return why a campaign cannot be halted; None: it can."""
+    if campaign.halt is None:
+        return None
+    return RefusedError(
+        f"campaign {campaign.name} is already halted",
+        hint=f"Run `forewarn campaign show {campaign.name}` to see why.",
+    )
+
+
+def why_no_more_hosts(
+    campaign: CampaignRecord, request: Request
+) -> RefusedError | None:
+    """Return why no host can be added to a campaign with this rollout; None: one can."""
+    if request.unplanned:
+        return RefusedError(
+            f"campaign {campaign.name} is being started",
+            hint="Try again in a few seconds.",
+        )
+    if campaign.is_emergency:
+        return RefusedError(
+            f"campaign {campaign.name} is an emergency, and takes no more hosts",
+            hint="Start another campaign for them.",
+        )
+    return None
+
+
+def stage_to_approve(campaign: CampaignRecord) -> int:
+    """Return the only stage of a campaign that an approval can be about."""
+    return campaign.stage + 1 if campaign.is_released else FIRST_STAGE
+
+
+def why_no_approval(campaign: CampaignRecord, stage: int) -> RefusedError | None:
+    """Return why a stage of a campaign cannot be approved; None: it can.
+
+    The policy can still refuse the one who started the campaign.
+    """
+    name, following = campaign.name, stage_to_approve(campaign)
+    if not campaign.is_released:
+        if stage == following:
+            return None
+        return RefusedError(
+            f"emergency campaign {name} has not begun, so stage {stage} cannot be "
+            "approved",
+            hint=f"Run `forewarn campaign approve {name} {following}` first.",
+        )
+    if campaign.is_last_stage or stage != following:
+        return RefusedError(
+            f"campaign {name} is in stage {campaign.stage} of {len(campaign.stages)}, so "
+            f"stage {stage} cannot be approved",
+            hint=""
+            if campaign.is_last_stage
+            else f"Run `forewarn campaign approve {name} {following}`.",
+        )
+    if not campaign.stages[campaign.stage - 1].approval or campaign.is_approved:
+        return RefusedError(
+            f"stage {stage} of campaign {name} is already approved"
+            if campaign.is_approved
+            else f"stage {stage} of campaign {name} needs no approval"
+        )
+    if not gate.is_stage_over(campaign):
+        return RefusedError(
+            f"stage {stage} of campaign {name} cannot be approved yet: "
+            f"{count(campaign.stage_left, 'host')} of stage {campaign.stage} left",
+            hint=f"Approve it when these hosts are done or skipped. Run `forewarn campaign "
+            f"show {name}` to follow them.",
+        )
+    return None
