@@ -111,3 +111,18 @@ def test_switched_zone_is_that_of_all_times(
     expect(page.locator(".zone")).to_contain_text("GMT+5:30")
     tab.open("history")
     expect(page.locator(".zone")).to_contain_text("GMT+5:30")
+
+
+def test_stream_that_stays_silent_from_its_beginning_is_opened_again(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place)
+    tab.page.clock.install()
+    # As if the server had gone without a word.
+    tab.page.route("**/v1/watch?*", lambda _route: None, times=1)
+    with tab.page.expect_request("**/v1/watch?*"):
+        page = tab.open()
+    mark = page.locator(".live")
+    expect(mark).to_contain_text("connecting")
+    page.clock.fast_forward("00:40")
+    expect(mark).not_to_contain_text("connecting")

@@ -27,6 +27,8 @@ class Shape:
     """Returns JSON text: `json` takes twice as long for a value with few fields."""
     decode: Callable[[Any], Any]
     """Returns the value of parsed JSON."""
+    decode_all: Callable[[list[Any]], tuple[Any, ...]] | None = None
+    """Returns the values of a parsed list; None: each is decoded by itself."""
 
 
 def shape_of(hint: Any) -> Shape:
@@ -84,7 +86,10 @@ def _list(item: Shape) -> Shape:
         return f"[{','.join(map(item.write, items))}]"
 
     def decode(values: object) -> tuple[Any, ...]:
-        return tuple(map(item.decode, _checked_list(values)))
+        checked = _checked_list(values)
+        if item.decode_all is not None:
+            return item.decode_all(checked)
+        return tuple(map(item.decode, checked))
 
     return Shape(write, decode)
 
@@ -104,7 +109,19 @@ def _row(kinds: list[type]) -> Shape:
             raise TypeError(f"{values!r} has the wrong types")
         return tuple(row)
 
-    return Shape(write, decode)
+    def decode_all(rows: list[Any]) -> tuple[Any, ...]:
+        # A campaign can have a row for each of 100,000 hosts: their types are compared by
+        # columns, in a third of the time.
+        if {*map(type, rows)} == {list} and {*map(len, rows)} == {len(kinds)}:
+            columns = zip(*rows, strict=True)
+            if [{*map(type, column)} for column in columns] == [
+                {kind} for kind in kinds
+            ]:
+                return tuple(map(tuple, rows))
+        # No row, or one with an error that names it.
+        return tuple(map(decode, rows))
+
+    return Shape(write, decode, decode_all)
 
 
 def _checked_list(values: object) -> list[object]:

@@ -171,6 +171,15 @@ def test_invalid_row_is_refused(record: object, name: str, value: Value) -> None
     assert "backup" in caught.value.hint
 
 
+@pytest.mark.parametrize("rows", ['[["a",1]]', '[["a","b"],["c"]]', '["ab"]', "{}"])
+def test_list_with_a_wrong_row_is_refused(rows: str) -> None:
+    kept = column_for(tuple[tuple[str, str], ...])
+    assert kept.decode('[["a","b"],["c","d"]]') == (("a", "b"), ("c", "d"))
+    assert kept.decode("[]") == ()
+    with pytest.raises(TypeError):
+        kept.decode(rows)
+
+
 @pytest.mark.parametrize("hint", [float, object, list[str], str | int, dict[str, str]])
 def test_field_without_a_column_type_is_refused(hint: Any) -> None:
     with pytest.raises(TypeError, match="no column can hold"):
