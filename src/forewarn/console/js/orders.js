@@ -35,7 +35,7 @@ function counted(part) {
  * What an order does: as the service counts it, and what the words of its verb mean.
  * @param {any[]} plain
  */
-const says = (...plain) => (/** @type {any} */ effect) => {
+export const says = (...plain) => (/** @type {any} */ effect) => {
   const lines = effect ? SAID.filter(([kind]) => effect[kind]).map(([kind, say]) => say(...counted(effect[kind]))) : [];
   if (effect?.waiting_hosts) lines.push(html`<b>${count(effect.waiting_hosts, "host")}</b> not begun`);
   return [...lines, ...plain.filter(Boolean)];

@@ -3,6 +3,7 @@
 import { html } from "./lit.js";
 import { meaning } from "./choice.js";
 import { ask } from "./dialogs.js";
+import { says } from "./orders.js";
 import { capital, count, some } from "./text.js";
 import * as time from "./time.js";
 
@@ -18,11 +19,11 @@ export function approve(events) {
   return ask({
     title: events.length === 1 ? `Approve the ${events[0].EventType} of ${some(vms, 2)}?` : `Approve ${count(events.length, "event")}?`,
     path: "/v1/approve", body: { event_ids: events.map((each) => each.EventId) },
-    effect: () => [
+    effect: says(
       html`<b>${some(vms)}</b>: ${approved}`,
       "Agents in these VMs that still prepare are not waited for",
       html`Without an approval <b>${otherwise}</b>`,
-    ],
+    ),
     button: () => `Approve ${count(vms.length, "VM")}`,
     placeholder: "Such as: drained",
   });
@@ -32,7 +33,7 @@ export function approve(events) {
 export const redeploy = (vms) =>
   ask({
     title: `Redeploy ${vmsOf(vms)} elsewhere?`, path: "/v1/redeploy", body: { vms },
-    effect: () => [html`<b>${some(vms)}</b>: started again on other hardware, with a notice first`, "Local disks and memory are lost"],
+    effect: says(html`<b>${some(vms)}</b>: started again on other hardware, with a notice first`, "Local disks and memory are lost"),
     button: () => `Redeploy ${count(vms.length, "VM")}`, placeholder: "Such as: in our own time",
   });
 
@@ -40,7 +41,7 @@ export const redeploy = (vms) =>
 export const expedite = (vms) =>
   ask({
     title: `Expedite the maintenance of ${vmsOf(vms)}?`, path: "/v1/expedite", body: { vms },
-    effect: () => [html`<b>${some(vms)}</b>: maintained as soon as possible`, "Approved at once, even if an agent there has not prepared: drain the VMs first"],
+    effect: says(html`<b>${some(vms)}</b>: maintained as soon as possible`, "Approved at once, even if an agent there has not prepared: drain the VMs first"),
     button: () => `Expedite ${count(vms.length, "VM")}`, placeholder: "Such as: drained",
   });
 
@@ -50,7 +51,7 @@ export const defer = (names, hours) => {
   return ask({
     title: `Defer the maintenance of ${some(names, 2)} by ${hours < 48 ? `${hours} hours` : `${hours / 24} days`}?`,
     path: "/v1/defer", body: { names, until: until.toISOString() },
-    effect: () => [html`It does not start before <b>${time.when(until.getTime())}</b>; you get a new notice`, "Announced maintenance is withdrawn without impact", "Each maintenance can be deferred twice"],
+    effect: says(html`It does not start before <b>${time.when(until.getTime())}</b>; you get a new notice`, "Announced maintenance is withdrawn without impact", "Each maintenance can be deferred twice"),
     button: () => `Defer ${count(names.length, "VM")}`, placeholder: "Such as: month end",
   });
 };
@@ -58,9 +59,9 @@ export const defer = (names, hours) => {
 /** @param {string} name */
 export const clear = (name) =>
   ask({ title: `End the deferral of ${name}?`, path: "/v1/defer", body: { names: [name], clear: true },
-    effect: () => ["Its maintenance can be announced at once", "The deferral still counts"], button: () => "End it", placeholder: "Such as: wrong VM" });
+    effect: says("Its maintenance can be announced at once", "The deferral still counts"), button: () => "End it", placeholder: "Such as: wrong VM" });
 
 /** @param {any} operation @param {string[]} vms */
 export const cancel = (operation, vms) =>
   ask({ title: `Cancel the ${operation.impact} of ${vmsOf(vms)}?`, path: "/v1/cancel", body: { names: [operation.operation] },
-    effect: () => [`${capital(vmsOf(vms) ?? "")} ${vms.length === 1 ? "is" : "are"} not touched: it has not started`], button: () => "Cancel it", back: "Keep it" });
+    effect: says(`${capital(vmsOf(vms) ?? "")} ${vms.length === 1 ? "is" : "are"} not touched: it has not started`), button: () => "Cancel it", back: "Keep it" });

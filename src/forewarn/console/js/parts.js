@@ -3,7 +3,7 @@
 import { html, nothing, repeat, svg } from "./lit.js";
 import { NoAnswer, Refused } from "./api.js";
 import { BASE } from "./pages.js";
-import { state } from "./store.js";
+import { one, state } from "./store.js";
 import { capital, number, some } from "./text.js";
 import * as time from "./time.js";
 
@@ -107,7 +107,7 @@ const subjects = (entry, kind) =>
  * Entries of one actor at one instant about the same object, as one line.
  * @param {any[]} entries The newest first.
  */
-function grouped(entries) {
+export function grouped(entries) {
   /** @type {any[][]} */
   const found = [];
   for (const each of entries) {
@@ -135,7 +135,9 @@ function sentence(group) {
   const [noun, ...rest] = entry.what.split(" ");
   const hosts = [...new Set(same.flatMap((each) => subjects(each, "host")))];
   const vms = [...new Set(same.flatMap((each) => subjects(each, "vm")))];
-  const named = noun === "event" || noun === "vm" || !hosts.length ? vms : hosts;
+  // Of an open operation, it is known what it is done to.
+  const target = one("operations", subjects(entry, "operation")[0] ?? "")?.target_kind;
+  const named = noun === "event" || noun === "vm" || !hosts.length || (target === "vm" && vms.length) ? vms : hosts;
   const words = ["operation", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
   const links = named.length > 2 ? some(named, 2) : named.map((each, index) => html`${index ? ", " : ""}<a href=${subjectAddress(each, named === hosts)}>${each}</a>`);
   const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;

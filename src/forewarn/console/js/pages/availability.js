@@ -46,7 +46,7 @@ const table = (first, rows) => html`<table class="clus"><thead><tr><th scope="co
 /** @param {{items: any[]}} value */
 export function scopes({ items }) {
   const names = [...new Set(items.map((each) => each.scope))];
-  return names.length ? table("Scope", names.map((name) => line(name || "without scope", total(items.filter((each) => each.scope === name))))) : empty("No VM has existed yet", "");
+  return names.length ? table("Scope", names.map((name) => ({ name, sums: total(items.filter((each) => each.scope === name)) })).sort((one, other) => other.sums.down_now - one.sums.down_now || other.sums.unplanned_seconds - one.sums.unplanned_seconds).map(({ name, sums }) => line(name || "without scope", sums))) : empty("No VM has existed yet", "");
 }
 
 function view() {

@@ -5,6 +5,8 @@ import { html, nothing } from "../lit.js";
 import { list as listOf } from "../api.js";
 import { afterDraw, all, changed, news, one, resource } from "../store.js";
 import { address, empty, errorNote, feed, isMain, loading } from "../parts.js";
+import { hold } from "../hold.js";
+import { latest } from "../latest.js";
 import { asked, look } from "../query.js";
 import { detail, drawer } from "../drawer.js";
 import * as orders from "../orders.js";
@@ -17,6 +19,8 @@ import { waitsTable } from "./now_lists.js";
 /** Clusters up to this size are fetched as a whole: larger ones by rack. */
 const CLUSTER_HOSTS_MAX = 400;
 const LINES = 8;
+/** Main changes that are read: several can be one line. */
+const LINES_READ = 40;
 /** @type {Record<string, string>} */
 const STATES = { running: "impacting,recovering", held: "ready", failed: "failed" };
 
@@ -36,10 +40,7 @@ const tree = () => list("tree", () => resource(path("/tree"), { topics: ["histor
 const outlook = () => list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
 const waits = () => list("waits", () => resource(`/v1/waits?rollout=${encodeURIComponent(campaign().rollout)}&limit=200`));
 /** Its changes so far; the stream brings the newer ones. */
-const past = () => list("past", () => resource(async () => {
-  const { items } = await listOf(`/v1/history?operation=${encodeURIComponent(campaign().rollout)}&since=2d&limit=1000`, "entries", 20);
-  return items.reverse();
-}, { topics: [] }));
+const past = () => list("past", () => resource(() => latest(`operation=${encodeURIComponent(campaign().rollout)}`, "2d", LINES_READ, isMain), { topics: [] }));
 const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
 const clusterTree = (/** @type {string} */ cluster) =>
   list(`tree ${cluster}`, () => resource(path(`/tree?cluster=${encodeURIComponent(cluster)}`), { topics: ["history"], pause: 3000 }));
@@ -112,7 +113,7 @@ function dock() {
   const mine = [...fresh, ...(past().value ?? []).filter((/** @type {any} */ each) => !known.has(each.id))].filter(isMain);
   return html`<div class="dock"><section class="card" aria-labelledby="wh"><header><h2 id="wh">Waiting for approval</h2><span class="soft">longest wait first</span></header>
       ${waits().value?.waits.length ? waitsTable(waits().value.waits, true, campaign().rollout) : empty("Nobody is waited for", "Approvals that are missing appear here.")}</section>
-    <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span><span class="grow"></span><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a></header>${past().value || mine.length ? feed(mine, LINES) : loading}</section></div>`;
+    <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span><span class="grow"></span><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a></header>${past().value || mine.length ? html`<div id="campaign-lines">${feed(hold("campaign-lines", mine, (each) => each.id, id).rows, LINES)}</div>` : loading}</section></div>`;
 }
 
 function view() {

@@ -1,9 +1,10 @@
 // The history: who did what, when and why. The filters are in the address.
 
 import { html, nothing } from "../lit.js";
-import { list } from "../api.js";
 import { resource, state } from "../store.js";
 import { empty, feed, isMain, loaded } from "../parts.js";
+import { hold } from "../hold.js";
+import { latest } from "../latest.js";
 import { asked, look } from "../query.js";
 
 const LINES = 400;
@@ -17,12 +18,14 @@ let found = null;
 let path = "";
 
 function entries() {
-  const query = new URLSearchParams({ since: asked("since") || "1d", limit: "1000" });
+  const query = new URLSearchParams();
   for (const name of FILTERS) if (asked(name)) query.set(name, asked(name));
-  const next = `/v1/history?${query}`;
+  const since = asked("since") || "1d";
+  const isAll = asked("all") === "yes" || Boolean(asked("what"));
+  const next = `${query}&since=${since}&all=${isAll}`;
   if (next !== path || !found) {
     path = next;
-    found = resource(async () => (await list(next, "entries", 20)).items.reverse(), { pause: 3000 });
+    found = resource(() => latest(query.toString(), since, LINES + 1, (each) => isAll || isMain(each)), { pause: 5000 });
   }
   return found;
 }
@@ -46,8 +49,8 @@ function view() {
     <form class="in fields" role="search" aria-label="Changes" @submit=${submit}>${state.session?.tenant ? nothing : field("host", "Host")}${field("vm", "VM")}${state.session?.tenant ? nothing : field("tenant", "Tenant")}${field("actor", "Who")}<button>Find</button>
       ${others.map((name) => html`<button type="button" class="small" title="Remove this filter" @click=${() => look({ [name]: "" })}>${name}: ${asked(name)} ✕</button>`)}</form>
     ${loaded(entries(), (all) => {
-      const shown = all.filter((/** @type {any} */ each) => isAll || asked("what") || isMain(each));
-      return shown.length ? html`<div class="wide-feed">${feed(shown, LINES)}</div>${shown.length > LINES ? html`<p class="in soft">The latest ${LINES} lines. Choose a shorter time, or filter, to see earlier ones.</p>` : nothing}`
+      const { rows: shown, newer } = hold("history-lines", all.filter((/** @type {any} */ each) => isAll || asked("what") || isMain(each)), (each) => each.id, path);
+      return shown.length ? html`${newer ? html`<p class="in soft">${newer} new</p>` : nothing}<div class="wide-feed" id="history-lines">${feed(shown, LINES)}</div>${shown.length > LINES ? html`<p class="in soft">The latest ${LINES} lines. Choose a shorter time, or filter, to see earlier ones.</p>` : nothing}`
         : empty("No change matches", html`<button @click=${() => look({ ...Object.fromEntries(FILTERS.map((name) => [name, ""])), since: "60d" })}>Clear the filters</button>`);
     })}</section>`;
 }

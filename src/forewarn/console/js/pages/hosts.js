@@ -1,9 +1,10 @@
 // The hosts: found by the beginning of a name, and one of them with all that is known of it.
 
 import { html, nothing, repeat } from "../lit.js";
-import { get, list } from "../api.js";
+import { get } from "../api.js";
 import { all, resource } from "../store.js";
 import { address, campaignAddress, empty, errorNote, feed, hostLink, isMain, loaded, loading, mayOrder, moment, pill } from "../parts.js";
+import { latest } from "../latest.js";
 import { asked, look } from "../query.js";
 import * as orders from "../orders.js";
 import { capital, count } from "../text.js";
@@ -14,6 +15,8 @@ const ROWS_MAX = 300;
 /** VMs that are named above the rows. */
 const VMS_MAX = 20;
 const HISTORY_LINES = 25;
+/** Main changes that are read: several can be one line. */
+const HISTORY_READ = 100;
 
 /** The sums of the fleet, and the names of its clusters and racks. */
 const overview = resource("/v1/fleet/overview", { topics: ["problems"], pause: 15_000 });
@@ -35,11 +38,12 @@ function placesOf(text, clusters) {
  * The hosts and VMs whose names begin with a text, and the hosts of such a cluster or rack.
  * The service searches, so the work is the same in every fleet.
  * @param {string} text
+ * @param {string} zone Without a text: only the hosts of this zone.
  */
-async function search(text) {
+async function search(text, zone) {
   const part = encodeURIComponent(text);
   if (!text) {
-    const page = await some("after=hosts:");
+    const page = await some(`${zone ? `zone=${encodeURIComponent(zone)}&` : ""}after=hosts:`);
     return { hosts: page.hosts, vms: [], more: page.next?.startsWith("hosts:") ?? false };
   }
   const { clusters } = overview.value ?? (await get("/v1/fleet/overview"));
@@ -63,12 +67,13 @@ async function search(text) {
 }
 
 /** What was searched last, and its result. */
-let searched = { text: "", result: resource(() => search(""), { topics: ["problems"], pause: 15_000 }) };
+let searched = { text: "", zone: "", result: resource(() => search("", ""), { topics: ["problems"], pause: 15_000 }) };
 
 /** @returns {import("../store.js").Resource} */
 function result() {
   const text = asked("q");
-  if (searched.text !== text) searched = { text, result: resource(() => search(text), { topics: ["problems"], pause: 15_000 }) };
+  const zone = asked("zone");
+  if (searched.text !== text || searched.zone !== zone) searched = { text, zone, result: resource(() => search(text, zone), { topics: ["problems"], pause: 15_000 }) };
   return searched.result;
 }
 
@@ -84,7 +89,7 @@ function about(name) {
     found = [
       resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
       resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
-      resource(async () => (await list(`/v1/history?host=${host}&since=60d&limit=1000`, "entries", 20)).items.reverse(), { pause: 3000 }),
+      resource(() => latest(`host=${host}`, "60d", HISTORY_READ, isMain), { pause: 5000 }),
       resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
     ];
     known.set(name, found);
@@ -146,7 +151,7 @@ function view() {
   const host = asked("host");
   const sums = overview.value;
   return html`<h1 class="vh">Hosts</h1><div class="two ${host ? "" : "alone"}"><div><section class="card" aria-labelledby="hosts"><header><h2 id="hosts">Hosts</h2>
-    <form class="acts" role="search" aria-label="Hosts" @submit=${find}><input type="search" name="q" .value=${asked("q")} placeholder="host, VM, rack, cluster" aria-label="Host, VM, rack or cluster" autocomplete="off"><button class="small">Find</button></form>
+    <form class="acts" role="search" aria-label="Hosts" @submit=${find}><input type="search" name="q" .value=${asked("q")} placeholder="host, VM, rack, cluster" aria-label="Host, VM, rack or cluster" autocomplete="off"><button class="small">Find</button>${asked("zone") && !asked("q") ? html`<button type="button" class="small" title="Show all zones" @click=${() => look({ zone: "" })}>zone ${asked("zone")} ✕</button>` : nothing}</form>
     <span class="grow"></span>${sums ? html`<span class="soft">${count(sums.hosts, "host")}, ${count(sums.vms, "VM")}</span>` : nothing}</header>${loaded(result(), table)}</section></div>${host ? side(host) : nothing}</div>`;
 }
 

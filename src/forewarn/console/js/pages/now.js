@@ -1,11 +1,11 @@
 // Now: what needs a person, the worst first, and what runs.
 
 import { html, nothing } from "../lit.js";
-import { list } from "../api.js";
 import { all, changed, news, resource, state } from "../store.js";
 import { bar, campaignAddress, campaignPill, empty, errorNote, feed, isMain, loaded, loading } from "../parts.js";
 import { address } from "../parts.js";
 import { hold } from "../hold.js";
+import { latest } from "../latest.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { etaOf, etas } from "./campaign_etas.js";
@@ -20,16 +20,11 @@ const CLUSTERS_MAX = 20;
 
 /** Lines of activity. */
 const LINES = 14;
-/** Spans that are tried until there are enough entries. */
-const SPANS = ["15m", "2h", "2d", "60d"];
+/** Main changes that are read: several can be one line. */
+const LINES_READ = 40;
 
 /** The latest entries of the history from before this page was opened, the newest first. */
-export const past = resource(async () => {
-  for (const span of SPANS) {
-    const { items } = await list(`/v1/history?since=${span}&limit=1000`, "entries", 20);
-    if (items.filter(isMain).length >= LINES || span === SPANS.at(-1)) return items.reverse();
-  }
-}, { topics: [], pause: 30_000 });
+export const past = resource(() => latest("", "60d", LINES_READ, isMain), { topics: [], pause: 30_000 });
 
 export function entries() {
   const fresh = news();
@@ -106,7 +101,7 @@ const isShort = (zone) => !zone.unlimited && needs(zone) > 0 && zone.free < 2 * 
 
 /** @param {any} value */
 const zoneTable = (value) => html`<table class="clus"><thead><tr><th>Zone</th><th class="num">Up</th><th class="num">Working</th><th class="num hide-n">Cordoned</th><th class="num">Down</th><th class="num">Free slots</th><th class="num hide-n">Next needs</th></tr></thead>
-  <tbody>${value.zones.map((/** @type {any} */ each) => html`<tr><th scope="row"><a href=${address("hosts", ["q", each.zone])}>${each.zone || "–"}</a></th><td class="num">${number(each.hosts - each.down)}</td><td class="num">${each.in_work}</td><td class="num hide-n">${each.cordoned}</td>
+  <tbody>${value.zones.map((/** @type {any} */ each) => html`<tr><th scope="row"><a href=${address("hosts", ["zone", each.zone])}>${each.zone || "–"}</a></th><td class="num">${number(each.hosts - each.down)}</td><td class="num">${each.in_work}</td><td class="num hide-n">${each.cordoned}</td>
     <td class="num ${each.down ? "bad b" : ""}">${each.down}</td><td class="num ${isShort(each) ? "warn b" : ""}">${each.unlimited ? "–" : number(each.free)}</td><td class="num hide-n">${needs(each) || "–"}</td></tr>`)}</tbody></table>`;
 
 function quiet() {

@@ -4,6 +4,7 @@ import { html, nothing, repeat } from "../lit.js";
 import { changed, one, resource } from "../store.js";
 import { all } from "../store.js";
 import { address, campaignAddress, hostLink, little, mayOrder, moment, pill } from "../parts.js";
+import { hold } from "../hold.js";
 import * as orders from "../orders.js";
 import { capital, count, number, some } from "../text.js";
 import * as time from "../time.js";
@@ -55,6 +56,7 @@ export function down(problems, capacity) {
   const hosts = new Set(rows.map((each) => each.host));
   const tenants = new Set(rows.flatMap((each) => each.problem.tenants));
   const longest = Math.min(...rows.map((each) => each.since));
+  const held = hold("down-rows", rows, (each) => each.problem.problem + each.vm);
   const isAll = names.length > 0 && chosen.size === names.length;
   const toggleAll = () => {
     if (isAll) chosen.clear();
@@ -64,15 +66,15 @@ export function down(problems, capacity) {
   return html`<section class="card" aria-labelledby="down"><header>${pill("err", "Down")}<h2 id="down">${names.length ? count(names.length, "VM") : count(rows.length, "host")} down, unplanned</h2><span class="grow"></span>
     <span class="soft">${count(hosts.size, "host")}, ${count(tenants.size, "tenant")}, longest ${time.roughly(time.now() - longest)}</span></header>
     <table class="flow"><thead><tr>${mayOrder() ? html`<th><input type="checkbox" aria-label="All ${names.length}" .checked=${isAll} @change=${toggleAll}></th>` : nothing}<th>VM</th><th>Tenant</th><th>Host</th><th>Down for</th><th>Why</th><th>Next</th></tr></thead>
-    <tbody>${repeat(rows, (each) => each.problem.problem + each.vm, downRow)}</tbody></table>${mayOrder() && chosen.size ? bulk(rows, capacity) : nothing}</section>`;
+    <tbody id="down-rows">${repeat(held.rows, (each) => each.problem.problem + each.vm, (each) => downRow(each, held.over.has(each.problem.problem + each.vm)))}</tbody></table>${mayOrder() && chosen.size ? bulk(rows, capacity) : nothing}</section>`;
 }
 
-/** @param {DownVm} each */
-function downRow(each) {
+/** @param {DownVm} each @param {boolean} isOver Whether it is up again. */
+function downRow(each, isOver) {
   const { vm, problem } = each;
   const first = problem.actions.includes("redeploy") && vm ? html`<button class="quiet small" @click=${() => orders.redeploy([vm])}>Redeploy…</button>`
     : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>Mark restored…</button>`;
-  return html`<tr aria-selected=${chosen.has(vm) ? "true" : nothing}>${mayOrder() ? html`<td>${vm ? html`<input type="checkbox" aria-label=${vm} .checked=${chosen.has(vm)} @change=${() => toggle(vm)}>` : nothing}</td>` : nothing}
+  return html`<tr class=${isOver ? "over" : ""} aria-selected=${chosen.has(vm) ? "true" : nothing}>${mayOrder() ? html`<td>${vm ? html`<input type="checkbox" aria-label=${vm} .checked=${chosen.has(vm)} @change=${() => toggle(vm)}>` : nothing}</td>` : nothing}
     <th class="mono nw">${vm || "–"}</th><td class="nw">${each.tenant}</td><td class="mono nw">${hostLink(each.host)}</td><td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
     <td class="wide">${each.text}</td><td>${mayOrder() ? first : problem.actions[0]}</td></tr>`;
 }
@@ -128,7 +130,7 @@ function waitRow(wait, isShort, rollout) {
 
 /** @param {any[]} found @param {boolean} [isShort] @param {string} [rollout] */
 export const waitsTable = (found, isShort = false, rollout = "") => html`<table class="flow"><thead><tr><th>Tenant</th><th class="num">Missing</th>${isShort ? nothing : html`<th class="num">VMs</th>`}<th class="num">Hosts</th><th>Since</th><th>Starts at latest</th>${isShort ? nothing : html`<th>Agents</th>`}<th><span class="vh">Act</span></th></tr></thead>
-  <tbody>${repeat(found, (each) => each.tenant, (each) => waitRow(each, isShort, rollout))}</tbody></table>`;
+  <tbody id="wait-rows">${repeat(hold("wait-rows", found, (each) => each.tenant, rollout).rows, (each) => each.tenant, (each) => waitRow(each, isShort, rollout))}</tbody></table>`;
 
 /** @param {import("../store.js").Resource} waits */
 export function waiting({ value }) {
@@ -169,6 +171,6 @@ export function held(problems, holds) {
   if (!rows.length && !holds.length) return null;
   const title = rows.length ? `${count(rows.length, "thing")} held or in trouble` : `${count(holds.length, "hold")} by plan`;
   return html`<section class="card" aria-labelledby="held"><header>${pill("wait", "Held")}<h2 id="held">${title}</h2></header>
-    ${repeat(rows, (each) => each.problem, caseRow)}
+    <div id="held-rows">${repeat(hold("held-rows", rows, (each) => each.problem).rows, (each) => each.problem, caseRow)}</div>
     ${holds.map((each) => html`<div class="in head case"><div class="tell">${each.text} <span class="soft nw">${count(each.hosts, "host")}${each.until ? html`, until ${moment(time.at(each.until))}` : nothing}</span></div></div>`)}</section>`;
 }

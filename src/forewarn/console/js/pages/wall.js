@@ -3,7 +3,7 @@
 
 import { html, nothing } from "../lit.js";
 import { all, one, resource, silence, state } from "../store.js";
-import { bar, campaignPill, hatch, isMain } from "../parts.js";
+import { bar, campaignPill, grouped, hatch, isMain } from "../parts.js";
 import { number, some } from "../text.js";
 import * as time from "../time.js";
 import { entries, past } from "./now.js";
@@ -110,7 +110,7 @@ function view() {
     <span class="live ${state.link.mode}"><i class=${state.link.mode === "live" ? "pulse" : ""}></i>${state.link.mode}</span><span class="clk">${time.minute(time.now())}<span class="soft"> ${time.zoneName()}</span></span></div>
     <div>${each ? figures(each, counts, terms) : fleet()}</div>
     <div class="grid2"><div class="stack">${each ? bar(shares, each.hosts) : nothing}${grown ? map(grown) : each ? nothing : fleetMap(overview().value)}</div>${says(each, { waits: waits().value, capacity: capacity().value, hosts: each ? running(each.campaign).value?.hosts ?? [] : [] })}</div>
-    <div class="tick">${entries().filter(isMain).slice(0, TICKS).map(tick)}</div></main>`;
+    <div class="tick">${grouped(entries().filter(isMain)).slice(0, TICKS).map(([entry]) => tick(entry))}</div></main>`;
 }
 
 async function wake() {
