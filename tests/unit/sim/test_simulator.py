@@ -239,7 +239,7 @@ def test_api_description_lists_the_simulator_routes(fresh: Simulation) -> None:
     assert address is not None
     _, found = fresh.ask(f"http://127.0.0.1:{address[1]}/openapi.json")
     ours = {path for path in found["paths"] if path.startswith("/v1/sim/")}
-    assert len(ours) == 13
+    assert len(ours) == 17
     for path in ours:
         for each in found["paths"][path].values():
             assert each["description"], path
