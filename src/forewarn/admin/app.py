@@ -162,11 +162,9 @@ def create_app(
     app.state.identity = Identity(
         tokens, throttle=throttle, is_local_operator=is_local_operator
     )
-    app.state.hubs = Hubs(
-        lambda: app.state.gateway,
-        partial(attention.surroundings, receivers, replicas),
-        app.state.identity.is_good_here,
-    )
+    around = partial(attention.surroundings, receivers, replicas)
+    is_good_here = app.state.identity.is_good_here
+    app.state.hubs = Hubs(lambda: app.state.gateway, around, is_good_here)
     _guard(app, monotonic, refused, answered, relays)
     for router in _routers(receivers, checks, replicas, relays):
         app.router.routes.extend(router.routes)
