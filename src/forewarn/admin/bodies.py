@@ -180,25 +180,6 @@ class Steering(Tried):
     )
 
 
-_ADDED = ("dry_run", "revision")
-"""Members that were added to requests, the newest last."""
-
-
-def said_in(body: BaseModel) -> str:
-    """Return a body as the text that the digest of a repeated request is made of.
-
-    Members that were added later are left out while they have their defaults: a request
-    that was executed before an upgrade can be repeated after it.
-    """
-    fields = type(body).model_fields
-    unsaid = {
-        name
-        for name in _ADDED
-        if name in fields and getattr(body, name) == fields[name].default
-    }
-    return body.model_dump_json(exclude=unsaid)
-
-
 _TYPES: Mapping[Form, Any] = {
     Form.TEXT: Text,
     Form.NAME: Name,

@@ -10,7 +10,7 @@ from forewarn.admin import bodies, campaign_shapes, limits, simulation_shapes
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Paged
-from forewarn.admin.orders import Giving, Key
+from forewarn.admin.orders import Giving, Key, said_in
 from forewarn.admin.shapes import shape
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
@@ -117,7 +117,7 @@ async def campaign_start(body: bodies.CampaignStart, giver: Giving) -> Response:
             text,
             digest=body.digest,
             who=giver.who(body.reason),
-            once=giver.once(bodies.said_in(body)),
+            once=giver.once(said_in(body)),
         )
     )
     now = giver.gateway.now()

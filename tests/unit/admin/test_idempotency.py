@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin.bodies import said_in
 from forewarn.admin.decisions import DECISIONS
+from forewarn.admin.orders import said_in
 from forewarn.control.requests.idempotency import KEPT_FOR
 from forewarn.instants import format_duration
 from forewarn.store import kinds

@@ -1,4 +1,4 @@
-"""The caller that causes a transaction."""
+"""The actor of a transaction."""
 
 from dataclasses import dataclass
 
