@@ -3,7 +3,8 @@
 Without Chromium, the tests are skipped.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,20 @@ PATIENCE_MS = 30_000
 """For what a page shows within a second on an idle machine."""
 
 
-def is_expected(message: str) -> bool:
+UNEXPECTED = re.compile(r"status of (400|404|405|415|422|5\d\d)")
+"""Answers to what a page must not ask, and failures of the service."""
+
+
+def is_expected(message: str, statuses: Collection[int]) -> bool:
     """Tell whether Chromium only reports that a request of the API was not answered well.
 
-    What the page makes of it is for the test. A missing file of the console is a mistake.
+    What the page makes of it is for the test. A missing file of the console is a
+    mistake, and so is an answer of `UNEXPECTED`, unless a test says that it comes.
     """
-    return "Failed to load resource" in message and "/v1/" in message
+    if "Failed to load resource" not in message or "/v1/" not in message:
+        return False
+    found = UNEXPECTED.search(message)
+    return found is None or int(found[1]) in statuses
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,11 +79,16 @@ def new_tab(
     """Return what opens a tab; at the end, no tab may have complained."""
     tabs: list[Tab] = []
 
-    def new(place: Place, context: BrowserContext | None = None, **options: Any) -> Tab:
+    def new(
+        place: Place,
+        context: BrowserContext | None = None,
+        statuses: Collection[int] = (),
+        **options: Any,
+    ) -> Tab:
         tab = Tab(
             context or new_context(**options),
             place.url,
-            expected=is_expected,
+            expected=lambda message: is_expected(message, statuses),
         )
         tabs.append(tab)
         return tab
