@@ -174,6 +174,7 @@ def test_invalid_row_is_refused(record: object, name: str, value: Value) -> None
 @pytest.mark.parametrize("rows", ['[["a",1]]', '[["a","b"],["c"]]', '["ab"]', "{}"])
 def test_list_with_a_wrong_row_is_refused(rows: str) -> None:
     kept = column_for(tuple[tuple[str, str], ...])
+    assert kept.decode is not None
     assert kept.decode('[["a","b"],["c","d"]]') == (("a", "b"), ("c", "d"))
     assert kept.decode("[]") == ()
     with pytest.raises(TypeError):
