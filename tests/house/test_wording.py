@@ -44,7 +44,11 @@ OF_ERRORS = {
     "control/requests/verbs/emptying.py": {"_sums"},
     "control/requests/visiting.py": {"_begin_again", "_ways_out"},
     "control/rules/remedies.py": {"way_out"},
-    "control/rules/steerable.py": {"why_no_approval", "why_no_halt", "why_no_more_hosts"},
+    "control/rules/steerable.py": {
+        "why_no_approval",
+        "why_no_halt",
+        "why_no_more_hosts",
+    },
 }
 """Functions that make a part of an error's message, which is made where it is raised."""
 
