@@ -55,6 +55,7 @@ def test_document_is_byte_for_byte_what_the_program_gets(
 ) -> None:
     page = open_page()
     expect(page).to_have_title("simulation: 3 VMs · forewarn")
+    expect(page.get_by_role("banner")).to_contain_text("simulation, no login")
     card(page).get_by_role("button", name="Reboot", exact=True).click()
     shown = page.get_by_label("Document of web_0")
     expect(shown).to_contain_text('"EventStatus":"Scheduled"')
@@ -86,9 +87,11 @@ def test_page_plays_a_scenario_with_a_profile(
 ) -> None:
     page = open_page()
     page.get_by_label("Profile").select_option("strict")
+    page.get_by_role("button", name="Change", exact=True).click()
     expect(page.get_by_text("web_0 has never polled.")).to_be_visible()
     assert running.sim("choices")["profile"] == "strict"
     page.get_by_label("Scenario").select_option("user-reboot")
+    page.get_by_role("button", name="Play", exact=True).click()
     expect(page.get_by_text("plays user-reboot")).to_be_visible()
     page.get_by_role("button", name="Reset").click()
     refused = page.get_by_role("alert")

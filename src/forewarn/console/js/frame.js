@@ -39,6 +39,7 @@ function live() {
 function who() {
   const session = state.session;
   if (!session) return nothing;
+  if (kind() === "simulator") return html`<span class="soft nw">simulation, no login</span>`;
   if (session.identified_by === "nothing") return html`<span class="soft nw">loopback, no token</span>`;
   const right = session.tenant ? `tenant ${session.tenant}` : session.read_only ? "read-only" : "operator";
   const expires = session.expires ? `. Until ${time.when(time.at(session.expires))}` : "";

@@ -52,7 +52,8 @@ function draw() {
 function mark() {
   const name = shown && !trouble ? shown.page.title(shown.params) : "forewarn";
   const number = needed() && kind() === "operator" ? `(${needed()}) ` : "";
-  document.title = `${number}${name} · forewarn`;
+  const world = kind() === "simulator" ? "simulation: " : "";
+  document.title = `${number}${world}${name} · forewarn`;
 }
 
 /** Counts the pages that were opened: one that loads more slowly than the next comes too late. */

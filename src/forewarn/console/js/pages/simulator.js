@@ -61,15 +61,28 @@ function clockCard(now) {
 function choosers() {
   const found = choices.value;
   if (!found) return nothing;
-  return html`<select aria-label="Profile" .value=${found.profile} @change=${(/** @type {any} */ event) => anew("/v1/sim/profile", { profile: event.target.value })}>${found.profiles.map((/** @type {string} */ each) => html`<option ?selected=${each === found.profile}>${each}</option>`)}</select>
-    ${found.playing ? pill("run", `plays ${found.playing}`) : html`<select aria-label="Scenario" @change=${(/** @type {any} */ event) => play(event.target)}><option value="">Play a scenario… (${found.scenarios.length})</option>${found.scenarios.map((/** @type {any} */ each) => html`<option title=${each.description}>${each.scenario}</option>`)}</select>`}`;
+  const profiles = found.profiles.map((/** @type {string} */ each) => html`<option ?selected=${each === found.profile}>${each}</option>`);
+  const scenarios = found.scenarios.map((/** @type {any} */ each) => html`<option title=${each.description}>${each.scenario}</option>`);
+  return html`<form class="choose" @submit=${changeProfile}><select name="profile" aria-label="Profile">${profiles}</select><button class="small">Change</button></form>
+    ${found.playing ? pill("run", `plays ${found.playing}`) : html`<form class="choose" @submit=${play}><select name="scenario" aria-label="Scenario" required>
+      <option value="">Scenario… (${found.scenarios.length})</option>${scenarios}</select><button class="small">Play</button></form>`}`;
 }
 
-/** @param {HTMLSelectElement} select */
-function play(select) {
-  const scenario = select.value;
-  select.value = "";
-  void anew("/v1/sim/scenario", { scenario });
+/** @param {Event} event @param {string} name The value of this select in a form that was sent. */
+function chosenIn(event, name) {
+  event.preventDefault();
+  return String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get(name));
+}
+
+/** @param {Event} event */
+function changeProfile(event) {
+  const profile = chosenIn(event, "profile");
+  if (profile !== choices.value?.profile) void anew("/v1/sim/profile", { profile });
+}
+
+/** @param {Event} event */
+function play(event) {
+  void anew("/v1/sim/scenario", { scenario: chosenIn(event, "scenario") });
 }
 
 /** The result of a scenario that was played here. */
@@ -131,7 +144,7 @@ function view() {
 
 /** @type {import("../pages.js").Page} */
 export const page = {
-  title: () => `simulation: ${count(vms.value?.vms.length ?? 0, "VM")}`, view,
+  title: () => count(vms.value?.vms.length ?? 0, "VM"), view,
   uses: () => [vms, documents, faults, operations, clock, choices, news],
   enter() {
     timer = setInterval(() => {
