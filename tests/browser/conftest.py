@@ -1,4 +1,4 @@
-"""One Chromium for all tests of a worker, and services with consoles.
+"""One Chromium for all tests of a module, and services with consoles.
 
 Without Chromium, the tests are skipped.
 """
@@ -41,8 +41,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    # While it runs, this thread has a running event loop, and the tests of other modules
+    # can begin none.
     program = chromium()
     if not program:
         pytest.skip("no Chromium here: apt-get install chromium")
