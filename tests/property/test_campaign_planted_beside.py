@@ -11,7 +11,7 @@ import pytest
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.execution import losses, replanning
-from forewarn.control.requests import approvals, campaign_turns, rollouts
+from forewarn.control.requests import approvals, campaign_turns, looks
 from forewarn.control.rules import (
     brake,
     campaign_gate,
@@ -165,10 +165,10 @@ BUGS = (
     Bug(
         name="a host that a tenant wants at once waits for its turn",
         breaks="2.5",
-        home=rollouts,
-        function="_next_in_turn",
+        home=looks,
+        function="next_in_turn",
         instead=lambda work, _request, turn: work.tx.select(
-            rollouts.kinds.OPERATIONS_THAT_WAIT, turn, limit=8
+            looks.kinds.OPERATIONS_THAT_WAIT, turn, limit=8
         ),
         life=(begin(), NOW, *HOUR),
     ),
