@@ -81,6 +81,20 @@ def loaded(pair: Pair) -> Generator[Pair]:
         pair.close()
 
 
+@contextmanager
+def followed(server: Server, place: Path) -> Generator[Server]:
+    """Run a standby for which each commit of the server waits."""
+    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    standby = Server(place / "second", fsync="on")
+    standby.follow(server)
+    standby.start()
+    try:
+        server.run("SELECT pg_reload_conf()")
+        yield standby
+    finally:
+        standby.stop()
+
+
 def test_database_is_restarted(server: Server, tmp_path: Path) -> None:
     with loaded(Pair(url_of([server]), tmp_path / "pair", 1)):
         for seconds in (0.2, LONG_SECONDS):
@@ -93,39 +107,27 @@ def test_database_is_restarted(server: Server, tmp_path: Path) -> None:
 def test_synchronous_standby_is_promoted(
     server: Server, place: Path, tmp_path: Path
 ) -> None:
-    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-    standby = Server(place / "second", fsync="on")
-    standby.follow(server)
-    standby.start()
-    try:
-        server.run("SELECT pg_reload_conf()")
+    with followed(server, place) as standby:
         url = url_of([server, standby], target_session_attrs="read-write")
         with loaded(Pair(url, tmp_path / "pair", 1)):
             server.stop()
             # The data of the standby have the setting too, and it has no standby.
             standby.run("ALTER SYSTEM RESET synchronous_standby_names")
             standby.run("SELECT pg_reload_conf(), pg_promote()")
-    finally:
-        standby.stop()
 
 
 def test_commits_that_wait_for_a_standby_are_only_late(
     server: Server, place: Path, tmp_path: Path
 ) -> None:
-    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-    standby = Server(place / "second", fsync="on")
-    standby.follow(server)
-    standby.start()
-    try:
-        server.run("SELECT pg_reload_conf()")
-        with loaded(Pair(url_of([server]), tmp_path / "pair", 1)):
-            for _ in range(2):
-                standby.signal(signal.SIGSTOP)
-                pause(LONG_SECONDS)
-                standby.signal(signal.SIGCONT)
-                pause(LOAD_SECONDS)
-    finally:
-        standby.stop()
+    with (
+        followed(server, place) as standby,
+        loaded(Pair(url_of([server]), tmp_path / "pair", 1)),
+    ):
+        for _ in range(2):
+            standby.signal(signal.SIGSTOP)
+            pause(LONG_SECONDS)
+            standby.signal(signal.SIGCONT)
+            pause(LOAD_SECONDS)
 
 
 SLOW_COMMIT = "2s"
@@ -152,12 +154,7 @@ def slow_commits(server: Server, standby: Server) -> Generator[None]:
 def test_commits_are_slow(
     server: Server, place: Path, tmp_path: Path, lease: str
 ) -> None:
-    server.run("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
-    standby = Server(place / "second", fsync="on")
-    standby.follow(server)
-    standby.start()
-    try:
-        server.run("SELECT pg_reload_conf()")
+    with followed(server, place) as standby:
         pair = Pair(url_of([server]), tmp_path / "pair", 1, cluster_lease=lease)
         with loaded(pair):
             [(term,)] = server.run("SELECT term FROM lease")
@@ -169,8 +166,6 @@ def test_commits_are_slow(
                 assert pair.approvals() > before
             eventually(pair.leader, bool, what="a leader")
         assert pair.told["longest"] < GAP_SECONDS
-    finally:
-        standby.stop()
 
 
 def test_wall_clocks_are_set(server: Server, tmp_path: Path) -> None:
