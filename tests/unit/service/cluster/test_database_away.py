@@ -51,10 +51,9 @@ class FailingBackend(Backend):
 
 
 def failing(replica: Replica) -> FailingBackend:
-    """Let the stores of a replica fail on request, from its next term on."""
-    made = FailingBackend(replica.backend.shared)
-    replica.backend = replica.service._backend = made
-    return made
+    """Return the backend of a replica whose stores fail on request."""
+    assert isinstance(replica.backend, FailingBackend)
+    return replica.backend
 
 
 @in_loop
@@ -62,7 +61,7 @@ async def test_replica_that_starts_waits_for_its_database(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(limits, "DATABASE_AGAIN_SECONDS", 0.01)
-    replica = Replica(SharedMemory(), "r1")
+    replica = Replica("r1", Backend(SharedMemory()))
     replica.backend.is_cut = True
     start = asyncio.create_task(replica.service.start())
     try:
@@ -82,7 +81,7 @@ async def test_replica_that_starts_waits_for_its_database(
 
 
 async def begun(first: Replica, second: Replica) -> FailingBackend:
-    """Let the second replica lead, with a backend that fails on request."""
+    """Let the second replica lead; return its backend, which fails on request."""
     backend = failing(second)
     first.backend.is_cut = True
     await until(lambda: second.leads)
@@ -95,7 +94,7 @@ async def begun(first: Replica, second: Replica) -> FailingBackend:
 async def test_leader_without_an_answer_of_its_database_follows_and_leads_again() -> (
     None
 ):
-    async with pair() as (first, second):
+    async with pair(FailingBackend) as (first, second):
         backend = await begun(first, second)
         order = {"hosts": ["h1"], "impact": "freeze"}
         backend.store.fault = StoreGoneError("the store db/forewarn does not answer")
@@ -115,7 +114,7 @@ async def test_full_disk_of_the_database_refuses_requests_and_keeps_the_leader()
     None
 ):
     # While the disk is full, the machine may not be late for the lease.
-    async with pair(cluster__lease="3s") as (first, second):
+    async with pair(FailingBackend, cluster__lease="3s") as (first, second):
         backend = await begun(first, second)
         order = {"hosts": ["h1"], "impact": "freeze"}
         assert (await second.ask("/v1/maintain", order))[0] == 201
@@ -135,7 +134,7 @@ async def test_full_disk_of_the_database_refuses_requests_and_keeps_the_leader()
 
 @in_loop
 async def test_takeover_that_cannot_write_is_tried_again() -> None:
-    async with pair() as (first, second):
+    async with pair(FailingBackend) as (first, second):
         backend = failing(second)
         backend.fault = FULL
         first.backend.is_cut = True

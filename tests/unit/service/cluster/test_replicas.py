@@ -84,7 +84,7 @@ class Backend:
 class Replica:
     """A replica of the test."""
 
-    def __init__(self, shared: SharedMemory, name: str, **more: str) -> None:
+    def __init__(self, name: str, backend: Backend, **more: str) -> None:
         flags = {
             "metadata.listen": "127.0.0.1:0",
             "admin.listen": "127.0.0.1:0",
@@ -95,7 +95,7 @@ class Replica:
         settings = load_settings(file=None, environ={}, flags=flags)
         named = replace(settings, cluster=replace(settings.cluster, name=name))
         self.name = name
-        self.backend = Backend(shared)
+        self.backend = backend
         self.service = ReplicatedService(named, self.backend)
 
     @property
@@ -169,10 +169,13 @@ async def exchange(
 
 
 @contextlib.asynccontextmanager
-async def pair(**more: str) -> AsyncGenerator[tuple[Replica, Replica]]:
-    """Run two replicas; the first one leads."""
+async def pair(
+    reach: Callable[[SharedMemory], Backend] = Backend, **more: str
+) -> AsyncGenerator[tuple[Replica, Replica]]:
+    """Run two replicas; the first one leads, and the second reaches the memory by `reach`."""
     shared = SharedMemory()
-    first, second = Replica(shared, "r1", **more), Replica(shared, "r2", **more)
+    first = Replica("r1", Backend(shared), **more)
+    second = Replica("r2", reach(shared), **more)
     fleet = FleetText(name="fleet.toml", text=FLEET)
     try:
         await first.service.start(fleet=fleet)
