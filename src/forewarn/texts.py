@@ -41,13 +41,18 @@ BINARY_SHARE = 4
 another encoding has fewer such characters."""
 
 
+def _one_line(text: str) -> str:
+    """Return a text without sequences for terminals, and with single spaces."""
+    return " ".join(_TERMINAL.sub("", text).split())
+
+
 def cleaned(text: str) -> str:
     """Return what another program said on one line, for a message.
 
     Sequences for terminals are removed, and characters that are not printable. Each run
     of bytes that are not text has one mark.
     """
-    text = " ".join(_TERMINAL.sub("", text).split())
+    text = _one_line(text)
     if text.isprintable() and "\ufffd" not in text:
         return text
     kept = "".join(each for each in text if each.isprintable())
@@ -64,7 +69,7 @@ def readable(text: str, *, last: int = 0) -> str:
 
     `last` is the number of characters at the end that are wanted; 0: all.
     """
-    text = " ".join(_TERMINAL.sub("", text).split())[-last:]
+    text = _one_line(text)[-last:]
     lost = sum(1 for each in text if each == "\ufffd" or not each.isprintable())
     return "(binary data)" if lost * BINARY_SHARE > len(text) else cleaned(text)
 
