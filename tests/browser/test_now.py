@@ -43,6 +43,24 @@ def test_page_shows_what_is_down_waits_and_runs(
     expect(page).to_have_title("Now · forewarn")
 
 
+def test_change_between_the_list_and_the_stream_is_shown(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).page
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/v1/watch?*", hold)
+    with page.expect_response(re.compile("/v1/history")):
+        page.goto(f"{place.url}/console/")
+    expect(section(page, "Activity").get_by_text("fleet applied")).to_be_visible()
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"], "reason": "no memory"})
+    held[0].continue_()
+    expect(section(page, "Activity").get_by_text("no memory")).to_be_visible()
+
+
 def test_card_of_a_campaign_says_when_it_is_expected_to_end(
     tmp_path: Path, new_tab: Callable[..., Tab]
 ) -> None:

@@ -9,6 +9,8 @@ const FRAME_MS = 250;
 const HISTORY_MAX = 500;
 /** A list is fetched again after this time, even if nothing tells of a change. */
 const OLD_MS = 60_000;
+/** What a list watches that the stream continues: what happened before the stream began is in the list only. */
+export const READY = "ready";
 
 /** The member of an object that is its ID, by topic. @type {Record<string, string>} */
 const KEYS = {
@@ -68,7 +70,7 @@ export function take(found) {
   topics = { ...nothing(), ...found };
   coming = null;
   state.isReady = true;
-  noteTopics(Object.keys(KEYS));
+  noteTopics([...Object.keys(KEYS), READY]);
 }
 
 /** The objects, for another tab of this browser. */
@@ -91,7 +93,7 @@ export function apply(topic, body) {
     if (coming) topics = coming;
     coming = null;
     state.isReady = true;
-    return noteTopics(Object.keys(KEYS));
+    return noteTopics([...Object.keys(KEYS), READY]);
   }
   const key = KEYS[topic];
   const kept = (coming ?? topics)[topic];

@@ -3,7 +3,7 @@
 
 import { html, nothing } from "../lit.js";
 import { list as listOf } from "../api.js";
-import { afterDraw, all, changed, news, one, resource } from "../store.js";
+import { READY, afterDraw, all, changed, news, one, resource } from "../store.js";
 import { address, empty, errorNote, feed, isMain, loading } from "../parts.js";
 import { hold } from "../hold.js";
 import { latest } from "../latest.js";
@@ -40,7 +40,7 @@ const tree = () => list("tree", () => resource(path("/tree"), { topics: ["histor
 const outlook = () => list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
 const waits = () => list("waits", () => resource(`/v1/waits?rollout=${encodeURIComponent(campaign().rollout)}&limit=200`));
 /** Its changes so far; the stream brings the newer ones. */
-const past = () => list("past", () => resource(() => latest(`operation=${encodeURIComponent(campaign().rollout)}`, "2d", LINES_READ, isMain), { topics: [] }));
+const past = () => list("past", () => resource(() => latest(`operation=${encodeURIComponent(campaign().rollout)}`, "2d", LINES_READ, isMain), { topics: [READY] }));
 const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
 const clusterTree = (/** @type {string} */ cluster) =>
   list(`tree ${cluster}`, () => resource(path(`/tree?cluster=${encodeURIComponent(cluster)}`), { topics: ["history"], pause: 3000 }));

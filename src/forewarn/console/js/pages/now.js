@@ -1,7 +1,7 @@
 // Now: what needs a person, the worst first, and what runs.
 
 import { html, nothing } from "../lit.js";
-import { all, changed, news, resource, state } from "../store.js";
+import { READY, all, changed, news, resource, state } from "../store.js";
 import { bar, campaignAddress, campaignPill, empty, errorNote, feed, isMain, loaded, loading } from "../parts.js";
 import { address } from "../parts.js";
 import { hold } from "../hold.js";
@@ -23,8 +23,8 @@ const LINES = 14;
 /** Main changes that are read: several can be one line. */
 const LINES_READ = 40;
 
-/** The latest entries of the history from before this page was opened, the newest first. */
-export const past = resource(() => latest("", "60d", LINES_READ, isMain), { topics: [], pause: 30_000 });
+/** The latest entries of the history from before the stream began, the newest first. */
+export const past = resource(() => latest("", "60d", LINES_READ, isMain), { topics: [READY] });
 
 export function entries() {
   const fresh = news();
