@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import expect
 
-from tests.support.consoles import Place, Tab
+from tests.support.consoles import Place, Tab, fleet
 
 
 def test_hosts_are_found_by_name_rack_and_cluster(
@@ -29,3 +29,15 @@ def test_hosts_are_found_by_name_rack_and_cluster(
     field.fill("narwhal")
     field.press("Enter")
     expect(page.get_by_text("No name begins with “narwhal”")).to_be_visible()
+
+
+def test_host_that_another_operator_cordons_is_shown_so(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(place).open("hosts?q=c1-r1")
+    row = page.get_by_role("row", name="c1-r1-0")
+    expect(row).to_contain_text("up")
+    place.ask("/v1/host-cordon", {"hosts": ["c1-r1-0"], "reason": "DIMM tomorrow"})
+    expect(row).to_contain_text("cordoned")
+    place.ask("/v1/fleet/apply", {"text": fleet().partition("[[host]]")[0]})
+    expect(page.get_by_text("0 hosts, 0 VMs")).to_be_visible()

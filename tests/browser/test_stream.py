@@ -89,14 +89,14 @@ def test_page_that_loads_slowly_does_not_come_over_the_next(
         late.append(route)
 
     tab.page.route("**/js/pages/wall.js", hold)
-    page.get_by_role("link", name="Wall").click()
-    page.get_by_role("link", name="History").click()
+    page.get_by_role("link", name="Wall", exact=True).click()
+    page.get_by_role("link", name="History", exact=True).click()
     expect(page).to_have_title("History · forewarn")
     (wall,) = late
     with page.expect_response("**/js/pages/wall.js"):
         wall.continue_()
     # A page that is opened after the late one has come.
-    page.get_by_role("link", name="Hosts").click()
+    page.get_by_role("link", name="Hosts", exact=True).click()
     expect(page).to_have_title("Hosts · forewarn")
     assert page.evaluate("() => document.documentElement.dataset.theme") is None
 
@@ -126,3 +126,18 @@ def test_stream_that_stays_silent_from_its_beginning_is_opened_again(
     expect(mark).to_contain_text("connecting")
     page.clock.fast_forward("00:40")
     expect(mark).not_to_contain_text("connecting")
+
+
+def test_list_that_could_not_be_read_is_read_again_in_a_calm_service(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place, statuses={500})
+    tab.page.clock.install()
+    lost = {"error": "the disk is slow"}
+    tab.page.route(
+        "**/v1/waits*", lambda route: route.fulfill(status=500, json=lost), times=2
+    )
+    page = tab.open()
+    expect(page.get_by_role("alert")).to_contain_text("The disk is slow")
+    page.clock.fast_forward("00:06")
+    expect(page.get_by_text("Nothing needs attention")).to_be_visible()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,3 +180,24 @@ def test_axe_finds_nothing_on_the_pages_of_a_tenant(
         page = open_page(path, **options)
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         assert findings(page) == [], path
+
+
+def test_vm_that_is_added_appears_on_the_open_page(
+    tmp_path: Path,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
+) -> None:
+    place = Place(tmp_path / "service", fleet_text=fleet())
+    made = place.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    tab = new_tab(place, new_context(extra_http_headers=headers))
+    tab.page.clock.install()
+    page = tab.open()
+    count = VMS * len(_SCOPES["shop"])
+    expect(page.get_by_role("button", name=f"All {count}")).to_be_visible()
+    more = '[[vm]]\nname = "shop-new"\nscope = "shop-web"\nhost = "narwhal-0"\n'
+    place.ask("/v1/fleet/apply", {"text": f"{fleet()}\n{more}"})
+    # No change of the history tells a tenant of it.
+    page.clock.fast_forward("01:05")
+    expect(page.get_by_role("button", name=f"All {count + 1}")).to_be_visible()
+    place.kill()

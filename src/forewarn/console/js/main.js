@@ -16,7 +16,7 @@ import { announcement, header, needed, notices } from "./frame.js";
 import { keysOfPage } from "./keys.js";
 import { drawLogin, logOut, onLogin, useLink } from "./login.js";
 import { find, BASE, ROUTES } from "./pages.js";
-import { afterDraw, changed, drawBy, kind, refreshAll, state, use } from "./store.js";
+import { afterDraw, changed, drawBy, kind, lookAtLists, refreshAll, state, use } from "./store.js";
 import { follow, look, onSession, stop } from "./stream.js";
 import * as time from "./time.js";
 
@@ -146,6 +146,6 @@ onSession(enter);
 onUnknownCaller(out);
 setInterval(() => {
   look();
-  changed();
+  lookAtLists();
 }, 1000);
 void useLink().then(enter);

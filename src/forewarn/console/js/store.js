@@ -1,7 +1,7 @@
 // The data of a page: the objects of the stream by topic, and lists that are fetched.
 // Whatever changes calls `changed`, and the page is drawn once for all of it.
 
-import { Refused, get } from "./api.js";
+import { Refused, get, isRefusal } from "./api.js";
 
 /** Frames a second at most, for changes that the stream brings. */
 const FRAME_MS = 250;
@@ -9,6 +9,8 @@ const FRAME_MS = 250;
 const HISTORY_MAX = 500;
 /** A list is fetched again after this time, even if nothing tells of a change. */
 const OLD_MS = 60_000;
+/** The same of a list that could not be read. */
+const AGAIN_MS = 5000;
 /** What a list watches that the stream continues: what happened before the stream began is in the list only. */
 export const READY = "ready";
 
@@ -199,17 +201,17 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
       clearTimeout(timer);
       if (isBusy) return;
       const left = askedAt + pause - Date.now();
-      if (left > 0 && self.value !== undefined) timer = setTimeout(fetchNow, left);
+      if (left > 0 && (self.value !== undefined || self.error)) timer = setTimeout(fetchNow, left);
       else fetchNow();
     },
     note(names) {
-      const isOld = Date.now() - askedAt > OLD_MS;
+      const isOld = Date.now() - askedAt > (self.error && !isRefusal(self.error) ? AGAIN_MS : OLD_MS);
       if (isOld || names.some((name) => watched.includes(name))) self.refresh();
     },
   };
 
   async function fetchNow() {
-    if (isBusy || !used.has(self) || document.visibilityState === "hidden") return;
+    if (isBusy || !used.has(self) || state.isOut || document.visibilityState === "hidden") return;
     isBusy = true;
     isDue = false;
     askedAt = Date.now();
@@ -239,6 +241,9 @@ export function use(found) {
 export function refreshAll() {
   for (const each of used) each.refresh();
 }
+
+/** To be called each second: lists become old also while nothing changes. */
+export const lookAtLists = () => noteTopics([]);
 
 /** @param {string[]} names */
 function noteTopics(names) {

@@ -19,7 +19,7 @@ const HISTORY_LINES = 25;
 const HISTORY_READ = 100;
 
 /** The sums of the fleet, and the names of its clusters and racks. */
-const overview = resource("/v1/fleet/overview", { topics: ["problems"], pause: 15_000 });
+const overview = resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 });
 
 /** @param {string} query @returns {Promise<any>} Some hosts, and whatever follows them. */
 const some = (query) => get(`/v1/fleet?${query}&limit=${ROWS_MAX}`);
@@ -66,14 +66,16 @@ async function search(text, zone) {
   return { hosts: [...hosts.values()], vms: found.filter((each) => each.kind === "vm"), more };
 }
 
+const resultOf = (/** @type {string} */ text, /** @type {string} */ zone) => resource(() => search(text, zone), { topics: ["history", "problems"] });
+
 /** What was searched last, and its result. */
-let searched = { text: "", zone: "", result: resource(() => search("", ""), { topics: ["problems"], pause: 15_000 }) };
+let searched = { text: "", zone: "", result: resultOf("", "") };
 
 /** @returns {import("../store.js").Resource} */
 function result() {
   const text = asked("q");
   const zone = asked("zone");
-  if (searched.text !== text || searched.zone !== zone) searched = { text, zone, result: resource(() => search(text, zone), { topics: ["problems"], pause: 15_000 }) };
+  if (searched.text !== text || searched.zone !== zone) searched = { text, zone, result: resultOf(text, zone) };
   return searched.result;
 }
 

@@ -19,7 +19,7 @@ const ROWS_MAX = 300;
 const NONE = { windows: [], blackouts: [] };
 const FORMS = [["s-noticed", "announced"], ["s-impact", "impacting"], ["s-recover", "recovering"], ["s-failed", "failed"], ["s-planned", "planned"]];
 
-export const vms = resource(() => list("/v1/fleet?limit=1000", "vms", 10), { topics: [], pause: 60_000 });
+export const vms = resource(() => list("/v1/fleet?limit=1000", "vms", 10), { topics: [], pause: 15_000 });
 /** @type {Map<string, import("../store.js").Resource>} */
 const pasts = new Map();
 
