@@ -172,10 +172,16 @@ export const skip = (campaign, hosts) =>
     effect: says(`${campaign.name} goes on without ${hosts.length === 1 ? "it" : "them"}. The budget place is free again`),
     button: () => `Skip ${count(hosts.length, "host")}`, placeholder: "Such as: DIMM tomorrow" });
 
+/** The only stage that an approval can be about: the next, or the first of an emergency. @param {any} campaign @returns {number} */
+export const stageToApprove = (campaign) => (campaign.released ? campaign.stage + 1 : campaign.stage);
+
 /** @param {any} campaign */
-export const approveStage = (campaign) =>
-  ask({ ...steer(campaign, "approve", { stage: campaign.stage }), title: `Begin the stage after ${campaign.stage} of ${campaign.name}?`,
-    effect: says("The next stage begins when the soak is over"), button: () => `Approve stage ${campaign.stage}`, placeholder: "Such as: canary looks well" });
+export function approveStage(campaign) {
+  const stage = stageToApprove(campaign);
+  ask({ ...steer(campaign, "approve", { stage }), title: `Begin stage ${stage} of ${campaign.name}?`,
+    effect: says(campaign.released ? `Stage ${stage} begins when stage ${campaign.stage} has soaked` : "The emergency begins at once, as its budget allows"),
+    button: () => `Approve stage ${stage}`, placeholder: "Such as: canary looks well" });
+}
 
 /** @param {string} operation @param {string} what */
 export const cancel = (operation, what) =>

@@ -15,7 +15,7 @@ function wave(campaign, stage, index, planned) {
   const name = index === 0 && campaign.stages.length > 1 && stage.hosts * 10 <= campaign.hosts ? "Stage 1, canary" : `Stage ${place}`;
   const soak = stage.soak_seconds ? `soak ${time.roughly(stage.soak_seconds * 1000)}` : "";
   const gate = stage.approval ? (stage.approved ? "approved" : "then approval") : "";
-  const later = planned?.needs_approval ? "waits for its approval" : [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
+  const later = planned?.needs_approval ? `stage ${place + 1} waits for approval` : [soak && !isPast ? `then ${soak}` : "", gate].filter(Boolean).join(", ");
   const until = time.at(stage.soaks_until);
   const begins = time.at(planned?.begins);
   return html`<li class="${isPast ? "past" : isNow ? "cur" : "fut"} ${width(stage.hosts, campaign.hosts)}" aria-current=${isNow ? "step" : nothing}><b>${name}${isPast ? " ✓" : ""}</b>${

@@ -21,8 +21,8 @@ function verbs(campaign, outlook) {
   const isStopped = campaign.state === "Halted";
   const isIdle = isStopped || campaign.pauses.length > 0;
   const may = (/** @type {string} */ verb) => !outlook || outlook.verbs.includes(`campaign-${verb}`);
-  const waits = outlook?.stages.some((/** @type {any} */ each) => each.needs_approval);
-  return html`${waits && may("approve") ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>Approve stage ${campaign.stage}…</button>` : nothing}
+  const waits = !campaign.released || outlook?.stages.some((/** @type {any} */ each) => each.needs_approval);
+  return html`${waits && may("approve") ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>Approve stage ${orders.stageToApprove(campaign)}…</button>` : nothing}
     <button class=${isIdle && !waits ? "prim" : ""} @click=${() => (isIdle ? orders.resume(campaign) : orders.pause(campaign))}>${isIdle ? "Resume…" : "Pause…"}</button>
     ${isStopped ? html`<button @click=${() => orders.abort(campaign)}>Abort…</button>`
       : html`<button class="stop" aria-describedby="stopwhat" @click=${() => orders.halt(campaign)}>■ Stop</button><span class="vh" id="stopwhat">Asks first; cancels what has not started</span>`}`;
