@@ -39,6 +39,16 @@ class Rows:
         ]
         return found[:limit]
 
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        raise NotImplementedError
+
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         raise NotImplementedError
 

@@ -34,6 +34,11 @@ class Counted:
         self.rows[query.name] += 1 + len(found)
         return found
 
+    def latest(self, query: Any, *args: Any, **more: Any) -> Any:
+        found = self._reader.latest(query, *args, **more)
+        self.rows[query.name] += 1 + len(found)
+        return found
+
     def ranked(self, ranking: Any, *args: Any, **more: Any) -> Any:
         found = self._reader.ranked(ranking, *args, **more)
         self.rows[ranking.name] += 1 + len(found)

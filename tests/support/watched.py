@@ -156,6 +156,16 @@ class _WatchedTransaction:
     ) -> list[R]:
         return self._inner.select(query, value, after=after, limit=limit)
 
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        return self._inner.latest(query, value, before=before, limit=limit)
+
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         return self._inner.due(over, until, limit=limit)
 

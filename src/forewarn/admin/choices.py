@@ -11,7 +11,7 @@ from forewarn.admin.choice_shapes import ChoicesPage, ChosenShape
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Name, Paged
 from forewarn.admin.orders import route_of
-from forewarn.control.redaction.tenant_reader import END_OF_KEYS
+from forewarn.control.redaction.tenant_places import END_OF_KEYS
 from forewarn.reporting.choices import choice_report, in_force
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every

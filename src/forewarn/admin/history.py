@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import Field
 from starlette.responses import Response
 
-from forewarn.admin import history_shapes, selection
+from forewarn.admin import history_shapes, limits, selection
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import Desk, v1_router
 from forewarn.admin.lists import Filters, Name, Paged, Selectors, check_places
@@ -22,7 +22,7 @@ from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request
 from forewarn.reporting import accounts, reports, uptime
 from forewarn.reporting.coming_holds import coming_holds
-from forewarn.store import kinds
+from forewarn.store import kinds, questions
 from forewarn.store.port import Reader, Record
 from forewarn.store.records import AuditEntry
 
@@ -158,7 +158,15 @@ _ALL = ("", "")
 """Bounds of keys that exclude nothing."""
 
 
-class HistoryQuery(Selectors, Paged):
+class _Ordered(Paged):
+    """A page of a list that can be read from its end."""
+
+    newest: bool = Field(
+        default=False, description="From the newest on. `after` goes on with the older."
+    )
+
+
+class HistoryQuery(Selectors, _Ordered):
     """Filters and paging parameters of the history; all filters must match."""
 
     operation: Name = Field(
@@ -202,7 +210,7 @@ class HistoryQuery(Selectors, Paged):
         )
 
 
-class AccountQuery(Filters, Paged):
+class AccountQuery(Filters, _Ordered):
     """Filters and paging parameters of the accounts of operations, open ones too."""
 
     operation: Name = Field(
@@ -214,7 +222,11 @@ class AccountQuery(Filters, Paged):
 
 @router.get("/history", responses=documented(history_shapes.HistoryPage, 400, 404))
 async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Response:
-    """List all changes with their actor, time and reason, the oldest first."""
+    """List all changes with their actor, time and reason, the oldest first.
+
+    With `newest`, the newest come first. The work for a page does not grow with the
+    number of changes that are older.
+    """
     since, until = _period(query.since, query.until, now=gateway.now())
     end = NEVER if until is None else until
 
@@ -230,14 +242,12 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
             if bounds is None
             else selection.scan(
                 reader,
-                kinds.AUDIT_OF_SUBJECT if subjects else kinds.ALL_AUDIT,
-                subjects[0] if subjects else "",
+                *_source(reader, query, named),
                 matches=lambda entry: (
                     since <= entry.at < end and query.matches(entry, subjects, lookups)
                 ),
-                after=query.after or bounds[0],
-                last=bounds[1],
                 limit=query.limit,
+                **_edges(query, bounds),
             )
         )
         if not found and not query.after:
@@ -257,7 +267,10 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
 async def accounts_of(
     query: Annotated[AccountQuery, Query()], gateway: Desk
 ) -> Response:
-    """List the accounts of operations: planned and actual times, and approvals."""
+    """List the accounts of operations: planned and actual times, and approvals.
+
+    They are in the order in which they were announced; with `newest`, the last first.
+    """
     now = gateway.now()
     since, until = _period(query.since, query.until, now=now)
 
@@ -304,6 +317,34 @@ async def account_of(name: str, gateway: Desk) -> Response:
     )
 
 
+def _source(
+    reader: Reader, query: HistoryQuery, named: list[tuple[str, str]]
+) -> tuple[questions.Query[AuditEntry], str]:
+    """Return the query that finds the entries of the history, and its value.
+
+    The query by subject gathers all keys of its entries for each page. A large rollout
+    has very many, so its newest are found among those of the whole history.
+    """
+    if not named:
+        return kinds.ALL_AUDIT, ""
+    kind, name = named[0]
+    if query.newest and kind == "request" and not tenant_reader.is_tenant(reader):
+        request = reader.get(Request, name)
+        if request is not None and request.hosts > limits.GATHERED_HOSTS_MAX:
+            return kinds.ALL_AUDIT, ""
+    return kinds.AUDIT_OF_SUBJECT, f"{kind}:{name}"
+
+
+def _edges(query: HistoryQuery, bounds: tuple[str, str]) -> dict[str, Any]:
+    """Return where a page begins and ends at the latest, between bounds of keys."""
+    low, high = bounds
+    if not query.newest:
+        return {"after": query.after or low, "last": high}
+    # The entry at the second bound belongs to the period.
+    start = f"{high} " if high else ""
+    return {"after": query.after or start, "last": low, "newest": True}
+
+
 def _find(
     reader: Reader,
     query: AccountQuery,
@@ -317,7 +358,13 @@ def _find(
         one = reader.get(Operation, whole)
         asked, value = kinds.OPERATIONS_OF_REQUEST, (one.request if one else whole)
     return selection.scan(
-        reader, asked, value, matches=matches, after=query.after, limit=query.limit
+        reader,
+        asked,
+        value,
+        matches=matches,
+        after=query.after,
+        limit=query.limit,
+        newest=query.newest,
     )
 
 
@@ -331,7 +378,7 @@ def _period(since: str, until: str, *, now: Micros) -> tuple[Micros, Micros | No
 
 
 def _overlaps(operation: Operation, since: Micros, until: Micros | None) -> bool:
-    """Return whether the operation was open at some time in the"""
+    """Return whether the operation was open at some time in the period."""
     begins_before = until is None or operation.created < until
     return begins_before and (not operation.ended_at or operation.ended_at >= since)
 

@@ -26,7 +26,7 @@ from forewarn.admin.selection import About, Wanted
 from forewarn.admin.topics import TOPICS, Change, Look
 from forewarn.admin.viewer_rights import NO_CREDENTIAL, Credential, IsGood, is_good
 from forewarn.control.gateway import OperatorGateway
-from forewarn.control.redaction import tenant_reader
+from forewarn.control.redaction import tenant_places
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.instants import Micros
 from forewarn.reporting import attention
@@ -419,7 +419,7 @@ class Hub:
     def _latest_entry(self, reader: Reader) -> str:
         """Return the key after which new entries of the history are found."""
         if self._tenant:
-            return tenant_reader.cursor_at(self._gateway.now())
+            return tenant_places.cursor_at(self._gateway.now())
         keys = reader.audit_keys(0, _NEVER)
         return "" if keys is None else keys[1]
 

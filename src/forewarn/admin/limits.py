@@ -45,6 +45,10 @@ PAGE_OBJECTS_MAX = 1_000
 SCAN_ROWS_MAX = 10_000
 """Maximum rows that one response searches: a rare match can be on a later page."""
 
+GATHERED_HOSTS_MAX = 1_000
+"""Maximum hosts of a rollout whose history is found through its operations: some 10,000
+entries, whose keys take 25 ms to gather."""
+
 PLACE_HOSTS_MAX = 256
 """Maximum hosts of a place whose VMs are read through the index of places: some racks, or
 a cluster. The VMs of a larger place are found by reading all of them in pages."""

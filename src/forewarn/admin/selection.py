@@ -210,20 +210,26 @@ def scan(
     after: str,
     limit: int,
     last: str = "",
+    newest: bool = False,
 ) -> tuple[list[R], str]:
     """Return a page of the matching objects, and the key after which the next page
     begins.
 
-    Objects after the key `last` do not count, unless `last` is empty. If the returned
+    With `newest`, the page goes backwards, from the end or from before the key `after`.
+    Objects beyond the key `last` do not count, unless `last` is empty. If the returned
     key is empty, there is no next page. The work is bounded: a page may have fewer than
     `limit` objects, even none, and still have a next page.
     """
     found: list[R] = []
     began = tenant_reader.rows_read(reader)
     for _page in range(limits.SCAN_ROWS_MAX // PAGE_ROWS):
-        rows = reader.select(query, value, after=after, limit=PAGE_ROWS)
+        rows = (
+            reader.latest(query, value, before=after, limit=PAGE_ROWS)
+            if newest
+            else reader.select(query, value, after=after, limit=PAGE_ROWS)
+        )
         for row in rows:
-            if last and row.key > last:
+            if last and (row.key <= last if newest else row.key > last):
                 return found, ""
             after = row.key
             if matches(row):

@@ -99,6 +99,18 @@ class _View:
         """Return a page of the records found under `value`."""
         return self._records(query, value, limit, after=(0, after))
 
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of the records found under `value`, the greatest key first."""
+        end = (0, before) if before else END
+        return self._records(query, value, limit, end=end, lowest=False)
+
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return records whose instant is not 0 and at or before `until`."""
         return self._records(over, "", limit, end=(until + 1, ""))

@@ -107,6 +107,21 @@ class Reader(Protocol):
         """
         ...
 
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of the records found under `value`, the greatest key first.
+
+        The page begins before the key `before`; an empty one is the end. The query is
+        one of `queries.LATEST`. The keys of their kinds are in the order of the decisions.
+        """
+        ...
+
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return records whose instant is not 0 and at or before `until`.
 

@@ -23,6 +23,20 @@ COUNTED = frozenset(
 )
 """The queries whose records can be counted without reading them."""
 
+LATEST = frozenset(
+    query.name
+    for query in (
+        kinds.ALL_AUDIT,
+        kinds.AUDIT_OF_SUBJECT,
+        kinds.ALL_OPERATIONS,
+        kinds.OPERATIONS_OF_VM,
+        kinds.OPERATIONS_OF_SCOPE,
+        kinds.OPERATIONS_OF_REQUEST,
+        kinds.OPERATIONS_IN_STATE,
+    )
+)
+"""The queries whose records can be read from the last one on: those of the history."""
+
 _NAME = re.compile(r"^-- name: *(.*)$\n", re.MULTILINE)
 _ORDERED = re.compile(r"(.*?)(?:\s+ORDER BY ([^;]*))?;", re.DOTALL)
 """A statement, and its order if it has one."""
@@ -66,6 +80,8 @@ def load(codecs: Iterable[Codec[Any]]) -> Mapping[str, str]:
             codec = codec_of[question.kind]
             for name, sql in _complete(question, codec, written).items():
                 found[name] = _EVERY.sub(_listing(codec), sql)
+                if name in LATEST:
+                    found[f"latest_{name}"] = _from_the_end(found[name])
     return found
 
 
@@ -131,6 +147,12 @@ def columns(
         word = "AND" if " WHERE " in source else "WHERE"
         source = f"{source} {word} {column} BETWEEN ? AND ?"
     return statements.columns(source, names, [*filter(None, [column]), codec.key])
+
+
+def _from_the_end(page: str) -> str:
+    """Return the statement for the page of a query that ends at a key, backwards."""
+    turned = page.replace(" > :after", " < :before")
+    return turned.replace(" LIMIT :limit", " DESC LIMIT :limit")
 
 
 def _count(name: str, page: str) -> dict[str, str]:

@@ -52,6 +52,17 @@ class Remembered:
             return self._kept(place, page)
         return self._pages[place].copy()
 
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of the records found under `value`, the greatest key first."""
+        return self._reader.latest(query, value, before=before, limit=limit)
+
     def ranked(
         self,
         ranking: Ranking[R],

@@ -53,6 +53,10 @@ def schema() -> Schema:
     return Schema()
 
 
+END_OF_KEYS = "\U0010ffff"
+"""A text that sorts after every key in all databases: the last code point."""
+
+
 def before(key: str) -> str:
     """Return a text that sorts before the key and after smaller ones.
 
@@ -87,6 +91,19 @@ class RowReader:
         return self._records(
             query.name, query.kind, {"value": value, "after": after, "limit": limit}
         )
+
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of the records found under `value`, the greatest key first."""
+        assert limit > 0
+        values = {"value": value, "before": before or END_OF_KEYS, "limit": limit}
+        return self._records(f"latest_{query.name}", query.kind, values)
 
     def count(self, query: Query[Any], value: str = "", *, limit: int) -> int:
         """Return the number of records found under `value`, at most `limit`."""

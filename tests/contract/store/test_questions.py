@@ -22,6 +22,7 @@ from forewarn.protocol import actors
 from forewarn.store import kinds
 from forewarn.store.kinds import KINDS
 from forewarn.store.port import Reader, Store, Transaction, every
+from forewarn.store.queries import LATEST
 from forewarn.store.questions import Query, Range, Ranking, Record
 from forewarn.store.records import AuditEntry
 from tests.support.hand_transactions import begin
@@ -143,6 +144,18 @@ def check_query(reader: Reader, query: Query[Any], model: Model) -> None:
         assert reader.select(query, value, after=FAR_DOWN) == [
             record for record in records if record.key > FAR_DOWN
         ]
+        if query.name in LATEST:
+            check_latest(reader, query, value, records)
+
+
+def check_latest(
+    reader: Reader, query: Query[Any], value: str, records: list[Record]
+) -> None:
+    assert reader.latest(query, value) == records[::-1]
+    assert reader.latest(query, value, limit=2) == records[::-1][:2]
+    for key in KEYS:
+        before = [record for record in records[::-1] if record.key < key]
+        assert reader.latest(query, value, before=key) == before
 
 
 def check_range(reader: Reader, over: Range[Any], model: Model) -> None:

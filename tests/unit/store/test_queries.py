@@ -60,6 +60,7 @@ def wanted_names() -> Iterator[str]:
             yield f"above_{item.name}"
     yield "audit_keys"
     yield from (f"count_{name}" for name in queries.COUNTED)
+    yield from (f"latest_{name}" for name in queries.LATEST)
 
 
 def given(sql: str) -> dict[str, str] | tuple[str, ...]:
@@ -124,7 +125,7 @@ def test_record_with_a_state_is_guarded_by_it(known: codec.Codec[Any]) -> None:
     assert {known.status} - {""} == fields & {"state", "status"}
 
 
-GATHERING = {"audit_of_subject"}
+GATHERING = {"audit_of_subject", "latest_audit_of_subject"}
 """Statements that gather keys from several places and sort them."""
 
 

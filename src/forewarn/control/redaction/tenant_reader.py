@@ -9,15 +9,17 @@ not listed shows nothing, so new ones are closed until they are opened here.
 
 import heapq
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
-from forewarn.control.redaction import redact
+from forewarn.control.redaction import redact, tenant_places
 from forewarn.control.redaction.tenant_filter import (
     TenantFilter,
     aliases_of,
     span_cursor,
 )
+from forewarn.control.redaction.tenant_places import END_OF_KEYS, FIRST_OF_KEYS
 from forewarn.control.redaction.tenant_queries import (
     BY_SCOPE,
     MAY_ASK,
@@ -29,13 +31,7 @@ from forewarn.control.rules import obstacles, remedies
 from forewarn.control.transactions import aliases
 from forewarn.control.transactions.named import OfTenant
 from forewarn.fleet.model import Scope, Span, Tenant, Vm, tags_of
-from forewarn.instants import (
-    SECOND,
-    SORTABLE_DIGITS,
-    Micros,
-    cut_to_second,
-    sortable,
-)
+from forewarn.instants import Micros
 from forewarn.protocol.blockers import AnyBlocker
 from forewarn.protocol.operations import ENDED_STATES, Operation, Request
 from forewarn.store import kinds
@@ -103,17 +99,17 @@ def remembered(reader: Reader) -> Reader:
     return reader if isinstance(reader, TenantReader) else Remembered(reader)
 
 
+def is_tenant(reader: Reader) -> bool:
+    """Return whether a reader shows the part of a tenant only."""
+    return isinstance(reader, TenantReader)
+
+
 def rows_read(reader: Reader) -> int:
     """Return how many rows a tenant reader has read, also those that it does not show.
 
     0 for another reader, which shows each row that it reads.
     """
     return reader.rows_read if isinstance(reader, TenantReader) else 0
-
-
-def cursor_at(at: Micros) -> str:
-    """Return the cursor of a tenant after which the entries since a time follow."""
-    return sortable(at)
 
 
 class _Metered:
@@ -136,6 +132,18 @@ class _Metered:
         limit: int = PAGE_ROWS,
     ) -> list[R]:
         found = self._reader.select(query, value, after=after, limit=limit)
+        self.rows += 1 + len(found)
+        return found
+
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        found = self._reader.latest(query, value, before=before, limit=limit)
         self.rows += 1 + len(found)
         return found
 
@@ -211,6 +219,20 @@ class TenantReader(OfTenant):
             found.append(record)
         return found
 
+    def latest(
+        self,
+        query: Query[R],
+        value: str = "",
+        *,
+        before: str = "",
+        limit: int = PAGE_ROWS,
+    ) -> list[R]:
+        """Return a page of records that the tenant may see, the latest first."""
+        if query.name in OF_ALIASES:
+            value = self.real(value)
+        found = self._found(query, value, before, is_backward=True)
+        return [*islice(found, limit)]
+
     def due(self, over: Range[R], until: Micros, *, limit: int = PAGE_ROWS) -> list[R]:
         """Return no records: timers are not for tenants."""
         del over, until, limit
@@ -223,25 +245,9 @@ class TenantReader(OfTenant):
     def audit_keys(self, first: Micros, end: Micros) -> tuple[str, str] | None:
         """Return bounds in the form of the IDs that a tenant sees, cut to the second.
 
-        The second bound is empty if the clock was set back: then an entry of the period
-        can follow one after it.
+        A bound is empty if the clock was set back there.
         """
-        last = min(cut_to_second(end - 1) + SECOND, END_OF_TIME)
-        exact = self._reader.audit_keys(cut_to_second(first), last)
-        if exact is None:
-            return None
-        return cursor_at(first), cursor_at(last) if self._is_last(
-            exact[1], last
-        ) else ""
-
-    def _is_last(self, key: str, at: Micros) -> bool:
-        """Return whether all entries since a time follow the entry with this key."""
-        later = self._reader.audit_keys(at, END_OF_TIME)
-        if later is None:
-            return True
-        # The bound sorts before the first of them; few other keys are between the two.
-        rows = self._rows(kinds.ALL_AUDIT, "", later[0], MERGED_ROWS)
-        return next(row.key for row in rows if row.at >= at) > key
+        return tenant_places.bounds(self._reader, first, end)
 
     def ranked(
         self,
@@ -319,36 +325,42 @@ class TenantReader(OfTenant):
         whole = self._reader.get(Operation, self.real(alias))
         return whole is not None and whole.state not in ENDED_STATES
 
-    def _behind(self, query: Query[Any], after: str) -> str:
-        """Return the key after which a page starts; the end for an invalid cursor.
+    def _edge(self, query: Query[Any], key: str, *, is_backward: bool) -> str:
+        """Return the key from which a page is read; no page for an invalid cursor.
 
         A text that is not a cursor of this module must not be compared with keys.
         """
-        if not after:
+        if not key:
             return ""
         if query.kind is Span:
-            return span_cursor(after)
+            return span_cursor(key)
         if query.kind is Operation:
-            return self.real(after) if aliases.is_id(after) else END_OF_KEYS
-        return after
+            nothing = FIRST_OF_KEYS if is_backward else END_OF_KEYS
+            return self.real(key) if aliases.is_id(key) else nothing
+        return key
 
     # Queries
 
-    def _found(self, query: Query[R], value: str, after: str) -> Iterator[R]:
+    def _found(
+        self, query: Query[R], value: str, after: str, *, is_backward: bool = False
+    ) -> Iterator[R]:
+        """Yield the records that follow a key, or precede it and go backwards."""
         if query.kind is AuditEntry:
-            yield from cast("Iterator[R]", self._lines(query.name, value, after))
+            lines = self._lines(query.name, value, after, is_backward=is_backward)
+            yield from cast("Iterator[R]", lines)
             return
         if query is kinds.ALL_TENANTS:
             own = self.get(Tenant, self.tenant)
             yield from cast("list[R]", [own] if own and own.name > after else [])
             return
-        start = self._behind(query, after)
+        start = self._edge(query, after, is_backward=is_backward)
         rows: Iterator[Any] = heapq.merge(
             *(
-                self._rows(source, name, start)
+                self._rows(source, name, start, is_backward=is_backward)
                 for source, name in self._sources(query, value)
             ),
             key=attrgetter("key"),
+            reverse=is_backward,
         )
         last = ""
         for row in rows:
@@ -362,14 +374,25 @@ class TenantReader(OfTenant):
                 yield record
 
     def _rows(
-        self, query: Query[R], value: str, after: str, ahead: int = MERGED_ROWS
+        self,
+        query: Query[R],
+        value: str,
+        key: str,
+        ahead: int = MERGED_ROWS,
+        *,
+        is_backward: bool = False,
     ) -> Iterator[R]:
+        """Yield the rows behind a key, or those before it and backwards."""
         while True:
-            page = self._reader.select(query, value, after=after, limit=ahead)
+            page = (
+                self._reader.latest(query, value, before=key, limit=ahead)
+                if is_backward
+                else self._reader.select(query, value, after=key, limit=ahead)
+            )
             yield from page
             if len(page) < ahead:
                 return
-            after = page[-1].key
+            key = page[-1].key
 
     def _sources(self, query: Query[Any], value: str) -> list[tuple[Query[Any], str]]:
         """Return queries that find the requested records of the tenant, and few others."""
@@ -406,75 +429,61 @@ class TenantReader(OfTenant):
 
     # The history
 
-    def _lines(self, name: str, value: str, after: str) -> Iterator[AuditEntry]:
-        """Yield entries after the ID `after`, which an earlier page showed."""
-        if name not in {kinds.ALL_AUDIT.name, kinds.AUDIT_OF_SUBJECT.name}:
+    def _lines(
+        self, name: str, value: str, edge: str, *, is_backward: bool
+    ) -> Iterator[AuditEntry]:
+        """Yield entries after the ID `edge`, which an earlier page showed.
+
+        With `is_backward`, those before it, the latest first.
+        """
+        subjects = self._subjects(name, value)
+        if not subjects:
             return
-        if name == kinds.ALL_AUDIT.name:
-            subjects = [f"scope:{scope}" for scope in self._scopes_ever()]
-            subjects.append(f"tenant:{self.tenant}")
-        else:
-            kind, _, named = value.partition(":")
-            if kind in {"operation", "request"}:
-                value = f"{kind}:{self.real(named)}"
-            if not self._share.is_own_subject(value):
-                return
-            subjects = [value]
-        start, end = self._place(after)
+        find = tenant_places.place_before if is_backward else tenant_places.place_after
+        place = find(self._reader, edge)
         # Each page collects the keys of all operations again. So a page has more rows
         # per subject if there are few subjects.
         ahead = max(MERGED_ROWS, PAGE_ROWS // len(subjects))
         rows = heapq.merge(
             *(
-                self._rows(kinds.AUDIT_OF_SUBJECT, each, start, ahead)
+                self._rows(
+                    kinds.AUDIT_OF_SUBJECT,
+                    each,
+                    place.key,
+                    ahead,
+                    is_backward=is_backward,
+                )
                 for each in subjects
             ),
             key=attrgetter("key"),
+            reverse=is_backward,
         )
-        is_behind = not end
+        is_behind = False
         last = ""
         for row in rows:
             if row.key == last:
                 continue
             last = row.key
             line = self._share.of(row)
-            is_behind = is_behind or row.key > end
+            is_behind = is_behind or place.is_behind(row)
             if line is None:
                 continue
             if is_behind:
                 yield line
-            elif line.key == after:
+            elif line.key == edge:
                 is_behind = True
 
-    def _place(self, after: str) -> tuple[str, str]:
-        """Return the keys around the last entry that the tenant saw.
-
-        The ID that a tenant sees has only the time. If the second key is empty, start
-        after the first.
-        """
-        if not after:
-            return "", ""
-        # The time from a tenant is cut to a second, so that it reveals nothing more.
-        at = cut_to_second(_instant_of(after))
-        exact = self._reader.audit_keys(at, at + SECOND)
-        if exact is not None and len(after) > SORTABLE_DIGITS:
-            return exact
-        # The entry was deleted meanwhile, or only a time is given.
-        later = self._reader.audit_keys(at, END_OF_TIME)
-        return (END_OF_KEYS if later is None else later[0]), ""
-
-
-def _instant_of(shown: str) -> Micros:
-    """Return the time in an ID from a tenant; 0: it has none."""
-    digits = shown[:SORTABLE_DIGITS]
-    return int(digits) if digits.isascii() and digits.isdecimal() else 0
-
-
-END_OF_TIME: Micros = 2**62
-"""A time after all others."""
-
-END_OF_KEYS = "~"
-"""A text that sorts after every key."""
+    def _subjects(self, name: str, value: str) -> list[str]:
+        """Return the subjects whose entries a query of the history finds."""
+        if name == kinds.ALL_AUDIT.name:
+            scopes = [f"scope:{scope}" for scope in self._scopes_ever()]
+            return [*scopes, f"tenant:{self.tenant}"]
+        if name != kinds.AUDIT_OF_SUBJECT.name:
+            return []
+        kind, _, named = value.partition(":")
+        if kind in {"operation", "request"}:
+            value = f"{kind}:{self.real(named)}"
+        return [value] if self._share.is_own_subject(value) else []
 
 
 def _is_found_by(query: Query[Any], value: str, row: Any) -> bool:

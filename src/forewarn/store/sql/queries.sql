@@ -2,7 +2,8 @@
 -- partial indexes, because SQLite uses a partial index only if the query has the same
 -- condition. `queries.load` completes most statements:
 --
--- * A query gets the condition on :after, the order of the key, and the limit.
+-- * A query gets the condition on :after, the order of the key, and the limit. Those of
+--   the history also become statements that read backwards.
 -- * A range ends with the column of its instant. It becomes two statements: one finds
 --   the rows up to :until, the other the earliest instant.
 -- * A ranking is written from the lowest, and becomes two statements.

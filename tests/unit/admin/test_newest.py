@@ -1,0 +1,219 @@
+"""The history from the newest entry on, for operators and tenants."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from forewarn.admin import limits, selection
+from forewarn.control.redaction.tenant_places import cursor_at
+from forewarn.control.redaction.tenant_reader import TenantReader
+from forewarn.fleet.model import Tenant
+from forewarn.instants import SECOND, Micros
+from forewarn.protocol import actors
+from forewarn.store import kinds
+from forewarn.store.memory import MemoryStore
+from forewarn.store.port import Transaction, every
+from forewarn.store.records import NOTHING, AuditEntry, AuditKind
+from tests.support.counted import CountedStore
+from tests.unit.admin.tenants import Shared
+
+
+@pytest.fixture(scope="module")
+def shared() -> Shared:
+    found = Shared()
+    found.live()
+    return found
+
+
+def listed(
+    shared: Shared, path: str, token: str, **params: str
+) -> list[dict[str, Any]]:
+    """Return all pages of a list."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    found: list[dict[str, Any]] = []
+    after = ""
+    while True:
+        asked = {**params, "after": after}
+        answer = shared.client.get(f"/v1/{path}", params=asked, headers=headers)
+        assert answer.is_success, answer.text
+        page = answer.json()
+        found += page.get("entries") or page.get("operations") or []
+        if page["next"] is None:
+            return found
+        after = page["next"]
+
+
+SELECTED = [
+    {},
+    {"vm": "web_0"},
+    {"scope": "web"},
+    {"tenant": "shop"},
+    {"what": "event"},
+    {"since": "30m"},
+    {"until": "30m"},
+    {"since": "40m", "until": "20m"},
+]
+
+
+@pytest.mark.parametrize("is_tenant", [False, True])
+@pytest.mark.parametrize("selected", SELECTED, ids=str)
+def test_newest_first_has_the_same_entries_backwards(
+    shared: Shared, is_tenant: bool, selected: dict[str, str]
+) -> None:
+    """Pages of two entries also end between entries of the same second."""
+    token = shared.token("shop") if is_tenant else ""
+    oldest = listed(shared, "history", token, **selected)
+    newest = listed(shared, "history", token, **selected, newest="true", limit="2")
+    assert len(oldest) > 2
+    assert newest == oldest[::-1]
+
+
+@pytest.mark.parametrize("is_tenant", [False, True])
+@pytest.mark.parametrize(
+    "selected", [{}, {"vm": "web_0"}, {"scope": "web"}, {"since": "10m"}], ids=str
+)
+def test_newest_operations_are_those_announced_last(
+    shared: Shared, is_tenant: bool, selected: dict[str, str]
+) -> None:
+    token = shared.token("shop") if is_tenant else ""
+    path = "history/operations"
+    oldest = listed(shared, path, token, **selected)
+    newest = listed(shared, path, token, **selected, newest="true", limit="1")
+    assert oldest
+    assert newest == oldest[::-1]
+
+
+def test_text_that_is_no_cursor_begins_no_page(shared: Shared) -> None:
+    token = shared.token("shop")
+    for after in ("~", "x", "op-nope"):
+        page = {"newest": "true", "after": after}
+        answer = shared.ask(token, "GET", "/v1/history/operations", params=page)
+        assert answer.json()["operations"] == []
+
+
+def entries(*seconds: int) -> MemoryStore:
+    """Return a history of a tenant, with entries at these seconds."""
+    store = MemoryStore()
+
+    def add(tx: Transaction) -> None:
+        tx.add(Tenant(name="shop"))
+        for number, second in enumerate(seconds):
+            tx.add(
+                AuditEntry(
+                    entry_id=f"000001.{number:012}",
+                    at=second * SECOND,
+                    actor=actors.operator("alice"),
+                    kind=AuditKind.FLEET_APPLIED,
+                    why="",
+                    subjects=("tenant:shop",),
+                    operation="",
+                    facts=NOTHING,
+                )
+            )
+
+    store.transact(add)
+    return store
+
+
+@pytest.mark.parametrize(
+    "seconds", [(10, 20, 30), (10, 30, 20, 40), (50, 10, 20, 60, 30), (10, 10, 20)]
+)
+def test_tenant_reads_from_each_time_on_even_if_the_clock_was_set_back(
+    seconds: tuple[int, ...],
+) -> None:
+    """Each period has its entries between its bounds, read forwards and backwards."""
+    store = entries(*seconds)
+    times = sorted({*seconds, 5, 15, 25, 35, 70})
+    for since in times:
+        for until in times:
+            if since >= until:
+                continue
+
+            def ask(reader: Any, first: Micros, end: Micros) -> None:
+                tenant = TenantReader(reader, "shop")
+                bounds = tenant.audit_keys(first, end)
+                wanted = [
+                    each * SECOND for each in seconds if first <= each * SECOND < end
+                ]
+                if bounds is None:
+                    assert not wanted
+                    return
+                low, high = bounds
+                start = f"{high} " if high else ""
+                forward = every(tenant, kinds.ALL_AUDIT, after=low)
+                backward = tenant.latest(kinds.ALL_AUDIT, before=start)
+                inside = [
+                    each.at
+                    for each in forward
+                    if first <= each.at < end and not (high and each.key > high)
+                ]
+                assert inside == wanted
+                inside = [
+                    each.at
+                    for each in backward
+                    if first <= each.at < end and not (low and each.key <= low)
+                ]
+                assert inside == wanted[::-1]
+
+            store.read(lambda r, a=since, b=until: ask(r, a * SECOND, b * SECOND))
+
+
+def test_cursor_of_a_deleted_entry_goes_on_with_the_older_ones() -> None:
+    store = entries(10, 20, 40)
+
+    def ask(reader: Any) -> list[Micros]:
+        tenant = TenantReader(reader, "shop")
+        gone = f"{cursor_at(30 * SECOND)}.x"
+        return [each.at for each in tenant.latest(kinds.ALL_AUDIT, before=gone)]
+
+    assert store.read(ask) == [20 * SECOND, 10 * SECOND]
+
+
+def test_newest_page_reads_no_more_rows_of_a_longer_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The pages of the console read the newest entries again and again."""
+    monkeypatch.setattr(selection, "PAGE_ROWS", 50)
+    shared = Shared()
+    inner = shared.gateway.store
+
+    def longer() -> None:
+        for _ in range(100):
+            shared.order("fail", names=["web_0"])
+            shared.order("restore", names=["web_0"])
+        shared.gateway.advance("1h")
+
+    def rows() -> Counter[str]:
+        counted = CountedStore(inner)
+        monkeypatch.setattr(shared.gateway, "store", counted)
+        for path in ("history?", "history?vm=web_0&", "history/operations?"):
+            answer = shared.client.get(f"/v1/{path}newest=true&limit=5")
+            assert len(answer.json().get("entries", range(5))) == 5
+        monkeypatch.setattr(shared.gateway, "store", inner)
+        return counted.rows
+
+    longer()
+    longer()
+    before = rows()
+    longer()
+    assert rows() == before
+
+
+@pytest.mark.parametrize("most", [0, 1_000])
+def test_newest_entries_of_a_large_rollout_are_those_of_a_small_one(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """They are found among all entries, a page of which can have none of them."""
+    monkeypatch.setattr(limits, "GATHERED_HOSTS_MAX", most)
+    monkeypatch.setattr(limits, "SCAN_ROWS_MAX", 10)
+    monkeypatch.setattr(selection, "PAGE_ROWS", 10)
+    rollouts = shared.client.get("/v1/rollouts?all=true").json()["rollouts"]
+    for name in [each["rollout"] for each in rollouts]:
+        oldest = listed(shared, "history", "", operation=name)
+        assert (
+            listed(shared, "history", "", operation=name, newest="true")
+            == (oldest[::-1])
+        )
+        assert oldest
+    assert rollouts
