@@ -22,7 +22,7 @@ UNEXPECTED = re.compile(r"status of (400|404|405|415|422|5\d\d)")
 
 
 def is_expected(message: str, statuses: Collection[int]) -> bool:
-    """Tell whether Chromium only reports that a request of the API was not answered well.
+    """Return whether Chromium only reports that a request of the API was not answered well.
 
     What the page makes of it is for the test. A missing file of the console is a
     mistake, and so is an answer of `UNEXPECTED`, unless a test says that it comes.

@@ -232,7 +232,7 @@ async def warm_hub(*, pushes: bool = False) -> Hub:
 
 
 def is_pushing(case: str) -> bool:
-    """Tell whether a case is played where VMs may wait: every second shard's."""
+    """Return whether a case is played where VMs may wait: every second shard's."""
     return int(case.rpartition("-")[2]) % 2 == 1
 
 

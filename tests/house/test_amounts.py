@@ -22,7 +22,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _asks(node: ast.AST) -> bool:
-    """Tell whether a part of a module asks for a number of the run itself."""
+    """Return whether a part of a module asks for a number of the run itself."""
     return any(
         ast.unparse(each) == "settings().max_examples"
         if isinstance(each, ast.Attribute) and each.attr == "max_examples"

@@ -47,7 +47,7 @@ class Decisions:
     # Consent
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
-        """Tell whether a noticed operation is let go."""
+        """Return whether a noticed operation is let go."""
         op = ops[slot]
         assert op is not None
         here = self.setting.slots[slot]
@@ -103,7 +103,7 @@ class Decisions:
     def can_give_up_places(
         self, vms: Sequence[Vm], ops: Sequence[Op | None], down: int, host: int
     ) -> bool:
-        """Tell whether others can take the VMs for which a host keeps places."""
+        """Return whether others can take the VMs for which a host keeps places."""
         key = self._fleet_key(vms, ops, down, host)
         known = self._free.get(key)
         if known is None:

@@ -54,7 +54,7 @@ class Liveness:
             raise BrokenError("L2", f"{name} waits although everybody has approved")
 
     def _let_go(self, state: State, slot: int) -> tuple[bool, bool]:
-        """Tell whether NotBefore has come, and whether everybody has approved."""
+        """Return whether NotBefore has come, and whether everybody has approved."""
         here = self.model.slots[slot]
         group = self.model.group[here.group] if here.together else (slot,)
         counted = [op for n in group if (op := state.ops[n]) and op.state <= READY]
@@ -62,7 +62,7 @@ class Liveness:
         return due, all(not op.events & ~op.approved for op in counted)
 
     def _is_clear(self, state: State, slot: int, op: Op) -> bool:
-        """Tell whether every VM of its scopes is steady, and its hosts are up."""
+        """Return whether every VM of its scopes is steady, and its hosts are up."""
         if self._takes_domains_together(state, slot, op):
             return False
         members = 0
@@ -71,7 +71,7 @@ class Liveness:
         return not any(True for _ in unsteady(state, slot, members))
 
     def _takes_domains_together(self, state: State, slot: int, op: Op) -> bool:
-        """Tell whether maintenance would affect two fault domains on its host (6.3)."""
+        """Return whether maintenance would affect two fault domains on its host (6.3)."""
         here = self.model.slots[slot]
         if not here.routine or here.kind is not TargetKind.HOST:
             return False

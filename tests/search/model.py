@@ -107,7 +107,7 @@ class Model:
     # Decisions, which a planted bug may replace
 
     def is_released(self, ops: Sequence[Op | None], slot: int) -> bool:
-        """Tell whether a noticed operation is let go."""
+        """Return whether a noticed operation is let go."""
         op = ops[slot]
         if op is not None and op.notice > op.left:
             # `release.start_if_ready` asks as if NotBefore were the end of the notice.
@@ -115,7 +115,7 @@ class Model:
         return self.decisions.is_released(ops, slot)
 
     def is_early_again(self, ops: Sequence[Op | None], slot: int) -> bool:
-        """Tell whether NotBefore let a held operation go, and is still to come."""
+        """Return whether NotBefore let a held operation go, and is still to come."""
         op = ops[slot]
         is_early = self.setting.clock_step and op is not None and op.left > 0
         return bool(is_early) and not self.decisions.is_released(ops, slot)
@@ -151,7 +151,7 @@ class Model:
         return self.decisions.renewed(vms, ops, down, slot, called)
 
     def must_wait(self, state: State, group: int) -> bool:
-        """Tell whether maintenance would wait for VMs that only its host can take.
+        """Return whether maintenance would wait for VMs that only its host can take.
 
         The service does not announce the host then, and the model has no such state.
         """
@@ -178,7 +178,7 @@ class Model:
         return op.events & 1 << scope
 
     def calls_again(self, op: Op) -> bool:
-        """Tell whether a restart makes the call of an operation again."""
+        """Return whether a restart makes the call of an operation again."""
         return op.call == UNMADE
 
     def kept(self, state: State) -> State:

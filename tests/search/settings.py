@@ -48,7 +48,7 @@ class Slot:
 
     @property
     def is_failure(self) -> bool:
-        """Tell whether it lasts until something is restored."""
+        """Return whether it lasts until something is restored."""
         return self.verb is Verb.FAIL
 
 

@@ -66,17 +66,17 @@ class Op(NamedTuple):
 
     @property
     def is_keeping(self) -> bool:
-        """Tell whether it keeps places for VMs that are still to be done."""
+        """Return whether it keeps places for VMs that are still to be done."""
         return self.state <= IMPACTING
 
     @property
     def is_waiting(self) -> bool:
-        """Tell whether it can still be cancelled."""
+        """Return whether it can still be cancelled."""
         return self.state in {ANNOUNCED, READY}
 
     @property
     def has_started(self) -> bool:
-        """Tell whether it is past the point of no return."""
+        """Return whether it is past the point of no return."""
         return self.state in {IMPACTING, RECOVERING}
 
 

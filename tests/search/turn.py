@@ -133,7 +133,7 @@ class Turn(Ledger):
             self.start_if_allowed(slot)
 
     def keeps_not_before(self, slot: int, op: Op) -> bool:
-        """Tell whether NotBefore matters to an operation that has been let go."""
+        """Return whether NotBefore matters to an operation that has been let go."""
         setting = self.model.setting
         may_come_again = setting.clock_step and op.events & ~op.approved
         is_bounded = setting.hold and self.model.slots[slot].routine

@@ -24,7 +24,7 @@ SLOW = Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE)
 
 
 def restart_is_at_once(world: support.World, vm: str) -> bool:
-    """Tell whether a user's restart of the VM waits for nobody (7.4)."""
+    """Return whether a user's restart of the VM waits for nobody (7.4)."""
     (operation,) = support.reboot(world, vm)
     at_once = operation.state.value == "Impacting"
     if not at_once:

@@ -100,6 +100,6 @@ def note_of(event_id: str = "E1", *, at: Micros = START, detail: str = "") -> No
 
 
 def is_new(memory: Memory) -> bool:
-    """Tell whether it is the memory of a journal in which nothing was saved yet."""
+    """Return whether it is the memory of a journal in which nothing was saved yet."""
     name = memory.journal
     return bool(name) and memory == Memory(lost_journal=True, journal=name)

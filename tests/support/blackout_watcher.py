@@ -66,7 +66,7 @@ def _over(moment: Moment, operation: Operation) -> tuple[Blackout, ...]:
 
 
 def _is_there(host: Host | None, places: tuple[str, ...]) -> bool:
-    """Tell whether a host stands at one of the places of each kind."""
+    """Return whether a host stands at one of the places of each kind."""
     at: dict[str, bool] = {}
     for place in places:
         kind, _, name = place.partition("=")

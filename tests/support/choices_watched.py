@@ -123,7 +123,7 @@ def _is_about(moment: Moment, choice: Choice, operation: Operation) -> bool:
 
 
 def _is_near(moment: Moment, operation: Operation) -> bool:
-    """Tell whether the rest of a notice is too short to defer what it announces."""
+    """Return whether the rest of a notice is too short to defer what it announces."""
     notice = operation.not_before - operation.created
     return moment.now > operation.not_before - min(LEAD, notice // 2)
 

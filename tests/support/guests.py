@@ -167,7 +167,7 @@ class Guests:
 
 
 def is_hidden(event: Event, version: str) -> bool:
-    """Tell whether a version is too old for the event's type (1.5)."""
+    """Return whether a version is too old for the event's type (1.5)."""
     since = {EventType.PREEMPT: "2017-11-01", EventType.TERMINATE: "2019-01-01"}
     return version < since.get(event.event_type, "")
 

@@ -126,7 +126,7 @@ def s3_start_is_allowed(moment: Moment) -> None:
 
 
 def is_released(moment: Moment, operation: Operation) -> bool:
-    """Tell whether nobody has to be waited for."""
+    """Return whether nobody has to be waited for."""
     if moment.now >= operation.not_before:
         return True
     counting = [operation]

@@ -62,7 +62,7 @@ class Moment:
 
 
 def is_alone(mirror: Mirror, scope: str) -> bool:
-    """Tell whether each VM of the scope sees its own events only (6.2)."""
+    """Return whether each VM of the scope sees its own events only (6.2)."""
     found = mirror.scopes[scope]
     domains = {vm.fault_domain for vm in mirror.vms.values() if vm.scope == scope}
     return found.kind is ScopeKind.SCALE_SET and found.gpu and len(domains) == 1

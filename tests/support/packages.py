@@ -94,7 +94,7 @@ def check_places(package: Path, wanted: Sequence[str]) -> dict[str, tuple[str, s
 
 
 def same_again(name: str, first: Path, folder: Path) -> bool:
-    """Tell whether somebody else's build of a package is the same, to the byte."""
+    """Return whether somebody else's build of a package is the same, to the byte."""
     # Whoever builds has another umask, and other folders.
     umask = os.umask(0o077)
     try:

@@ -41,7 +41,7 @@ def find(program: str) -> str:
 
 
 def is_unpacked(program: str) -> bool:
-    """Tell whether a program is here, but is not installed."""
+    """Return whether a program is here, but is not installed."""
     return find(program).startswith(f"{TOOLS}/")
 
 

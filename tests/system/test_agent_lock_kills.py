@@ -126,7 +126,7 @@ class Company:
         return all((self.agents[death].folder / "died").exists() for death in deaths)
 
     def all_wait(self) -> bool:
-        """Tell whether all wait for the lock, after those that die in it have."""
+        """Return whether all wait for the lock, after those that die in it have."""
         self.revive()
         return self.have_died(
             *(each for each in WAITING if each in self.deaths)

@@ -41,7 +41,7 @@ class Listener(NamedTuple):
 
     @property
     def is_wildcard(self) -> bool:
-        """Tell whether the listener is at every address of the host."""
+        """Return whether the listener is at every address of the host."""
         return self.host != SERVICE
 
 

@@ -95,7 +95,7 @@ class Caller:
 
     @property
     def is_operator(self) -> bool:
-        """Tell whether the caller may see everything."""
+        """Return whether the caller may see everything."""
         return self.name != "" and not self.tenant and not self.host
 
     @classmethod

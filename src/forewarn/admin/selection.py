@@ -60,7 +60,7 @@ class Wanted:
     """Include ended objects."""
 
     def matches(self, about: About) -> bool:
-        """Tell whether the names of an object are selected."""
+        """Return whether the names of an object are selected."""
         return (
             (not self.vm or self.vm in about.vms)
             and (not self.host or self.host in about.hosts)
@@ -294,7 +294,7 @@ def rollouts(
 
 
 def is_wanted(operation: Operation, wanted: Wanted, lookups: Lookups) -> bool:
-    """Tell whether an operation is selected.
+    """Return whether an operation is selected.
 
     This does not check whether the operation has ended: the query does that.
     """

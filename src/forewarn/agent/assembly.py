@@ -193,7 +193,7 @@ class Parts:
         return ending
 
     def _may_restart(self) -> bool:
-        """Tell whether the journal can be opened now, and no work is in progress.
+        """Return whether the journal can be opened now, and no work is in progress.
 
         Work that was done without the journal is only in memory, so it must end first.
         """

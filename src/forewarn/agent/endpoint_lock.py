@@ -62,7 +62,7 @@ class Holder:
 
     @property
     def is_believed(self) -> bool:
-        """Tell whether the holder can prevent the start of an agent of this user."""
+        """Return whether the holder can prevent the start of an agent of this user."""
         return self.user in {0, os.geteuid()}
 
     def __str__(self) -> str:

@@ -96,7 +96,7 @@ class Signals:
 
 
 def has_terminal() -> bool:
-    """Tell whether a person started this process in a terminal."""
+    """Return whether a person started this process in a terminal."""
     return any(
         stream is not None and not stream.closed and stream.isatty()
         for stream in (sys.stdin, sys.stdout, sys.stderr)
@@ -119,7 +119,7 @@ class Renewal:
         """The last settings that were accepted."""
 
     def is_due(self, memory: Memory) -> bool:
-        """Tell whether to restart with other settings; called after each iteration."""
+        """Return whether to restart with other settings; called after each iteration."""
         if not self._signals.wants_settings:
             return False
         if any(True for _ in steps.running(memory)):

@@ -83,7 +83,7 @@ def run(settings: Settings, *, environ: Mapping[str, str], again: Again) -> int:
 
 
 def is_same_endpoint(one: Settings, other: Settings) -> bool:
-    """Tell whether both settings mean the same endpoint and VM."""
+    """Return whether both settings mean the same endpoint and VM."""
     first, second = (
         (watch.endpoint, watch.ca_file, watch.name, watch.scale_set_names)
         for watch in (one.watch, other.watch)

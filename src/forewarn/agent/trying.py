@@ -131,7 +131,7 @@ def attempt(
 
 
 def _has_begun(notice: Notice, began: Micros, now: Micros) -> bool:
-    """Tell whether an event's NotBefore was in the simulated time and has passed."""
+    """Return whether an event's NotBefore was in the simulated time and has passed."""
     return notice.not_before is not None and began <= notice.not_before < now
 
 

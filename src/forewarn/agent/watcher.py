@@ -175,7 +175,7 @@ class Watcher:
             self._thread.join(timeout_seconds)
 
     def is_alive(self) -> bool:
-        """Tell whether the thread works, even if the endpoint is down (`/healthz`).
+        """Return whether the thread works, even if the endpoint is down (`/healthz`).
 
         A thread that was asked to stop counts as working.
         """
@@ -283,7 +283,7 @@ class Watcher:
     # The name
 
     def _has_new_names(self, reading: Reading) -> bool:
-        """Tell whether a document names new VMs."""
+        """Return whether a document names new VMs."""
         named = {name for each in reading.notices for name in each.resources}
         new = named - self._others
         if len(self._others) > NAMES_KNOWN_MAX:

@@ -170,7 +170,7 @@ def _stepped(seat: Seat, given: LeaseInput) -> Seat:
 
 
 def _is_behind(seat: Seat, row: LeaseRow, known: int) -> bool:
-    """Tell whether the database has lost a transaction that the replica has seen."""
+    """Return whether the database has lost a transaction that the replica has seen."""
     seen = seat.seen
     if seen is not None and (row.term < seen.term or row.number < seen.number):
         return True

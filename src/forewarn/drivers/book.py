@@ -66,7 +66,7 @@ class TrackedCall:
 
     @property
     def is_step(self) -> bool:
-        """Tell whether the call is a host step."""
+        """Return whether the call is a host step."""
         try:
             return self.directory.plan.call.step is not None
         except DriverError:
@@ -209,7 +209,7 @@ class CallList:
             return self._cases.get(operation_id, {}).get(generation)
 
     def is_latest(self, case: TrackedCall) -> bool:
-        """Tell whether there is no newer call of the operation."""
+        """Return whether there is no newer call of the operation."""
         return self.latest(case.directory.operation_id) is case
 
     def earlier(self, case: TrackedCall) -> list[TrackedCall]:

@@ -200,7 +200,7 @@ class FileJournal:
 
 
 def has_calls(path: Path) -> bool:
-    """Tell whether the journal in a file has any call; change nothing."""
+    """Return whether the journal in a file has any call; change nothing."""
     try:
         return b'["call:' in path.read_bytes()
     except OSError:

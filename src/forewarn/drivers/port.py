@@ -74,7 +74,7 @@ class Call:
         return self.operation_id, self.generation
 
     def is_same_work(self, other: "Call") -> bool:
-        """Tell whether both calls do the same to the same VMs, under any name."""
+        """Return whether both calls do the same to the same VMs, under any name."""
         mine = self.action, self.host, self.vms, self.step
         return mine == (other.action, other.host, other.vms, other.step)
 

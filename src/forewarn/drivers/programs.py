@@ -320,7 +320,7 @@ class VmObserver:
     # Lost work
 
     def is_due(self, case: TrackedCall) -> bool:
-        """Tell whether it is time to probe programs without a recorded end.
+        """Return whether it is time to probe programs without a recorded end.
 
         The program `probe` knows nothing about host steps.
         """

@@ -267,12 +267,12 @@ class CallDirectory:
 
     @property
     def is_stopped(self) -> bool:
-        """Tell whether the call must end early."""
+        """Return whether the call must end early."""
         return (self.path / shim.STOP).exists()
 
     @property
     def is_reported(self) -> bool:
-        """Tell whether control has stored the result."""
+        """Return whether control has stored the result."""
         return (self.path / TOLD).exists()
 
     # Writing
@@ -416,7 +416,7 @@ def end_by_mark(trace: Trace, reading: Reading) -> dict[str, Any] | None:
 
 
 def has_calls(path: Path) -> bool:
-    """Tell whether a directory of records has any call; change nothing."""
+    """Return whether a directory of records has any call; change nothing."""
     try:
         return any(_NAME.fullmatch(each.name) for each in path.iterdir())
     except OSError:

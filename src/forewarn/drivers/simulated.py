@@ -354,7 +354,7 @@ class SimulatedDriver:
         return length
 
     def _reveals_lie(self, call: Call) -> bool:
-        """Tell whether a step `verify` finds that the work was reported and not done."""
+        """Return whether a step `verify` finds that the work was reported and not done."""
         if call.step is None or call.step.kind is not StepKind.VERIFY:
             return False
         for generation in range(call.generation - 1, 0, -1):

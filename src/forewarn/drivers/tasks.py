@@ -112,7 +112,7 @@ class Fault:
     """STALL: whether the call can be stopped."""
 
     def fits(self, call: Call) -> bool:
-        """Tell whether the fault matches this call."""
+        """Return whether the fault matches this call."""
         if call.step is not None and self.step is not None:
             return self.step is call.step.kind and not self.vm
         if self.step is not None:
@@ -251,7 +251,7 @@ class Task:
         return self.call.name
 
     def has_ended(self, now: Micros) -> bool:
-        """Tell whether the call has ended."""
+        """Return whether the call has ended."""
         return self.ends is not None and self.ends <= now
 
     def moved(self, by: Micros, *, earliest: Micros = 0) -> "Task":

@@ -52,7 +52,7 @@ class CachedResponse:
         self._until = until
 
     def may_send(self, monotonic: float) -> bool:
-        """Tell whether the response can be sent now; if so, count the request against
+        """Return whether the response can be sent now; if so, count the request against
         the rate limit."""
         return (
             self._number == self._edition.number

@@ -124,12 +124,12 @@ class Flow(asyncio.Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether the client can no longer read a response."""
+        """Return whether the client can no longer read a response."""
         return self._transport is None or self._transport.is_closing()
 
     @property
     def is_free(self) -> bool:
-        """Tell whether the connection is idle."""
+        """Return whether the connection is idle."""
         return (
             self._task is None
             and not self._is_choked
@@ -166,12 +166,12 @@ class Flow(asyncio.Protocol):
 
     @property
     def _is_clear(self) -> bool:
-        """Tell whether the next request may be processed now."""
+        """Return whether the next request may be processed now."""
         return self._task is None and self._later is None and not self._is_choked
 
     @property
     def _has_more(self) -> bool:
-        """Tell whether there is more data after the current request."""
+        """Return whether there is more data after the current request."""
         return bool(self._reader.ready) or self._reader.has_unread
 
     def _drain(self) -> None:

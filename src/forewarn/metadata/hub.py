@@ -47,7 +47,7 @@ class Client(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Tell whether the client can no longer read a response."""
+        """Return whether the client can no longer read a response."""
         ...
 
     async def hold(self, until: Micros) -> None:

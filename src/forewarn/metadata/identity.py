@@ -97,7 +97,7 @@ class Directory:
         self._replica_key = key
 
     def is_proxy(self, source: Source) -> bool:
-        """Tell whether a proxy or a replica has sent a valid signature from `source`."""
+        """Return whether a proxy or a replica has sent a valid signature from `source`."""
         return not source.vm and source.address in self._proxies
 
     def forget_proxy(self, source: Source) -> None:
@@ -151,7 +151,7 @@ class Directory:
         return self.find(source), False
 
     def is_signed(self, request: Request, source: Source) -> bool:
-        """Tell whether a signature must identify the caller.
+        """Return whether a signature must identify the caller.
 
         If a secret is set, a request with either header of the proxy comes from the
         proxy or is spoofed, so its address must not count. A VM's own listener

@@ -79,7 +79,7 @@ class Interceptor(Protocol):
     """A simulator's component in front of the endpoint, called on the server's loop."""
 
     def refuses(self, source: Source, vm: str) -> bool:
-        """Tell whether a new connection is reset; `vm` as in `InterceptedRequest`."""
+        """Return whether a new connection is reset; `vm` as in `InterceptedRequest`."""
         ...
 
     def take(self, visit: InterceptedRequest) -> Plan | None:
@@ -184,7 +184,7 @@ class Interception:
         """The task that sends a response slowly."""
 
     def refuses(self) -> bool:
-        """Tell whether the new connection is reset."""
+        """Return whether the new connection is reset."""
         source = self._wire.source
         return self._interceptor.refuses(source, self._vm(None))
 

@@ -83,7 +83,7 @@ class ServedView:
         """The requested versions, as bits."""
 
     def is_older_than(self, snapshot: ViewSnapshot) -> bool:
-        """Tell whether `snapshot` is newer: messages may arrive twice or late."""
+        """Return whether `snapshot` is newer: messages may arrive twice or late."""
         mine = rank(
             epoch=self.epoch,
             is_enabled=self.enabled,

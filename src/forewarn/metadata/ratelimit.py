@@ -38,7 +38,7 @@ class RateLimit:
         """Maximum seconds to full at which one token is left."""
 
     def has(self, bucket: Bucket, monotonic: float) -> bool:
-        """Tell whether `allows` would take a token."""
+        """Return whether `allows` would take a token."""
         return bucket.full_at - monotonic <= self._longest
 
     def allows_cost(self, bucket: Bucket, monotonic: float, cost: float) -> bool:

@@ -118,17 +118,17 @@ class RequestReader:
 
     @property
     def is_between(self) -> bool:
-        """Tell whether the next byte begins a request."""
+        """Return whether the next byte begins a request."""
         return not (self.in_head or self.in_body)
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether there is no unfinished request and no data."""
+        """Return whether there is no unfinished request and no data."""
         return not (self.in_head or self.in_body or self.ready or self._data)
 
     @property
     def has_unread(self) -> bool:
-        """Tell whether `read_on` has something to read."""
+        """Return whether `read_on` has something to read."""
         return bool(self._data)
 
     @property
@@ -408,7 +408,7 @@ class RequestReader:
         self.is_done = not keep
 
     def _is_closing(self) -> bool:
-        """Tell whether an HTTP/1.0 client sent `close`, with or without other options.
+        """Return whether an HTTP/1.0 client sent `close`, with or without other options.
 
         The parser applies `keep-alive`, but `close` takes precedence (RFC 9112, 9.3).
         """
@@ -418,7 +418,7 @@ class RequestReader:
         return any(option.strip(" \t") == "close" for option in options)
 
     def _is_switching(self) -> bool:
-        """Tell whether the data after the request may be in another protocol."""
+        """Return whether the data after the request may be in another protocol."""
         options = ",".join(self._headers.get("connection", ()))
         return self._was_offered and "upgrade" in options.lower()
 

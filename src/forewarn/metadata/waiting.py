@@ -183,7 +183,7 @@ class Waits:
 
     @property
     def has_called(self) -> bool:
-        """Tell whether the queue has called waiters."""
+        """Return whether the queue has called waiters."""
         return bool(self._called)
 
     def _call(self, waiters: Iterable[Waiter]) -> None:

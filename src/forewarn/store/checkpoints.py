@@ -81,7 +81,7 @@ class Checkpoints:
 
 
 def has_log(path: Path) -> bool:
-    """Tell whether a killed process has left a log next to the file."""
+    """Return whether a killed process has left a log next to the file."""
     try:
         return path.with_name(f"{path.name}-wal").stat().st_size > 0
     except OSError:

@@ -54,7 +54,7 @@ def shape_of(hint: Any) -> Shape:
 
 
 def is_union(hint: Any) -> bool:
-    """Tell whether a type is a union, in the old or the new notation."""
+    """Return whether a type is a union, in the old or the new notation."""
     # The protocol's types use the notation of Python 3.9.
     old = typing.Union  # pyright: ignore[reportDeprecated]
     return typing.get_origin(hint) in {types.UnionType, old}

@@ -104,5 +104,5 @@ def beside(url: str, ending: str) -> Path | None:
 
 
 def _is_path(text: str) -> bool:
-    """Tell whether `text` names a file, not a directory or a special name of SQLite."""
+    """Return whether `text` names a file, not a directory or a special name of SQLite."""
     return bool(text) and not text.endswith("/") and not text.startswith(":")

@@ -329,11 +329,11 @@ class Token:
 
     @property
     def read_only(self) -> bool:
-        """Tell whether the token can only read."""
+        """Return whether the token can only read."""
         return self.roles == READ_ONLY
 
     def is_expired(self, *, now: Micros) -> bool:
-        """Tell whether the token has expired."""
+        """Return whether the token has expired."""
         return self.expires_at != 0 and now >= self.expires_at
 
 

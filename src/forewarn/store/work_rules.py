@@ -52,7 +52,7 @@ HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 def is_digest(text: str) -> bool:
-    """Tell whether a text is a SHA-256 in hexadecimal."""
+    """Return whether a text is a SHA-256 in hexadecimal."""
     return len(text) == DIGEST_CHARACTERS and not set(text) - HEXADECIMAL
 
 

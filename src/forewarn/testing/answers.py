@@ -140,7 +140,7 @@ class Reader:
 
     @property
     def has_begun(self) -> bool:
-        """Tell whether the answer has begun."""
+        """Return whether the answer has begun."""
         return bool(self._received)
 
     @property

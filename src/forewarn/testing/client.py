@@ -66,7 +66,7 @@ def host_header(host: str, port: int) -> str:
 
 
 def is_chunked(headers: Headers) -> bool:
-    """Tell whether the body of a request is sent in chunks."""
+    """Return whether the body of a request is sent in chunks."""
     return any(name.lower() == "transfer-encoding" for name, _ in headers)
 
 

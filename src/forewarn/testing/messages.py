@@ -97,7 +97,7 @@ class Message:
             )
 
     def has(self, key: str) -> bool:
-        """Tell whether a key has a value."""
+        """Return whether a key has a value."""
         return self._members.get(key) is not None
 
     def check_one_of(self, *keys: str) -> None:

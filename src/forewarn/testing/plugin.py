@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(
 
 
 def _is_idle(item: pytest.Item) -> bool:
-    """Tell whether a test has the mark without requesting the fixture."""
+    """Return whether a test has the mark without requesting the fixture."""
     if item.get_closest_marker(MARK) is None:
         return False
     return MARK not in getattr(item, "fixturenames", ())

@@ -166,7 +166,7 @@ def _unreachable(error: OSError) -> Failed:
 
 
 def is_unchanged(outcome: Outcome) -> bool:
-    """Tell whether an answer is 304 (Not Modified)."""
+    """Return whether an answer is 304 (Not Modified)."""
     return isinstance(outcome, Answer) and outcome.status == HTTPStatus.NOT_MODIFIED
 
 

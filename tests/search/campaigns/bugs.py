@@ -25,7 +25,7 @@ class _Open(Model):
     """A gate that does not see some reasons."""
 
     def is_unseen(self, blocker: AnyBlocker) -> bool:
-        """Tell whether the gate does not see a reason."""
+        """Return whether the gate does not see a reason."""
         raise NotImplementedError
 
     def gate(self, state: State, course: Course) -> Gate:

@@ -264,13 +264,13 @@ class Decisions:
         return (self.hours.first_start(now, self.notice) - now) // self.setting.tick
 
     def why_held(self, course: Course, hour: int) -> bool:
-        """Tell whether an approved host is held: a halt, or a closed window."""
+        """Return whether an approved host is held: a halt, or a closed window."""
         record = self.record(course, hour)
         is_stopped = record.halt is not None and gate.why_stopped(record) is not None
         return is_stopped or self.hours.why_held(self.now(hour)) is not None
 
     def may_have(self, state: State, host: int) -> bool:
-        """Tell whether another campaign may start with a host."""
+        """Return whether another campaign may start with a host."""
         opened = tuple(item.how if item.is_open else -1 for item in state.items)
         key = state.course.failed, state.course.has_ended, opened, host
         found = self._free.get(key)

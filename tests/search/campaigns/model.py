@@ -69,7 +69,7 @@ class Model:
         return self.decisions.gate(state, course)
 
     def may_advance(self, course: Course, hour: int) -> bool:
-        """Tell whether the next stage begins."""
+        """Return whether the next stage begins."""
         return self.decisions.may_advance(course, hour)
 
     def in_turn(self, state: State, course: Course) -> list[int]:
@@ -83,7 +83,7 @@ class Model:
         ]
 
     def is_over_group(self, state: State, host: int) -> bool:
-        """Tell whether the rack of a host has no place in its budget."""
+        """Return whether the rack of a host has no place in its budget."""
         most = self.setting.rack_most
         used = sum(
             item.is_in_flight or bool((state.course.failed | state.down) >> other & 1)
@@ -93,7 +93,7 @@ class Model:
         return bool(most) and used >= most
 
     def is_held(self, state: State) -> bool:
-        """Tell whether an approved host may not start now."""
+        """Return whether an approved host may not start now."""
         return bool(state.brake) or self.decisions.why_held(state.course, state.hour)
 
     def first_start(self, hour: int) -> int:
@@ -117,7 +117,7 @@ class Model:
         return pauses & ~(1 << by)
 
     def may_have(self, state: State, host: int) -> bool:
-        """Tell whether another campaign may start with a host."""
+        """Return whether another campaign may start with a host."""
         return self.decisions.may_have(state, host)
 
     def restarted(self, state: State) -> State:

@@ -262,7 +262,7 @@ class Side:
         return self.world.read(lambda reader: campaigns.find(reader, NAME))
 
     def may_have(self, host: int) -> bool:
-        """Tell whether another campaign may start with a host."""
+        """Return whether another campaign may start with a host."""
         wanted = {self.names[host]}
         try:
             self.world.read(lambda reader: campaign_hosts.check_free(reader, wanted))

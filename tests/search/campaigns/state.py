@@ -48,12 +48,12 @@ class Item(NamedTuple):
 
     @property
     def is_in_flight(self) -> bool:
-        """Tell whether it is announced or in work."""
+        """Return whether it is announced or in work."""
         return ANNOUNCED <= self.how <= RECOVERING
 
     @property
     def is_open(self) -> bool:
-        """Tell whether its operation has not ended."""
+        """Return whether its operation has not ended."""
         return self.how <= RECOVERING
 
 
@@ -82,7 +82,7 @@ class Course(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether nothing changes it."""
+        """Return whether nothing changes it."""
         return self.state in {"Done", "Aborted"}
 
 

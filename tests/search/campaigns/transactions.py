@@ -359,5 +359,5 @@ def swapped(state: State, first: int, second: int) -> State:
 
 
 def is_over(course: Course, state: State) -> bool:
-    """Tell whether the campaign has ended, and all its work."""
+    """Return whether the campaign has ended, and all its work."""
     return course.has_ended and not any(item.is_open for item in state.items)

@@ -223,7 +223,7 @@ class Watch:
             self._k8(state)
 
     def _why_waits(self, state: State, host: int) -> bool:
-        """Tell whether a waiting host has a reason, which `campaign show` lists."""
+        """Return whether a waiting host has a reason, which `campaign show` lists."""
         item = state.items[host]
         if item.waits == HOST:
             return bool(state.down >> host & 1)

@@ -198,7 +198,7 @@ class Service:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the campaign has ended, and all its work."""
+        """Return whether the campaign has ended, and all its work."""
         return self.campaign.has_ended and not self.driver.calls()
 
     def restart(self) -> None:

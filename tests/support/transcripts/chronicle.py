@@ -147,7 +147,7 @@ class Chronicle:
                 pass
 
     def _has(self, operation: Operation, kind: AuditKind) -> bool:
-        """Tell whether this transaction took the operation through a step."""
+        """Return whether this transaction took the operation through a step."""
         return any(
             entry.kind is kind and entry.operation == operation.operation_id
             for entry in self._entries
@@ -195,7 +195,7 @@ class Chronicle:
 
 
 def is_heard(reader: Reader, event: Event) -> bool:
-    """Tell whether anybody of the event's scope listens."""
+    """Return whether anybody of the event's scope listens."""
     return any(
         view.is_enabled for view in every(reader, kinds.VIEWS_OF_SCOPE, event.scope)
     )

@@ -50,7 +50,7 @@ class ToldDriver:
 
     @property
     def tells_abilities(self) -> bool:
-        """Tell whether the driver tells anything."""
+        """Return whether the driver tells anything."""
         return self._driver.tells_abilities
 
     def abilities(self, hosts: Sequence[HostVms]) -> Mapping[str, tuple[Ability, ...]]:

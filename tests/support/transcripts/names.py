@@ -44,7 +44,7 @@ class Names:
         return self._ids.get(word, word)
 
     def is_event(self, word: str) -> bool:
-        """Tell whether the word names an event that was met."""
+        """Return whether the word names an event that was met."""
         return word in self._ids and word.removeprefix(_EVENT).isdigit()
 
     def place(self, identifier: str) -> int:

@@ -71,7 +71,7 @@ def test_large_file_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def agrees(text: str) -> bool:
-    """Tell whether the answer is that of `tomllib`, or none."""
+    """Return whether the answer is that of `tomllib`, or none."""
     found = fast_toml.tables(text)
     return found is None or found == tomllib.loads(text)
 

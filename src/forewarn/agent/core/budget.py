@@ -55,7 +55,7 @@ def _at(task: Task, before: Micros | None) -> Micros | None:
 
 
 def is_hurried(task: Task) -> bool:
-    """Tell whether the event is urgent, so that handlers run by priority."""
+    """Return whether the event is urgent, so that handlers run by priority."""
     return task.notice.event_type == "Preempt" or task.notice.has_started
 
 

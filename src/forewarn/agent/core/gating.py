@@ -278,7 +278,7 @@ def _due(gate: Gate, terms: GateTerms) -> Micros:
 
 
 def _is_given_up(task: Task, passage: Passage | None) -> bool:
-    """Tell whether an event that was held back will no longer be approved."""
+    """Return whether an event that was held back will no longer be approved."""
     if not task.is_live or task.consent is not Consent.NONE or task.is_forced:
         return False
     return passage is Passage.LATE or task.notice.has_started

@@ -67,7 +67,7 @@ release, it is not taken before this time."""
 
 
 def is_wanted(task: Task, rule: Rule, policy: Policy) -> bool:
-    """Tell whether an event may be approved only with the lock.
+    """Return whether an event may be approved only with the lock.
 
     After a Preempt or a Terminate, no agent remains to release it.
     """
@@ -303,7 +303,7 @@ def _needing(memory: Memory) -> list[Task]:
 
 
 def _is_unused(memory: Memory, terms: LockTerms, now: Micros) -> bool:
-    """Tell whether the events that needed the lock were not approved.
+    """Return whether the events that needed the lock were not approved.
 
     In that case there is no recovery, so the lock is released without a pause.
     """

@@ -185,7 +185,7 @@ class Task:
 
     @property
     def is_live(self) -> bool:
-        """Tell whether the event still exists, as far as the agent knows."""
+        """Return whether the event still exists, as far as the agent knows."""
         return self.stage not in {Stage.RECOVERING, Stage.FINISHED}
 
     def latest(self, handler: str, phase: Phase) -> Step | None:

@@ -26,12 +26,12 @@ def keys_of(several: Iterable[str]) -> frozenset[str]:
 
 
 def is_same(name: str, other: str) -> bool:
-    """Tell whether two names mean the same VM."""
+    """Return whether two names mean the same VM."""
     return key_of(name) == key_of(other)
 
 
 def is_named(notice: Notice, name: str) -> bool:
-    """Tell whether the event names exactly this VM."""
+    """Return whether the event names exactly this VM."""
     return bool(name) and key_of(name) in keys_of(notice.resources)
 
 

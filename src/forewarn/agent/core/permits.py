@@ -96,7 +96,7 @@ class Lock(Asked):
 
     @property
     def is_held(self) -> bool:
-        """Tell whether the server has confirmed that this VM holds it."""
+        """Return whether the server has confirmed that this VM holds it."""
         return self.answered > 0 and self.state in {LockState.HELD, LockState.PAUSING}
 
 

@@ -92,7 +92,7 @@ class Course:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether the endpoint answered recently."""
+        """Return whether the endpoint answered recently."""
         return self.since_answer is not None and self.since_answer <= KNOWN_FOR
 
 

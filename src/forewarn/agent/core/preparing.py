@@ -236,7 +236,7 @@ def _is_preparing(step: Step) -> bool:
 
 
 def is_ended(task: Task, handler: Handler) -> bool:
-    """Tell whether a handler's preparation has ended for good.
+    """Return whether a handler's preparation has ended for good.
 
     A stopped preparation has not: its event had ended, but has returned.
     """

@@ -151,7 +151,7 @@ def patience(task: Task, gone_after: GoneAfter, now: Micros) -> Micros:
 
 
 def may_have_started(task: Task, now: Micros) -> bool:
-    """Tell whether the impact may be in progress, even if the event is Scheduled."""
+    """Return whether the impact may be in progress, even if the event is Scheduled."""
     not_before = task.notice.not_before
     return (
         task.notice.has_started

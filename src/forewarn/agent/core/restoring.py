@@ -46,7 +46,7 @@ def listened(memory: Memory, polled: Polled, gone_after: GoneAfter) -> Memory:
 
 
 def waits(memory: Memory) -> bool:
-    """Tell whether a recovery waits for answers without events."""
+    """Return whether a recovery waits for answers without events."""
     return memory.lost_journal and memory.quiet_from is not None and not memory.is_quiet
 
 
@@ -106,7 +106,7 @@ def advance(
 
 
 def _may_be_under(task: Task, name: str) -> bool:
-    """Tell whether this event may affect the VM with this name now."""
+    """Return whether this event may affect the VM with this name now."""
     return (
         task.is_live
         # An event with an unreadable list of VMs may name this VM.

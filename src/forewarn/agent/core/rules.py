@@ -61,7 +61,7 @@ def sum_of(rule: Rule) -> int:
 
 
 def matches(rule: Rule, task: Task, now: Micros) -> bool:
-    """Tell whether every condition of the rule holds."""
+    """Return whether every condition of the rule holds."""
     notice, seconds = task.notice, task.notice.duration_seconds
     lead = None if notice.not_before is None else notice.not_before - now
     status = STARTED if notice.has_started else SCHEDULED

@@ -132,7 +132,7 @@ def unrecovered(task: Task) -> list[str]:
 
 
 def is_same(task: Task, handler: Handler) -> bool:
-    """Tell whether a handler still has the kind that prepared under its name."""
+    """Return whether a handler still has the kind that prepared under its name."""
     kinds = [
         step.kind
         for step in task.steps

@@ -19,7 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def allows(policy: Policy, now: Micros) -> bool:
-    """Tell whether an approval may be given at this instant."""
+    """Return whether an approval may be given at this instant."""
     is_open = not policy.windows or any(
         _is_within(window, now) for window in policy.windows
     )

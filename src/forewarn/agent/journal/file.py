@@ -153,7 +153,7 @@ class File:
                 raise
 
     def is_in_place(self) -> bool:
-        """Tell whether the path still leads to the open file."""
+        """Return whether the path still leads to the open file."""
         return _identity(self._path) == self._opened
 
     def _set_up(self) -> None:
@@ -245,7 +245,7 @@ def _uri(path: str) -> str:
 
 
 def has_content(path: Place) -> bool:
-    """Tell whether a file exists and is not empty, or cannot be looked at."""
+    """Return whether a file exists and is not empty, or cannot be looked at."""
     try:
         return os.path.getsize(path) > 0
     except (FileNotFoundError, NotADirectoryError):

@@ -95,7 +95,7 @@ class AgentLock:
 
 
 def had_journal(path: Place) -> bool:
-    """Tell whether an agent has had this journal before; takes no lock."""
+    """Return whether an agent has had this journal before; takes no lock."""
     return _HAS_JOURNAL in _noted(path)
 
 

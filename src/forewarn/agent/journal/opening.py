@@ -121,7 +121,7 @@ def open_journal(
 
 
 def can_be_opened(path: Place, opened: Opened) -> bool:
-    """Tell whether a journal that failed at the start can be opened now.
+    """Return whether a journal that failed at the start can be opened now.
 
     `opened` is its substitute. The lock in it, if any, is still held.
     """
@@ -215,7 +215,7 @@ def refuse_others(path: str) -> None:
 
 
 def was_ours(path: str, *, noted: bool) -> bool:
-    """Tell whether an unreadable file was a journal of the agent.
+    """Return whether an unreadable file was a journal of the agent.
 
     A text file was never a journal. `noted` is the answer of the lock file.
     """

@@ -212,7 +212,7 @@ class Notifier:
         return None
 
     def _is_held(self, name: str, queued: Queued) -> bool:
-        """Tell whether this notification was refused so often that it may be at
+        """Return whether this notification was refused so often that it may be at
         fault."""
         number, tries = self._held.get(name, (queued.number, 0))
         tries = tries + 1 if number == queued.number else 1

@@ -79,7 +79,7 @@ class Pages:
         return pages.get(request.path, lambda: _NOT_FOUND)()
 
     def is_alive(self) -> bool:
-        """Tell whether the agent works, for systemd's watchdog."""
+        """Return whether the agent works, for systemd's watchdog."""
         return not self.why_not_alive()
 
     def why_not_alive(self) -> str:

@@ -96,7 +96,7 @@ def faults(entry: Entry) -> Faults:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is a valid email address in ASCII."""
+    """Return whether a text is a valid email address in ASCII."""
     local = text.partition("@")[0]
     is_short = len(local) <= LOCAL_MAX and len(text) <= ADDRESS_MAX
     return is_short and _ADDRESS.fullmatch(text) is not None

@@ -104,7 +104,7 @@ class Line(Connection):
                 pass
 
     def is_refused(self, seconds: float) -> bool:
-        """Tell whether a datagram was refused, which a nearby host reports at once."""
+        """Return whether a datagram was refused, which a nearby host reports at once."""
         self._allow(min(self.left(), seconds))
         expected = (*TIMEOUTS, ConnectionRefusedError)
         try:

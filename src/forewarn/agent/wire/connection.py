@@ -291,7 +291,7 @@ def _tune(wire: socket.socket) -> None:
 
 
 def is_tls(error: OSError) -> bool:
-    """Tell whether an error comes from TLS, without importing it."""
+    """Return whether an error comes from TLS, without importing it."""
     return any(each.__name__ == "SSLError" for each in type(error).__mro__)
 
 

@@ -267,7 +267,7 @@ def _named_in(text: str) -> str:
 
 
 def _has_expired(lease: str, now: Micros) -> bool:
-    """Tell whether a lease has expired, according to its text."""
+    """Return whether a lease has expired, according to its text."""
     endings: list[tuple[str, ...]] = _EXPIRE.findall(lease)
     if not endings:
         return False

@@ -113,7 +113,7 @@ class Client(Connection):
     # One exchange
 
     def _take_kept(self) -> bool:
-        """Tell whether a connection is kept and still open."""
+        """Return whether a connection is kept and still open."""
         if self._wire is None:
             return False
         try:

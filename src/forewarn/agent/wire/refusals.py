@@ -57,7 +57,7 @@ def judge(event_id: str, answer: Answer) -> Answered:
 
 
 def _is_page(answer: Answer) -> bool:
-    """Tell whether the answer is a web page, whatever its content type."""
+    """Return whether the answer is a web page, whatever its content type."""
     kind = (answer.header("content-type") or "").strip().lower()
     return kind.startswith(_PAGES) or answer.body.lstrip(BLANK).startswith(b"<")
 

@@ -31,7 +31,7 @@ class Url:
 
     @property
     def is_secure(self) -> bool:
-        """Tell whether the URL needs TLS."""
+        """Return whether the URL needs TLS."""
         return self.scheme == "https"
 
     @property

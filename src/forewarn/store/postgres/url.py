@@ -14,7 +14,7 @@ _SECRETS = frozenset({"password", "sslpassword"})
 
 
 def is_url(url: str) -> bool:
-    """Tell whether a URL names a PostgreSQL database."""
+    """Return whether a URL names a PostgreSQL database."""
     scheme, separator, _ = url.partition("://")
     return bool(separator) and scheme in SCHEMES
 

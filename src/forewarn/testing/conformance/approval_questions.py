@@ -86,7 +86,7 @@ def _unknown(inquiry: Inquiry) -> Iterator[Witness]:
 
 
 def _is_free(inquiry: Inquiry, event: Members) -> bool:
-    """Tell whether an event is Scheduled and not yet approved by this client."""
+    """Return whether an event is Scheduled and not yet approved by this client."""
     is_scheduled = event.get("EventStatus") == "Scheduled"
     return is_scheduled and event_id(event) not in inquiry.seen.approved
 

@@ -212,7 +212,7 @@ def tail(body: bytes) -> bytes:
 
 
 def is_integer(value: object) -> bool:
-    """Tell whether a value is a JSON integer; true and 1.0 are not."""
+    """Return whether a value is a JSON integer; true and 1.0 are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -252,7 +252,7 @@ def approved_ids(body: bytes | None) -> list[str]:
 
 
 def is_order(event: Members) -> bool:
-    """Tell whether a user requested the event for one VM.
+    """Return whether a user requested the event for one VM.
 
     Such an event needs no other approval. Neither the guard nor a maintenance window
     delays it: they apply to routine work only (6.3, 4.8).
@@ -265,7 +265,7 @@ def is_order(event: Members) -> bool:
 
 
 def is_busy(document: Document, event: Members) -> bool:
-    """Tell whether an event must wait: another event of one of its VMs is Started."""
+    """Return whether an event must wait: another event of one of its VMs is Started."""
     names = set(texts(event.get("Resources")) or [])
     return any(
         other.get("EventStatus") == "Started"

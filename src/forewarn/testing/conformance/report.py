@@ -67,7 +67,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Tell whether no check failed and the document was seen."""
+        """Return whether no check failed and the document was seen."""
         return not self.count(Failed) and self.watched.documents > 0
 
 

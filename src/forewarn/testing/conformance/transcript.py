@@ -88,7 +88,7 @@ class Step:
 
     @property
     def is_single(self) -> bool:
-        """Tell whether no other document can have existed between the two (2.10)."""
+        """Return whether no other document can have existed between the two (2.10)."""
         one, other = self.incarnations
         return one is not None and other is not None and other <= one + 1
 
@@ -142,7 +142,7 @@ class Transcript:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether the record has reached its maximum, so that a watch must end."""
+        """Return whether the record has reached its maximum, so that a watch must end."""
         return self.kept_bytes >= KEPT_BYTES_MAX
 
     @property
@@ -189,7 +189,7 @@ class Transcript:
         return ""
 
     def is_approved(self, key: str, *, before: Exchange) -> bool:
-        """Tell whether an approval was answered with 200 before an exchange."""
+        """Return whether an approval was answered with 200 before an exchange."""
         posts = self.approved.get(key, ())
         return any(post.number < before.number for post in posts)
 
@@ -243,7 +243,7 @@ class Start:
 
     @property
     def is_early(self) -> bool:
-        """Tell whether the event started earlier than a difference of clocks can
+        """Return whether the event started earlier than a difference of clocks can
         explain."""
         return self.early > clocks_apart(is_dated=self.step.after.document.is_dated)
 
@@ -275,19 +275,19 @@ def early_starts(seen: Transcript, step: Step) -> list[Start]:
 
 
 def names_only_this_vm(seen: Transcript, event: Members) -> bool:
-    """Tell whether an event names one VM, and it is this one if its name is known."""
+    """Return whether an event names one VM, and it is this one if its name is known."""
     names = texts(event.get("Resources")) or []
     return len(names) == 1 and (not seen.name or names[0] == seen.name)
 
 
 def is_begun(old: Members, new: Members) -> bool:
-    """Tell whether the new event is the old one, now Started and with another ID."""
+    """Return whether the new event is the old one, now Started and with another ID."""
     statuses = (old.get("EventStatus"), new.get("EventStatus"))
     return statuses == ("Scheduled", "Started") and is_same_cause(old, new)
 
 
 def is_same_cause(old: Members, new: Members) -> bool:
-    """Tell whether two events agree in all members that identify an event."""
+    """Return whether two events agree in all members that identify an event."""
     return all(old.get(member) == new.get(member) for member in SAME_CAUSE)
 
 

@@ -38,7 +38,7 @@ def micros_of(length: Length) -> Micros:
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is a number; True and False are not."""
+    """Return whether a value is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -86,7 +86,7 @@ class Ending:
 
     @property
     def is_forked(self) -> bool:
-        """Tell whether this process is a fork of the world's process."""
+        """Return whether this process is a fork of the world's process."""
         return os.getpid() != self.process
 
     def add(self, running: Future[Any]) -> None:

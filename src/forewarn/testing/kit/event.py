@@ -73,7 +73,7 @@ class Event:
             return f"<Event {self._id} of a closed world>"
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both refer to the same event of the same world."""
+        """Return whether both refer to the same event of the same world."""
         if not isinstance(other, Event):
             return NotImplemented
         return self._core is other._core and self._id == other._id

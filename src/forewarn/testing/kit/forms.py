@@ -89,12 +89,12 @@ def _choice(names: tuple[str, ...]) -> Form:
 
 
 def is_text(value: object) -> bool:
-    """Tell whether a value is a text."""
+    """Return whether a value is a text."""
     return isinstance(value, str)
 
 
 def is_whole(value: object) -> bool:
-    """Tell whether a value is a whole number; True and False are not."""
+    """Return whether a value is a whole number; True and False are not."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -108,7 +108,7 @@ def _positive(value: object) -> bool:
 
 
 def is_switch(value: object) -> bool:
-    """Tell whether a value is True or False."""
+    """Return whether a value is True or False."""
     return isinstance(value, bool)
 
 
@@ -121,7 +121,7 @@ def _length(value: object) -> bool:
 
 
 def is_names(value: object) -> bool:
-    """Tell whether a value is a text or a list of texts."""
+    """Return whether a value is a text or a list of texts."""
     return is_text(value) or _list_of(is_text, value)
 
 
@@ -132,7 +132,7 @@ def _list_of(is_right: Callable[[object], bool], value: object) -> bool:
 
 
 def is_texts(value: object) -> bool:
-    """Tell whether a value is a dictionary with texts as keys and values."""
+    """Return whether a value is a dictionary with texts as keys and values."""
     if not isinstance(value, Mapping):
         return False
     members = cast("Mapping[object, object]", value)
@@ -150,7 +150,7 @@ def _text_or_path(value: object) -> bool:
 
 
 def is_fault(value: object) -> bool:
-    """Tell whether a value can be a line of faults: a text, or a status."""
+    """Return whether a value can be a line of faults: a text, or a status."""
     return is_text(value) or is_whole(value)
 
 

@@ -34,7 +34,7 @@ class Approved:
 
 
 def has_come(stored: StoredEvent, status: Status) -> bool:
-    """Tell whether an event has reached `status`, now or before."""
+    """Return whether an event has reached `status`, now or before."""
     if status == "Scheduled":
         return True
     if status == "Started":
@@ -173,7 +173,7 @@ def _approved(core: AnyCore, stored: StoredEvent) -> Approved | None:
 
 
 def _is_by_policy(stored: StoredEvent) -> bool:
-    """Tell whether a policy approved the event at once, as that of a failure."""
+    """Return whether a policy approved the event at once, as that of a failure."""
     by = stored.approver
     return by is not None and by.kind is ActorKind.POLICY
 

@@ -115,7 +115,7 @@ class ReplayCore(AnyCore):
 
     @property
     def has_own_time(self) -> bool:
-        """Tell whether the clock is virtual, so that only a test advances it."""
+        """Return whether the clock is virtual, so that only a test advances it."""
         return isinstance(self._clock, VirtualClock)
 
     @property

@@ -110,7 +110,7 @@ class Wanted:
 
     @property
     def is_enabled(self) -> bool:
-        """Tell whether events are enabled before the first request (7.1)."""
+        """Return whether events are enabled before the first request (7.1)."""
         return self.profile != "real" if self.enabled is None else self.enabled
 
     def setup(self, scenario: Scenario | None) -> Setup:

@@ -258,7 +258,7 @@ class ScheduledEvents(Several):
 
     @property
     def is_open(self) -> bool:
-        """Tell whether the world is open; a closed one accepts no calls."""
+        """Return whether the world is open; a closed one accepts no calls."""
         return self._is_open
 
     def __repr__(self) -> str:

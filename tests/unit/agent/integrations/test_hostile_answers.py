@@ -187,7 +187,7 @@ def until_none_is_told(
 
 
 def lied_to(stage: Stage, phase: Phase, lie: Lie, honest: int, lies: int) -> bool:
-    """Tell whether a run with these lies says that it is done."""
+    """Return whether a run with these lies says that it is done."""
     stage.liar.lie, stage.liar.honest, stage.liar.lies = lie, honest, lies
     is_done = False
     with contextlib.suppress(HandlerError, OverError):
