@@ -36,7 +36,7 @@ LOOKS = [
 
 CAMPAIGN = """\
 [campaign]
-name = "microcode"
+name = "{name}"
 reason = "{reason}"
 impact = "reboot"
 select = {{ all = true }}
@@ -90,12 +90,15 @@ class Place:
         """Return what the operator API answers."""
         return self.serving.admin(path, body)
 
-    def start_campaign(self, reason: str = "CHG-1", *, approval: bool = False) -> str:
+    def start_campaign(
+        self, reason: str = "CHG-1", *, name: str = "microcode", approval: bool = False
+    ) -> str:
         """Start a campaign on all hosts; return its ID.
 
         With `approval`, it waits for one after the first three hosts.
         """
-        text = CAMPAIGN.format(reason=reason, approval=str(approval).lower())
+        terms = {"name": name, "reason": reason, "approval": str(approval).lower()}
+        text = CAMPAIGN.format(**terms)
         plan = self.ask("/v1/campaigns/plan", {"text": text})
         order = {"text": text, "digest": plan["digest"]}
         return self.ask("/v1/campaigns", order)["campaign"]
