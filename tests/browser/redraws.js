@@ -6,25 +6,37 @@
   let stream = null;
 
   const later = window.requestAnimationFrame.bind(window);
-  window.requestAnimationFrame = (call) => later((at) => {
-    const before = shown();
-    const began = performance.now();
-    call(at);
-    const took = performance.now() - began;
-    if (shown() !== before) found.frames.push(took);
-    found.drawn = shown();
-  });
+  window.requestAnimationFrame = (call) =>
+    later((at) => {
+      const before = shown();
+      const began = performance.now();
+      call(at);
+      const took = performance.now() - began;
+      if (shown() !== before) found.frames.push(took);
+      found.drawn = shown();
+    });
 
-  const shown = () => Number(/moves (\d+)\/99/.exec(document.querySelector("#m .card.tl")?.textContent ?? "")?.[1] ?? 0);
+  const shown = () =>
+    Number(
+      /moves (\d+)\/99/.exec(document.querySelector("#m .card.tl")?.textContent ?? "")?.[1] ?? 0,
+    );
 
   const STATES = ["impacting", "recovering"];
   const change = (row, tick, place) => {
-    const from = new Date(Date.now() - 60_000 * (place % 40 + 2)).toISOString();
-    const half = new Date(Date.now() - 60_000 * (place % 40 + 1)).toISOString();
+    const from = new Date(Date.now() - 60_000 * ((place % 40) + 2)).toISOString();
+    const half = new Date(Date.now() - 60_000 * ((place % 40) + 1)).toISOString();
     const state = STATES[(tick + place) % 2];
-    return { ...row, state, progress: { done: tick, of: 99 }, step: { state: "Working", kind: "draining", since: half },
-      segments: [{ state: "announced", step: null, from, until: half }, { state, step: "draining", from: half, until: null }],
-      blockers: [{ kind: "work", text: `goes on since ${half}`, host: null }] };
+    return {
+      ...row,
+      state,
+      progress: { done: tick, of: 99 },
+      step: { state: "Working", kind: "draining", since: half },
+      segments: [
+        { state: "announced", step: null, from, until: half },
+        { state, step: "draining", from: half, until: null },
+      ],
+      blockers: [{ kind: "work", text: `goes on since ${half}`, host: null }],
+    };
   };
 
   const real = window.fetch.bind(window);
@@ -50,7 +62,14 @@
   found.tick = (changing) => {
     found.changing = changing;
     found.ticks += 1;
-    const entry = { id: `z${found.ticks}`, at: new Date().toISOString(), kind: "VisitStepped", subjects: ["host:c0-h000"], text: "a host goes on", actor: null };
+    const entry = {
+      id: `z${found.ticks}`,
+      at: new Date().toISOString(),
+      kind: "VisitStepped",
+      subjects: ["host:c0-h000"],
+      text: "a host goes on",
+      actor: null,
+    };
     stream.enqueue(encoder.encode(`event: history\ndata: ${JSON.stringify(entry)}\n\n`));
   };
 })();

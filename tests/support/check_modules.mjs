@@ -9,7 +9,8 @@ import { SourceTextModule } from "node:vm";
 const modules = new Map();
 
 function load(path) {
-  if (!modules.has(path)) modules.set(path, new SourceTextModule(readFileSync(path, "utf8"), { identifier: path }));
+  if (!modules.has(path))
+    modules.set(path, new SourceTextModule(readFileSync(path, "utf8"), { identifier: path }));
   return modules.get(path);
 }
 
@@ -18,5 +19,6 @@ const names = readdirSync(folder, { recursive: true }).filter((name) => name.end
 if (!names.length) throw new Error(`no module in ${folder}`);
 for (const name of names) {
   const module = load(join(folder, name));
-  if (module.status === "unlinked") await module.link((to, from) => load(resolve(dirname(from.identifier), to)));
+  if (module.status === "unlinked")
+    await module.link((to, from) => load(resolve(dirname(from.identifier), to)));
 }

@@ -34,7 +34,9 @@ const table = (rows) => {
 const fields = (schema) => {
   const needed = new Set(schema.required || []);
   return Object.entries(schema.properties || {}).map(([name, each]) => [
-    name, typeOf(each) + (needed.has(name) ? ", needed" : ""), each.description || "",
+    name,
+    typeOf(each) + (needed.has(name) ? ", needed" : ""),
+    each.description || "",
   ]);
 };
 const route = (path, verb, spec) => {
@@ -46,9 +48,12 @@ const route = (path, verb, spec) => {
   node.append(head);
   for (const text of about.split("\n\n").slice(1)) node.append(make("p", text));
   if ((spec.parameters || []).length) {
-    node.append(make("h4", "Parameters"), table(spec.parameters.map((each) => [
-      each.name, typeOf(each.schema), each.description || "",
-    ])));
+    node.append(
+      make("h4", "Parameters"),
+      table(
+        spec.parameters.map((each) => [each.name, typeOf(each.schema), each.description || ""]),
+      ),
+    );
   }
   const body = spec.requestBody && spec.requestBody.content["application/json"];
   if (body) {
@@ -56,8 +61,9 @@ const route = (path, verb, spec) => {
     node.append(make("h4", "Body"), table(fields(schema)));
     const example = (schema.examples || [])[0];
     if (example) {
-      const command = `curl -X POST ${location.origin}${path} \\\n`
-        + `  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
+      const command =
+        `curl -X POST ${location.origin}${path} \\\n` +
+        `  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
       node.append(make("h4", "Example"), make("pre", command));
     }
   }
@@ -65,43 +71,51 @@ const route = (path, verb, spec) => {
   for (const [status, each] of Object.entries(spec.responses || {})) {
     const content = each.content && each.content["application/json"];
     const schema = content && content.schema;
-    node.append(make("p", `${status} ${each.description || ""} `
-      + (schema && schema.$ref ? `(${typeOf(schema)})` : "")));
+    node.append(
+      make(
+        "p",
+        `${status} ${each.description || ""} ` +
+          (schema && schema.$ref ? `(${typeOf(schema)})` : ""),
+      ),
+    );
     if (schema && schema.$ref && Number(status) < 300) {
       node.append(table(fields(resolved(schema))));
     }
   }
   return node;
 };
-fetch("openapi.json").then((answer) => answer.json()).then((spec) => {
-  schemas = (spec.components || {}).schemas || {};
-  document.title = spec.info.title;
-  document.getElementById("title").textContent = `${spec.info.title} ${spec.info.version}`;
-  document.getElementById("about").prepend(spec.info.description + " ");
-  const groups = new Map();
-  for (const [path, verbs] of Object.entries(spec.paths)) {
-    for (const [verb, each] of Object.entries(verbs)) {
-      const tag = (each.tags || ["other"])[0];
-      if (!groups.has(tag)) groups.set(tag, []);
-      groups.get(tag).push(route(path, verb, each));
+fetch("openapi.json")
+  .then((answer) => answer.json())
+  .then((spec) => {
+    schemas = (spec.components || {}).schemas || {};
+    document.title = spec.info.title;
+    document.getElementById("title").textContent = `${spec.info.title} ${spec.info.version}`;
+    document.getElementById("about").prepend(spec.info.description + " ");
+    const groups = new Map();
+    for (const [path, verbs] of Object.entries(spec.paths)) {
+      for (const [verb, each] of Object.entries(verbs)) {
+        const tag = (each.tags || ["other"])[0];
+        if (!groups.has(tag)) groups.set(tag, []);
+        groups.get(tag).push(route(path, verb, each));
+      }
     }
-  }
-  const main = document.getElementById("main");
-  for (const [tag, routes] of groups) {
+    const main = document.getElementById("main");
+    for (const [tag, routes] of groups) {
+      const section = make("section");
+      section.append(make("h2", tag), ...routes);
+      main.append(section);
+    }
     const section = make("section");
-    section.append(make("h2", tag), ...routes);
+    section.append(make("h2", "shapes"));
+    for (const [name, schema] of Object.entries(schemas).sort()) {
+      const node = make("details");
+      const head = make("summary");
+      head.append(make("code", name), " ", make("span", schema.description || "", "about"));
+      node.append(head, table(fields(schema)));
+      section.append(node);
+    }
     main.append(section);
-  }
-  const section = make("section");
-  section.append(make("h2", "shapes"));
-  for (const [name, schema] of Object.entries(schemas).sort()) {
-    const node = make("details");
-    const head = make("summary");
-    head.append(make("code", name), " ", make("span", schema.description || "", "about"));
-    node.append(head, table(fields(schema)));
-    section.append(node);
-  }
-  main.append(section);
-}).catch((error) => {
-  document.getElementById("main").textContent = "openapi.json cannot be read: " + error;
-});
+  })
+  .catch((error) => {
+    document.getElementById("main").textContent = "openapi.json cannot be read: " + error;
+  });

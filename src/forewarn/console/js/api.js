@@ -27,8 +27,13 @@ export class Refused extends Error {
 /** There was no answer, so nobody knows whether the request arrived. */
 export class NoAnswer extends Error {}
 
-/** Whether it is known that a request has changed nothing: the service has refused it, and did not fail itself. @param {unknown} error */
-export const isRefusal = (error) => error instanceof Refused && error.status >= 400 && error.status < 500;
+/**
+ * Whether it is known that a request has changed nothing: the service has refused it, and did not
+ * fail itself.
+ * @param {unknown} error
+ */
+export const isRefusal = (error) =>
+  error instanceof Refused && error.status >= 400 && error.status < 500;
 
 /** @type {() => void} */
 let whenUnknown = () => {};
@@ -46,7 +51,10 @@ async function send(path, options = {}) {
   let text;
   try {
     const limit = AbortSignal.timeout(ANSWER_MS);
-    response = await fetch(path, { ...options, signal: options.signal ? AbortSignal.any([limit, options.signal]) : limit });
+    response = await fetch(path, {
+      ...options,
+      signal: options.signal ? AbortSignal.any([limit, options.signal]) : limit,
+    });
     text = await response.text();
   } catch (error) {
     throw new NoAnswer(String(error));
@@ -107,7 +115,12 @@ export async function list(path, key, most = 5) {
   return { items, more: after !== "", first };
 }
 
-/** @param {string} path @param {object} body @param {Record<string, string>} [headers] @param {AbortSignal} [signal] */
+/**
+ * @param {string} path
+ * @param {object} body
+ * @param {Record<string, string>} [headers]
+ * @param {AbortSignal} [signal]
+ */
 export const post = (path, body, headers = {}, signal) =>
   send(path, {
     method: "POST",
@@ -123,7 +136,8 @@ export const remove = (path) =>
 /**
  * A key of an order: the service does what has the same key once.
  */
-export const newKey = () => crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
+export const newKey = () =>
+  crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(new Uint32Array(4))).join("-");
 
 /**
  * Send an order, and send it again with the same key until its result is known.
@@ -138,7 +152,9 @@ export async function order(path, body, key, signal, onNoAnswer) {
     try {
       return await post(path, body, { "Idempotency-Key": key }, signal);
     } catch (error) {
-      const isOpen = error instanceof NoAnswer || (error instanceof Refused && [429, 502, 504].includes(error.status));
+      const isOpen =
+        error instanceof NoAnswer ||
+        (error instanceof Refused && [429, 502, 504].includes(error.status));
       if (!isOpen || signal.aborted) throw error;
       onNoAnswer(tries + 1);
       const pause = AGAIN_MS[Math.min(tries, AGAIN_MS.length - 1)] ?? 1000;

@@ -7,17 +7,27 @@ import * as time from "./time.js";
 /** @param {any} event */
 export const notBefore = (event) => (event.NotBefore ? Date.parse(event.NotBefore) : NaN);
 
-/** Reasons of the service besides its notice and this approval. @param {any} event @returns {string[]} */
+/**
+ * Reasons of the service besides its notice and this approval.
+ * @param {any} event
+ * @returns {string[]}
+ */
 export function reasons(event) {
   const said = one("operations", event.operation)?.blocked_by ?? [];
-  return said.filter((/** @type {string} */ each) => !/^(NotBefore is|tenant .* has not approved)/.test(each));
+  return said.filter(
+    (/** @type {string} */ each) => !/^(NotBefore is|tenant .* has not approved)/.test(each),
+  );
 }
 
-/** @param {any[]} events Notices that nobody has approved. @returns {{approved: string, otherwise: string}} */
+/**
+ * @param {any[]} events Notices that nobody has approved.
+ * @returns {{approved: string, otherwise: string}}
+ */
 export function meaning(events) {
   const isHeld = events.some((each) => reasons(each).length > 0);
+  const limit = time.when(Math.max(...events.map(notBefore)));
   return {
     approved: isHeld ? "it may start when nothing else holds it" : "it may start at once",
-    otherwise: `it starts at ${time.when(Math.max(...events.map(notBefore)))}${isHeld ? " or later" : ""}`,
+    otherwise: `it starts at ${limit}${isHeld ? " or later" : ""}`,
   };
 }

@@ -19,19 +19,24 @@ const REASON_CHARACTERS_MIN = 3;
  * @property {string} title A question.
  * @property {string} path
  * @property {Record<string, any>} body Without the reason.
- * @property {(effect: any) => any[]} effect Lines that say what it does; the effect is undefined until it is counted.
+ * @property {(effect: any) => any[]} effect Lines that say what it does; the effect is undefined
+ *   until it is counted.
  * @property {(effect: any) => string} button Verb and number.
  * @property {string[]} [presets] Reasons to choose from.
  * @property {string} [placeholder]
- * @property {boolean} [isStop] It stops something, so its first preset is chosen: it takes two clicks.
- * @property {() => Promise<Partial<Ask>>} [load] Reads what the order needs while the dialog is open already.
+ * @property {boolean} [isStop] It stops something, so its first preset is chosen: it takes two
+ *   clicks.
+ * @property {() => Promise<Partial<Ask>>} [load] Reads what the order needs while the dialog is
+ *   open already.
  * @property {boolean} [needsNoReason]
  * @property {string} [back] The button that does nothing.
  */
 
 /**
- * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" | "result", tries: number,
- *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean, isLoaded: boolean,
+ * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" |
+ *   "result", tries: number,
+ *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean,
+ *   isLoaded: boolean,
  *   key: string, sent: string, giveUp: AbortController}} Open
  * `isTrial`: the error is of the count. `key` and `sent`: an order of which no result is known.
  */
@@ -47,15 +52,29 @@ document.body.append(place);
 export function ask(ask) {
   const preset = (ask.isStop && ask.presets?.[0]) || "";
   open = {
-    ask: { ...ask }, reason: preset, preset, effect: undefined, step: "edit", tries: 0, error: null, answer: null,
-    armedAt: 0, isCounted: true, isTrial: false, isLoaded: !ask.load,
-    key: "", sent: "", giveUp: new AbortController(),
+    ask: { ...ask },
+    reason: preset,
+    preset,
+    effect: undefined,
+    step: "edit",
+    tries: 0,
+    error: null,
+    answer: null,
+    armedAt: 0,
+    isCounted: true,
+    isTrial: false,
+    isLoaded: !ask.load,
+    key: "",
+    sent: "",
+    giveUp: new AbortController(),
   };
   draw();
   const dialog = place.querySelector("dialog");
   if (!dialog?.open) dialog?.showModal();
   const first = dialog?.querySelector(ask.presets ? "input[type=radio]" : "textarea");
-  /** @type {HTMLElement | null | undefined} */ (first ?? dialog?.querySelector("footer button"))?.focus();
+  /** @type {HTMLElement | null | undefined} */ (
+    first ?? dialog?.querySelector("footer button")
+  )?.focus();
   void measure();
 }
 
@@ -75,9 +94,17 @@ function close() {
   draw();
 }
 
-/** How much an effect changes: if this grows while one reads, the button waits. @param {any} effect @returns {number} */
+/**
+ * How much an effect changes: if this grows while one reads, the button waits.
+ * @param {any} effect
+ * @returns {number}
+ */
 const size = (effect) =>
-  Object.values(effect).reduce((sum, part) => sum + (part?.hosts ?? 0) + (part?.vms ?? 0) + (part?.events ?? 0) + (part?.operations ?? 0), effect.waiting_hosts ?? 0);
+  Object.values(effect).reduce(
+    (sum, part) =>
+      sum + (part?.hosts ?? 0) + (part?.vms ?? 0) + (part?.events ?? 0) + (part?.operations ?? 0),
+    effect.waiting_hosts ?? 0,
+  );
 
 /** Have the effect counted, now and until the dialog closes. */
 async function measure() {
@@ -90,7 +117,11 @@ async function measure() {
     const answer = await post(mine.ask.path, { ...mine.ask.body, reason: "", dry_run: true });
     if (mine !== open || mine.step !== "edit") return;
     const before = mine.effect;
-    mine.effect = { ...answer.effect, waiting_hosts: answer.waiting_hosts, refused: answer.refused ?? [] };
+    mine.effect = {
+      ...answer.effect,
+      waiting_hosts: answer.waiting_hosts,
+      refused: answer.refused ?? [],
+    };
     if (before && size(mine.effect) > size(before)) {
       mine.armedAt = Date.now() + DISARMED_MS;
       setTimeout(draw, DISARMED_MS + 10);
@@ -100,16 +131,25 @@ async function measure() {
   } catch (error) {
     if (mine !== open || mine.step !== "edit") return;
     // An older service does not count, and says that it does not know the member.
-    if (error instanceof Refused && error.status === 400 && JSON.stringify(error.body).includes("dry_run")) mine.isCounted = false;
+    if (
+      error instanceof Refused &&
+      error.status === 400 &&
+      JSON.stringify(error.body).includes("dry_run")
+    )
+      mine.isCounted = false;
     else if (error instanceof Refused && error.status === 401) mine.isTrial = false;
-    else if ((error instanceof Refused || !mine.isLoaded) && (!mine.error || mine.isTrial)) [mine.error, mine.isTrial] = [error, true];
+    else if ((error instanceof Refused || !mine.isLoaded) && (!mine.error || mine.isTrial))
+      [mine.error, mine.isTrial] = [error, true];
   }
   draw();
   timer = setTimeout(measure, COUNT_MS);
 }
 
 const isReady = () =>
-  open !== null && open.step === "edit" && open.isLoaded && Date.now() >= open.armedAt &&
+  open !== null &&
+  open.step === "edit" &&
+  open.isLoaded &&
+  Date.now() >= open.armedAt &&
   (open.ask.needsNoReason || open.reason.trim().length >= REASON_CHARACTERS_MIN);
 
 /** @param {Event} event */
@@ -126,7 +166,8 @@ async function submit(event) {
   try {
     const body = { ...mine.ask.body, reason: mine.reason.trim() };
     // What may have been done already must have the same key, or it could be done twice.
-    if (!mine.key || mine.sent !== JSON.stringify(body)) [mine.key, mine.sent] = [newKey(), JSON.stringify(body)];
+    if (!mine.key || mine.sent !== JSON.stringify(body))
+      [mine.key, mine.sent] = [newKey(), JSON.stringify(body)];
     mine.giveUp = new AbortController();
     mine.answer = await order(mine.ask.path, body, mine.key, mine.giveUp.signal, (tries) => {
       mine.tries = tries;
@@ -160,19 +201,63 @@ function choose(preset) {
 }
 
 /** @param {Ask} ask @param {Open} at */
-const why = (ask, at) => html`<div>
-  <label for="reason"><b>Why?</b></label> <span class="soft">shown in the history</span>
-  ${ask.presets ? html`<div class="chips" role="radiogroup" aria-label="Reasons">${[...ask.presets, "other"].map((each) => html`<label><input type="radio" name="preset"
-    .checked=${at.preset === each} @change=${() => choose(each)}>${each}</label>`)}</div>` : nothing}
-  <textarea id="reason" rows="2" maxlength="1000" placeholder=${ask.placeholder ?? ""} .value=${at.reason}
-    @input=${(/** @type {any} */ event) => { at.reason = event.target.value; draw(); }}></textarea></div>`;
+const why = (ask, at) =>
+  html`<div>
+    <label for="reason"><b>Why?</b></label> <span class="soft">shown in the history</span>
+    ${
+      ask.presets
+        ? html`<div class="chips" role="radiogroup" aria-label="Reasons">
+            ${[...ask.presets, "other"].map(
+              (each) =>
+                html`<label
+                  ><input
+                    type="radio"
+                    name="preset"
+                    .checked=${at.preset === each}
+                    @change=${() => choose(each)}
+                  />${each}</label
+                >`,
+            )}
+          </div>`
+        : nothing
+    }
+    <textarea
+      id="reason"
+      rows="2"
+      maxlength="1000"
+      placeholder=${ask.placeholder ?? ""}
+      .value=${at.reason}
+      @input=${(/** @type {any} */ event) => {
+        at.reason = event.target.value;
+        draw();
+      }}
+    ></textarea>
+  </div>`;
 
 /** @param {any[]} refused */
-const refusals = (refused) => html`<table class="tight"><tbody>${refused.map((each) => html`<tr><th>${each.name}</th><td>${each.error}. ${each.hint}</td></tr>`)}</tbody></table>`;
+const refusals = (refused) =>
+  html`<table class="tight">
+    <tbody>
+      ${refused.map(
+        (each) =>
+          html`<tr>
+            <th>${each.name}</th>
+            <td>${each.error}. ${each.hint}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
 
 /** @param {Error} error Of an order that may have been done. */
-const unknown = (error) => html`<div class="note e" role="alert"><span><b>It is not known whether it was done</b>: ${error instanceof NoAnswer ? "the service did not answer" : error.message}.
-  ${error instanceof Refused ? error.hint : ""} Look at the history. If the order is given again here as it is, it has the same key: it is never done twice.</span></div>`;
+const unknown = (error) =>
+  html`<div class="note e" role="alert">
+    <span
+      ><b>It is not known whether it was done</b>:
+      ${error instanceof NoAnswer ? "the service did not answer" : error.message}.
+      ${error instanceof Refused ? error.hint : ""} Look at the history. If the order is given again
+      here as it is, it has the same key: it is never done twice.</span
+    >
+  </div>`;
 
 /** @param {Open} at */
 function outcome(at) {
@@ -181,13 +266,41 @@ function outcome(at) {
     const isConflict = error instanceof Refused && error.status === 409;
     const other = error instanceof Refused ? error.body.changed : null;
     if (!at.isTrial && !isRefusal(error)) return unknown(error);
-    const what = isConflict ? "" : isRefusal(error) ? "Refused: " : "Not known yet what it would do: ";
+    const what = isConflict
+      ? ""
+      : isRefusal(error)
+        ? "Refused: "
+        : "Not known yet what it would do: ";
     const text = error instanceof NoAnswer ? "the service does not answer" : error.message;
-    return html`<div class="note ${isConflict ? "w" : "e"}" role="alert"><span><b>${what}${isConflict ? capital(text) : text}.</b>
-      ${other ? html`${time.second(time.at(other.at))}${other.reason ? html` <q>${other.reason}</q>` : nothing}. ` : nothing}${error instanceof Refused ? error.hint : ""} <span class="nw">Nothing was changed.</span></span></div>`;
+    return html`<div class="note ${isConflict ? "w" : "e"}" role="alert">
+      <span
+        ><b>${what}${isConflict ? capital(text) : text}.</b>
+        ${
+          other
+            ? html`${time.second(time.at(other.at))}${
+                other.reason ? html` <q>${other.reason}</q>` : nothing
+              }. `
+            : nothing
+        }${error instanceof Refused ? error.hint : ""}
+        <span class="nw">Nothing was changed.</span></span
+      >
+    </div>`;
   }
-  if (at.tries) return html`<div class="note w" role="alert"><span><b>No answer.</b> Sent again with the same key (${count(at.tries, "time")}): it is never done twice.</span></div>`;
-  if (at.step === "result") return html`<div class="note w" role="alert"><span><b>Done in part.</b> ${count(at.answer.refused.length, "part was", "parts were")} refused:</span></div>${refusals(at.answer.refused)}`;
+  if (at.tries)
+    return html`<div class="note w" role="alert">
+      <span
+        ><b>No answer.</b> Sent again with the same key (${count(at.tries, "time")}): it is never
+        done twice.</span
+      >
+    </div>`;
+  if (at.step === "result")
+    return html`<div class="note w" role="alert">
+        <span
+          ><b>Done in part.</b> ${count(at.answer.refused.length, "part was", "parts were")}
+          refused:</span
+        >
+      </div>
+      ${refusals(at.answer.refused)}`;
   return nothing;
 }
 
@@ -200,17 +313,56 @@ function dialog(at) {
   const { ask } = at;
   const isResult = at.step === "result";
   const shown = outcome(at);
-  return html`<dialog class="dlg" aria-labelledby="dialog-title" @cancel=${(/** @type {Event} */ event) => at.step === "sending" && event.preventDefault()} @close=${() => closed(at)}>
-    <form @submit=${submit}><header><h2 id="dialog-title">${ask.title}</h2></header>
-    <div><ul class="eff">${ask.effect(at.effect).map((line) => html`<li>${line}</li>`)}</ul>
-      ${!isResult && at.effect?.refused.length ? html`<p class="warn b">Refused of it:</p>${refusals(at.effect.refused)}` : nothing}</div>
-    ${isResult || ask.needsNoReason ? nothing : why(ask, at)}
-    ${shown === nothing ? nothing : html`<div>${shown}</div>`}
-    <footer>${isResult ? html`<button class="prim">Close</button>` : html`
-      ${at.step !== "sending" ? html`<button type="button" @click=${close}>${ask.back ?? "Back"}</button>`
-        : at.tries ? html`<button type="button" @click=${() => at.giveUp.abort()}>Give up waiting</button>` : nothing}
-      <button class=${ask.isStop ? "stop" : "prim"} aria-disabled=${isReady() ? "false" : "true"}>${
-      at.step === "sending" ? "Sending…" : at.isLoaded ? html`${ask.isStop ? "■ " : ""}${ask.button(at.effect)}` : "Loading…"}</button>`}</footer></form></dialog>`;
+  return html`<dialog
+    class="dlg"
+    aria-labelledby="dialog-title"
+    @cancel=${(/** @type {Event} */ event) => at.step === "sending" && event.preventDefault()}
+    @close=${() => closed(at)}
+  >
+    <form @submit=${submit}>
+      <header><h2 id="dialog-title">${ask.title}</h2></header>
+      <div>
+        <ul class="eff">
+          ${ask.effect(at.effect).map((line) => html`<li>${line}</li>`)}
+        </ul>
+        ${
+          !isResult && at.effect?.refused.length
+            ? html`<p class="warn b">Refused of it:</p>
+                ${refusals(at.effect.refused)}`
+            : nothing
+        }
+      </div>
+      ${isResult || ask.needsNoReason ? nothing : why(ask, at)}
+      ${shown === nothing ? nothing : html`<div>${shown}</div>`}
+      <footer>
+        ${
+          isResult
+            ? html`<button class="prim">Close</button>`
+            : html` ${
+                  at.step !== "sending"
+                    ? html`<button type="button" @click=${close}>${ask.back ?? "Back"}</button>`
+                    : at.tries
+                      ? html`<button type="button" @click=${() => at.giveUp.abort()}>
+                          Give up waiting
+                        </button>`
+                      : nothing
+                }
+                <button
+                  class=${ask.isStop ? "stop" : "prim"}
+                  aria-disabled=${isReady() ? "false" : "true"}
+                >
+                  ${
+                    at.step === "sending"
+                      ? "Sending…"
+                      : at.isLoaded
+                        ? html`${ask.isStop ? "■ " : ""}${ask.button(at.effect)}`
+                        : "Loading…"
+                  }
+                </button>`
+        }
+      </footer>
+    </form>
+  </dialog>`;
 }
 
 draw();

@@ -8,50 +8,88 @@ import { BASE, has, ROUTES } from "./pages.js";
 import { count } from "./text.js";
 import * as time from "./time.js";
 
-const MARK = html`<svg viewBox="0 0 18 18" aria-hidden="true"><path d="M2 3l6 6-6 6M9 3l6 6-6 6" fill="none" stroke="currentColor" stroke-width="2.4" stroke-linejoin="round"/></svg>`;
+const MARK = html`<svg viewBox="0 0 18 18" aria-hidden="true">
+  <path
+    d="M2 3l6 6-6 6M9 3l6 6-6 6"
+    fill="none"
+    stroke="currentColor"
+    stroke-width="2.4"
+    stroke-linejoin="round"
+  />
+</svg>`;
 
 export const brand = html`<a class="brand" href=${BASE}>${MARK}forewarn</a>`;
 
 /** The number of things that need a person. */
 export const needed = () => all("problems").length;
 
-/** @param {import("./pages.js").Route} each @param {import("./pages.js").Route | undefined} current */
+/**
+ * @param {import("./pages.js").Route} each
+ * @param {import("./pages.js").Route | undefined} current
+ */
 const isCurrent = (each, current) =>
-  each === current || (!current?.nav && each.href && location.pathname.startsWith(`${BASE}${each.href}/`));
+  each === current ||
+  (!current?.nav && each.href && location.pathname.startsWith(`${BASE}${each.href}/`));
 
 /** @param {import("./pages.js").Route | undefined} current */
 function navigation(current) {
   const shown = ROUTES.filter((each) => each.nav && has(each, kind()));
-  return html`<nav aria-label="Pages">${shown.map((each) => html`<a href=${BASE + each.href}
-    aria-current=${isCurrent(each, current) ? "page" : nothing}>${each.nav}${
-    each.nav === "Now" ? html` <span class="count ${needed() ? "" : "calm"}">${needed()}<span class="vh"> need you</span></span>` : nothing}</a>`)}${
-    kind() === "simulator" ? html`<a href="/docs">API</a>` : nothing}</nav>`;
+  return html`<nav aria-label="Pages">
+    ${shown.map(
+      (each) =>
+        html`<a href=${BASE + each.href} aria-current=${isCurrent(each, current) ? "page" : nothing}
+          >${each.nav}${
+            each.nav === "Now"
+              ? html` <span class="count ${needed() ? "" : "calm"}"
+                  >${needed()}<span class="vh"> need you</span></span
+                >`
+              : nothing
+          }</a
+        >`,
+    )}${kind() === "simulator" ? html`<a href="/docs">API</a>` : nothing}
+  </nav>`;
 }
 
 function live() {
   const { mode, at } = state.link;
   const age = (Date.now() - at) / 1000;
   const word = mode === "live" ? "live ·" : mode === "stale" ? "stale ·" : "";
-  const text = mode === "connecting" || !at ? "connecting" : `${age < 10 ? age.toFixed(1) : Math.floor(age)} s`;
-  return html`<span class="live ${mode}" title="Age of the last message"><i class=${mode === "live" ? "pulse" : ""}></i><span class="hide-n">${word}</span> ${text}</span>`;
+  const text =
+    mode === "connecting" || !at
+      ? "connecting"
+      : `${age < 10 ? age.toFixed(1) : Math.floor(age)} s`;
+  return html`<span class="live ${mode}" title="Age of the last message"
+    ><i class=${mode === "live" ? "pulse" : ""}></i
+    ><span class="hide-n">${word}</span> ${text}</span
+  >`;
 }
 
 function who() {
   const session = state.session;
   if (!session) return nothing;
   if (kind() === "simulator") return html`<span class="soft nw">simulation, no login</span>`;
-  if (session.identified_by === "nothing") return html`<span class="soft nw">loopback, no token</span>`;
-  const right = session.tenant ? `tenant ${session.tenant}` : session.read_only ? "read-only" : "operator";
+  if (session.identified_by === "nothing")
+    return html`<span class="soft nw">loopback, no token</span>`;
+  const right = session.tenant
+    ? `tenant ${session.tenant}`
+    : session.read_only
+      ? "read-only"
+      : "operator";
   const expires = session.expires ? `. Until ${time.when(time.at(session.expires))}` : "";
   const text = `${session.name} · ${right}`;
-  return session.identified_by === "session" ? html`<details class="who"><summary class="soft nw" title="${text}${expires}">${text}</summary><button class="small" @click=${() => dispatchEvent(new Event("log-out"))}>Log out</button></details>`
+  return session.identified_by === "session"
+    ? html`<details class="who">
+        <summary class="soft nw" title="${text}${expires}">${text}</summary>
+        <button class="small" @click=${() => dispatchEvent(new Event("log-out"))}>Log out</button>
+      </details>`
     : html`<span class="soft nw who">${text}</span>`;
 }
 
 /** Where an object is shown, by its kind. @type {Record<string, (found: any) => string>} */
 const SHOWN = {
   host: (found) => `hosts?host=${encodeURIComponent(found.name)}`,
-  vm: (found) => `hosts?q=${encodeURIComponent(found.title)}&host=${encodeURIComponent(found.host ?? "")}`,
+  vm: (found) =>
+    `hosts?q=${encodeURIComponent(found.title)}&host=${encodeURIComponent(found.host ?? "")}`,
   campaign: (found) => `campaigns/${encodeURIComponent(found.name)}`,
   operation: (found) => `history?since=60d&all=yes&operation=${encodeURIComponent(found.name)}`,
   event: (found) => `history?since=60d&all=yes&event=${encodeURIComponent(found.name)}`,
@@ -62,13 +100,18 @@ const SHOWN = {
 /** Go to what was sought, or to the hosts and VMs that match. @param {Event} event */
 async function find(event) {
   event.preventDefault();
-  const input = /** @type {HTMLInputElement} */ (/** @type {HTMLFormElement} */ (event.target).elements.namedItem("q"));
+  const input = /** @type {HTMLInputElement} */ (
+    /** @type {HTMLFormElement} */ (event.target).elements.namedItem("q")
+  );
   const text = input.value.trim();
   if (!text) return;
-  const { found } = await get(`/v1/search?q=${encodeURIComponent(text)}&limit=2`).catch(() => ({ found: [] }));
+  const { found } = await get(`/v1/search?q=${encodeURIComponent(text)}&limit=2`).catch(() => ({
+    found: [],
+  }));
   const exact = found.filter((/** @type {any} */ each) => [each.name, each.title].includes(text));
   const [only] = exact.length === 1 ? exact : found.length === 1 ? found : [];
-  const place = only && SHOWN[only.kind] ? SHOWN[only.kind]?.(only) : `hosts?q=${encodeURIComponent(text)}`;
+  const place =
+    only && SHOWN[only.kind] ? SHOWN[only.kind]?.(only) : `hosts?q=${encodeURIComponent(text)}`;
   dispatchEvent(new CustomEvent("go", { detail: BASE + place }));
 }
 
@@ -78,27 +121,122 @@ function switchZone() {
 }
 
 /** @param {import("./pages.js").Route | undefined} current */
-export const header = (current) => html`<header class="top">${brand}${navigation(current)}<span class="grow"></span>
-  ${state.session?.tenant ? nothing : html`<form class="finder" role="search" aria-label="Everywhere" @submit=${find}><input class="find" id="find" name="q" type="search" autocomplete="off" placeholder="Find host, VM, operation…   /" aria-label="Find host, VM, operation"></form>`}
-  ${live()}<button class="quiet mono nw hide-n zone" @click=${switchZone} title="${time.full(time.now())}. Click: show times in ${time.isUtc() ? "your time zone" : "UTC"}">${time.second(time.now())} ${time.zoneName()}</button>
-  ${state.session?.tenant ? nothing : html`<a class="hide-n" href="${BASE}wall">Wall</a>`}${who()}</header>`;
+export const header = (current) =>
+  html`<header class="top">
+    ${brand}${navigation(current)}<span class="grow"></span> ${
+      state.session?.tenant
+        ? nothing
+        : html`<form class="finder" role="search" aria-label="Everywhere" @submit=${find}>
+            <input
+              class="find"
+              id="find"
+              name="q"
+              type="search"
+              autocomplete="off"
+              placeholder="Find host, VM, operation…   /"
+              aria-label="Find host, VM, operation"
+            />
+          </form>`
+    }
+    ${live()}<button
+      class="quiet mono nw hide-n zone"
+      @click=${switchZone}
+      title="${time.full(time.now())}. Click: show times in ${
+        time.isUtc() ? "your time zone" : "UTC"
+      }"
+    >
+      ${time.second(time.now())} ${time.zoneName()}
+    </button>
+    ${state.session?.tenant ? nothing : html`<a class="hide-n" href="${BASE}wall">Wall</a>`}${who()}
+  </header>`;
 
 /** Notices that concern all pages, the worst first. */
 export function notices() {
   const { link, session } = state;
   const brake = all("problems").find((each) => each.kind === "brake");
-  const down = all("problems").filter((each) => ["not-ready", "database-lost", "no-leader"].includes(each.kind));
-  return html`${link.mode === "stale" ? html`<div class="note w"><span class="vh" role="alert">No update: what is shown can be old.</span><span><b>No update for ${Math.floor(silence() / 1000)} s.</b>
-      ${link.at ? `Data as of ${time.second(link.at + time.now() - Date.now())}` : "Nothing has come since the page was opened: it does not know what is down"}. ${link.why ? `${link.why}. ` : nothing}${
-      link.retryAt > Date.now() ? `Reconnecting in ${Math.ceil((link.retryAt - Date.now()) / 1000)} s.` : "Reconnecting."}
-      Orders are still checked by the service.</span> <button class="small" @click=${retryNow}>Now</button></div>` : nothing}
-    ${link.mode !== "stale" && link.why ? html`<div class="note w" role="status"><span><b>No stream:</b> ${link.why}.</span></div>` : nothing}
-    ${state.failure ? html`<div class="note e"><span role="alert"><b>${state.failure}</b></span> <button class="small" @click=${() => { state.failure = ""; changed({ now: true }); }}>OK</button></div>` : nothing}
-    ${down.map((each) => html`<div class="note e" role="alert"><span><b>The service does not accept orders:</b> ${each.text}. VMs are answered.</span></div>`)}
-    ${brake ? html`<div class="note w" role="status"><span><b>The brake is on${brake.since ? ` since ${time.when(time.at(brake.since))}` : ""}.</b> ${brake.text}</span></div>` : nothing}
-    ${state.newVersion ? html`<div class="note" role="status"><span><b>The service is now version ${state.newVersion}.</b> This page is of an older one.</span>
-      <button class="small" @click=${() => location.reload()}>Reload</button></div>` : nothing}
-    ${session?.read_only ? html`<div class="note" role="status"><span><b>Read-only token.</b> It cannot give orders, so no buttons are shown.</span></div>` : nothing}`;
+  const down = all("problems").filter((each) =>
+    ["not-ready", "database-lost", "no-leader"].includes(each.kind),
+  );
+  return html`${
+    link.mode === "stale"
+      ? html`<div class="note w">
+          <span class="vh" role="alert">No update: what is shown can be old.</span
+          ><span
+            ><b>No update for ${Math.floor(silence() / 1000)} s.</b> ${
+              link.at
+                ? `Data as of ${time.second(link.at + time.now() - Date.now())}`
+                : "Nothing has come since the page was opened: it does not know what is down"
+            }.
+            ${link.why ? `${link.why}. ` : nothing}${
+              link.retryAt > Date.now()
+                ? `Reconnecting in ${Math.ceil((link.retryAt - Date.now()) / 1000)} s.`
+                : "Reconnecting."
+            }
+            Orders are still checked by the service.</span
+          >
+          <button class="small" @click=${retryNow}>Now</button>
+        </div>`
+      : nothing
+  }
+  ${
+    link.mode !== "stale" && link.why
+      ? html`<div class="note w" role="status">
+          <span><b>No stream:</b> ${link.why}.</span>
+        </div>`
+      : nothing
+  }
+  ${
+    state.failure
+      ? html`<div class="note e">
+          <span role="alert"><b>${state.failure}</b></span>
+          <button
+            class="small"
+            @click=${() => {
+              state.failure = "";
+              changed({ now: true });
+            }}
+          >
+            OK
+          </button>
+        </div>`
+      : nothing
+  }
+  ${down.map(
+    (each) =>
+      html`<div class="note e" role="alert">
+        <span><b>The service does not accept orders:</b> ${each.text}. VMs are answered.</span>
+      </div>`,
+  )}
+  ${
+    brake
+      ? html`<div class="note w" role="status">
+          <span
+            ><b
+              >The brake is on${brake.since ? ` since ${time.when(time.at(brake.since))}` : ""}.</b
+            >
+            ${brake.text}</span
+          >
+        </div>`
+      : nothing
+  }
+  ${
+    state.newVersion
+      ? html`<div class="note" role="status">
+          <span
+            ><b>The service is now version ${state.newVersion}.</b> This page is of an older
+            one.</span
+          >
+          <button class="small" @click=${() => location.reload()}>Reload</button>
+        </div>`
+      : nothing
+  }
+  ${
+    session?.read_only
+      ? html`<div class="note" role="status">
+          <span><b>Read-only token.</b> It cannot give orders, so no buttons are shown.</span>
+        </div>`
+      : nothing
+  }`;
 }
 
 // What is read aloud: at most one sentence in 10 s, about what needs a person.

@@ -3,7 +3,10 @@
 /** A finger leaves no pointer behind: without one, nothing is held. */
 const HOVERS = matchMedia("(hover: hover)");
 
-/** What was shown when nobody pointed at it, by the ID of the element. @type {Map<string, {rows: any[], asked: string}>} */
+/**
+ * What was shown when nobody pointed at it, by the ID of the element.
+ * @type {Map<string, {rows: any[], asked: string}>}
+ */
 const kept = new Map();
 
 /**
@@ -12,7 +15,8 @@ const kept = new Map();
  * @param {any[]} rows
  * @param {(row: any) => string} key
  * @param {string} [asked] What was chosen: another choice shows other rows at once.
- * @returns {{rows: any[], newer: number, over: Set<string>}} `newer` are not shown yet; `over` has the keys of those that are gone.
+ * @returns {{rows: any[], newer: number, over: Set<string>}} `newer` are not shown yet; `over` has
+ *   the keys of those that are gone.
  */
 export function hold(id, rows, key, asked = "") {
   const last = kept.get(id);

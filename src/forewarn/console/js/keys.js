@@ -13,10 +13,20 @@ const PAGES = { n: "", c: "campaigns", h: "hosts", y: "history", w: "wall" };
 
 /** @type {[string[], string][]} */
 const HELP = [
-  [["/"], "find"], [["g", "n"], "Now"], [["g", "c"], "campaigns"], [["g", "h"], "hosts"], [["g", "y"], "history"],
-  [["↑", "↓"], "host before, after"], [["→", "←"], "open, close cluster or rack"], [["Enter"], "details of the host; Esc closes"],
-  [["f"], "next failed host"], [["h"], "next held host; again: what holds it"], [["+", "−"], "span of the timeline"], [["0"], "back to now"],
-  [["!"], "the Stop dialog; never stops by itself"], [["?"], "these keys"],
+  [["/"], "find"],
+  [["g", "n"], "Now"],
+  [["g", "c"], "campaigns"],
+  [["g", "h"], "hosts"],
+  [["g", "y"], "history"],
+  [["↑", "↓"], "host before, after"],
+  [["→", "←"], "open, close cluster or rack"],
+  [["Enter"], "details of the host; Esc closes"],
+  [["f"], "next failed host"],
+  [["h"], "next held host; again: what holds it"],
+  [["+", "−"], "span of the timeline"],
+  [["0"], "back to now"],
+  [["!"], "the Stop dialog; never stops by itself"],
+  [["?"], "these keys"],
 ];
 
 let isOff = false;
@@ -46,16 +56,43 @@ function onSwitch(event) {
 }
 
 function help() {
-  render(html`<dialog class="dlg" aria-labelledby="keys-title"><header><h2 id="keys-title">Keys</h2></header>
-    <div><table class="tight clus"><tbody>${HELP.map(([keys, what]) => html`<tr><td class="nw">${keys.map((key) => html`<kbd>${key}</kbd> `)}</td><td>${what}</td></tr>`)}</tbody></table>
-    <p><label><input type="checkbox" .checked=${!isOff} @change=${onSwitch}> Keys with one letter are on</label></p></div>
-    <form method="dialog"><footer><button class="prim">Close</button></footer></form></dialog>`, place);
+  render(
+    html`<dialog class="dlg" aria-labelledby="keys-title">
+      <header><h2 id="keys-title">Keys</h2></header>
+      <div>
+        <table class="tight clus">
+          <tbody>
+            ${HELP.map(
+              ([keys, what]) =>
+                html`<tr>
+                  <td class="nw">${keys.map((key) => html`<kbd>${key}</kbd> `)}</td>
+                  <td>${what}</td>
+                </tr>`,
+            )}
+          </tbody>
+        </table>
+        <p>
+          <label
+            ><input type="checkbox" .checked=${!isOff} @change=${onSwitch} /> Keys with one letter
+            are on</label
+          >
+        </p>
+      </div>
+      <form method="dialog">
+        <footer><button class="prim">Close</button></footer>
+      </form>
+    </dialog>`,
+    place,
+  );
   place.querySelector("dialog")?.showModal();
 }
 
 /** @param {EventTarget | null} target */
 const isTyping = (target) =>
-  target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) && !["checkbox", "radio"].includes(/** @type {any} */ (target).type));
+  target instanceof HTMLElement &&
+  (target.isContentEditable ||
+    (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) &&
+      !["checkbox", "radio"].includes(/** @type {any} */ (target).type)));
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -71,7 +108,8 @@ document.addEventListener("keydown", (event) => {
   }
   if (key === "g") goAt = Date.now();
   else if (key === "/") {
-    const field = document.getElementById("find") ?? document.querySelector("main input[type=search]");
+    const field =
+      document.getElementById("find") ?? document.querySelector("main input[type=search]");
     if (!(field instanceof HTMLElement)) return;
     event.preventDefault();
     field.focus();

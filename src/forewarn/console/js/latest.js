@@ -38,7 +38,8 @@ export async function latest(query, span, most, isWanted = () => true) {
   while (parts.length && wanted < most && requests++ < REQUESTS_MAX) {
     const { from, to } = /** @type {{from: number, to: number}} */ (parts.pop());
     const end = Number.isNaN(to) ? "" : `&until=${new Date(to).toISOString()}`;
-    const { entries, next } = await get(`/v1/history?${query}${query ? "&" : ""}since=${new Date(from).toISOString()}${end}&limit=1000`);
+    const since = `${query ? "&" : ""}since=${new Date(from).toISOString()}`;
+    const { entries, next } = await get(`/v1/history?${query}${since}${end}&limit=1000`);
     const length = (Number.isNaN(to) ? now : to) - from;
     if (next && length > SHORTEST_MS) {
       const middle = Math.round(from + length / 2);

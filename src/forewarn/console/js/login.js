@@ -29,8 +29,12 @@ async function send(body) {
     tellSession();
     whenIn();
   } catch (failure) {
-    error = failure instanceof NoAnswer ? "The service does not answer. Try again."
-      : failure instanceof Refused ? `${failure.message}. ${failure.hint}` : String(failure);
+    error =
+      failure instanceof NoAnswer
+        ? "The service does not answer. Try again."
+        : failure instanceof Refused
+          ? `${failure.message}. ${failure.hint}`
+          : String(failure);
   }
   isBusy = false;
   changed({ now: true });
@@ -75,20 +79,65 @@ function submit(event) {
 const place = document.createElement("div");
 document.body.append(place);
 
-/** Show the form while somebody must log in: above all, also above the dialog of an order, which stays as it is. */
+/**
+ * Show the form while somebody must log in: above all, also above the dialog of an order, which
+ * stays as it is.
+ */
 export function drawLogin() {
   const shown = place.querySelector("dialog");
   if (!state.isOut) shown?.close();
-  render(state.isOut ? html`<dialog class="out" aria-label="Log in" @cancel=${(/** @type {Event} */ event) => event.preventDefault()} @close=${() => changed()}>${login()}</dialog>` : nothing, place);
+  render(
+    state.isOut
+      ? html`<dialog
+          class="out"
+          aria-label="Log in"
+          @cancel=${(/** @type {Event} */ event) => event.preventDefault()}
+          @close=${() => changed()}
+        >
+          ${login()}
+        </dialog>`
+      : nothing,
+    place,
+  );
   const dialog = place.querySelector("dialog");
   if (!dialog || dialog.open) return;
   dialog.showModal();
   document.getElementById("token")?.focus();
 }
 
-const login = () => html`<form class="card login" @submit=${submit}><div class="in">${brand}
-  <h1 class="vh">Log in</h1><input class="vh" name="username" value="token" autocomplete="username" tabindex="-1" aria-hidden="true" readonly>
-  <label for="token">Token</label><input id="token" type="password" name="token" autocomplete="current-password" spellcheck="false" aria-describedby="token-help">
-  <p class="soft" id="token-help">Sent once, never stored in the page or in an address. The session ends with the token, or after 12 hours. <code>forewarn console</code> gives a link that logs in.</p>
-  ${error ? html`<p class="bad b" role="alert">${error}</p>` : nothing}
-  <p class="acts"><span class="grow"></span><button class="prim" aria-disabled=${isBusy ? "true" : nothing}>${isBusy ? "Sending…" : "Log in"}</button></p></div></form>`;
+const login = () =>
+  html`<form class="card login" @submit=${submit}>
+    <div class="in">
+      ${brand}
+      <h1 class="vh">Log in</h1>
+      <input
+        class="vh"
+        name="username"
+        value="token"
+        autocomplete="username"
+        tabindex="-1"
+        aria-hidden="true"
+        readonly
+      />
+      <label for="token">Token</label
+      ><input
+        id="token"
+        type="password"
+        name="token"
+        autocomplete="current-password"
+        spellcheck="false"
+        aria-describedby="token-help"
+      />
+      <p class="soft" id="token-help">
+        Sent once, never stored in the page or in an address. The session ends with the token, or
+        after 12 hours. <code>forewarn console</code> gives a link that logs in.
+      </p>
+      ${error ? html`<p class="bad b" role="alert">${error}</p>` : nothing}
+      <p class="acts">
+        <span class="grow"></span
+        ><button class="prim" aria-disabled=${isBusy ? "true" : nothing}>
+          ${isBusy ? "Sending…" : "Log in"}
+        </button>
+      </p>
+    </div>
+  </form>`;

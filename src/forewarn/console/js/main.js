@@ -20,24 +20,38 @@ import { afterDraw, changed, drawBy, kind, lookAtLists, refreshAll, state, use }
 import { follow, look, onSession, stop } from "./stream.js";
 import * as time from "./time.js";
 
-const TOPICS = { operator: "campaigns,problems,history", tenant: "problems,operations,events,upcoming,history", simulator: "campaigns,problems,operations,events,history" };
+const TOPICS = {
+  operator: "campaigns,problems,history",
+  tenant: "problems,operations,events,upcoming,history",
+  simulator: "campaigns,problems,operations,events,history",
+};
 
 /** Pause before the session is asked for again, if there was no answer. */
 const AGAIN_MS = 2000;
 
-/** @type {{route: import("./pages.js").Route, params: string[], page: import("./pages.js").Page} | null} */
+/**
+ * @type {{route: import("./pages.js").Route, params: string[], page: import("./pages.js").Page} |
+ *   null}
+ */
 let shown = null;
 let trouble = "";
 const app = /** @type {HTMLElement} */ (document.getElementById("app"));
 
 function view() {
   const body = trouble
-    ? html`<div class="card empty" role="alert"><b>${trouble}</b><a href=${BASE}>To the first page</a></div>`
-    : shown ? shown.page.view(shown.params) : html`<span class="vh" aria-busy="true">Loading</span>`;
+    ? html`<div class="card empty" role="alert">
+        <b>${trouble}</b><a href=${BASE}>To the first page</a>
+      </div>`
+    : shown
+      ? shown.page.view(shown.params)
+      : html`<span class="vh" aria-busy="true">Loading</span>`;
   if (shown?.page.isBare) return body;
   if (state.isOut && !state.session) return html`<main id="m"></main>`;
   return html`<a class="skip" href="#m">Skip to content</a>${header(shown?.route)}
-    <main id="m" tabindex="-1" class=${state.link.mode === "stale" ? "old" : ""}><div class="notices">${notices()}</div>${body}</main>
+    <main id="m" tabindex="-1" class=${state.link.mode === "stale" ? "old" : ""}>
+      <div class="notices">${notices()}</div>
+      ${body}
+    </main>
     <p class="vh" role="status">${announcement()}</p>`;
 }
 
@@ -62,10 +76,12 @@ let opened = 0;
 async function open() {
   const mine = ++opened;
   const home = ROUTES.find((each) => each.who === "tenant" && each.nav);
-  if (kind() === "tenant" && home && location.pathname === BASE) history.replaceState(null, "", BASE + home.href);
+  if (kind() === "tenant" && home && location.pathname === BASE)
+    history.replaceState(null, "", BASE + home.href);
   const found = find(location.pathname, kind());
   trouble = found ? "" : "There is no such page";
-  if (shown && found?.route === shown.route && String(found.params) === String(shown.params)) return changed({ now: true });
+  if (shown && found?.route === shown.route && String(found.params) === String(shown.params))
+    return changed({ now: true });
   shown?.page.leave?.();
   shown = null;
   if (found) {
@@ -87,12 +103,22 @@ async function open() {
 export function go(href) {
   history.pushState(null, "", href);
   window.scrollTo(0, 0);
-  void open().then(() => afterDraw(() => document.getElementById("m")?.focus({ preventScroll: true })));
+  void open().then(() =>
+    afterDraw(() => document.getElementById("m")?.focus({ preventScroll: true })),
+  );
 }
 
 document.addEventListener("click", (event) => {
   const link = event.target instanceof Element ? event.target.closest("a") : null;
-  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey
+  )
+    return;
   if (link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
   if (!link.pathname.startsWith(BASE) || link.getAttribute("href")?.startsWith("#")) return;
   event.preventDefault();
@@ -106,15 +132,18 @@ async function enter() {
   try {
     const began = Date.now();
     const session = await get("/v1/session");
-    if (session.now) time.learn(time.at(session.now) + (Date.now() - began) / 2, (Date.now() - began) / 2);
+    if (session.now)
+      time.learn(time.at(session.now) + (Date.now() - began) / 2, (Date.now() - began) / 2);
     const before = state.session;
     // What another caller has seen must not stay in this page.
-    if (before && (before.name !== session.name || before.tenant !== session.tenant)) return location.reload();
+    if (before && (before.name !== session.name || before.tenant !== session.tenant))
+      return location.reload();
     state.session = session;
   } catch (error) {
     if (error instanceof Refused && error.status === 401) return out();
     // Nothing can be shown before it is known who looks.
-    trouble = error instanceof Refused ? `${error.message}. ${error.hint}` : "The service does not answer";
+    trouble =
+      error instanceof Refused ? `${error.message}. ${error.hint}` : "The service does not answer";
     changed({ now: true });
     return void setTimeout(enter, AGAIN_MS);
   }
@@ -124,7 +153,9 @@ async function enter() {
   refreshAll();
 }
 
-/** After a pause of the stream, the service can be another version, which this page does not fit. */
+/**
+ * After a pause of the stream, the service can be another version, which this page does not fit.
+ */
 async function lookAtVersion() {
   const session = await get("/v1/session").catch(() => null);
   if (!session?.version || session.version === state.session?.version) return;

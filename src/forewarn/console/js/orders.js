@@ -26,8 +26,17 @@ const SAID = [
 
 /** @param {any} part @returns {[string, string]} Its hosts or VMs, and whom it concerns. */
 function counted(part) {
-  const first = part.hosts ? count(part.hosts, "host") : part.operations ? count(part.operations, "operation") : part.vms ? count(part.vms, "VM") : count(part.events ?? 0, "event");
-  const others = part.vms && (part.hosts || part.operations) ? `: ${count(part.vms, "VM")}${part.tenants ? ` of ${count(part.tenants, "tenant")}` : ""}` : "";
+  const first = part.hosts
+    ? count(part.hosts, "host")
+    : part.operations
+      ? count(part.operations, "operation")
+      : part.vms
+        ? count(part.vms, "VM")
+        : count(part.events ?? 0, "event");
+  const others =
+    part.vms && (part.hosts || part.operations)
+      ? `: ${count(part.vms, "VM")}${part.tenants ? ` of ${count(part.tenants, "tenant")}` : ""}`
+      : "";
   return [first, others];
 }
 
@@ -35,18 +44,27 @@ function counted(part) {
  * What an order does: as the service counts it, and what the words of its verb mean.
  * @param {any[]} plain
  */
-export const says = (...plain) => (/** @type {any} */ effect) => {
-  const lines = effect ? SAID.filter(([kind]) => effect[kind]).map(([kind, say]) => say(...counted(effect[kind]))) : [];
-  if (effect?.waiting_hosts) lines.push(html`<b>${count(effect.waiting_hosts, "host")}</b> not begun`);
-  return [...lines, ...plain.filter(Boolean)];
-};
+export const says =
+  (...plain) =>
+  (/** @type {any} */ effect) => {
+    const lines = effect
+      ? SAID.filter(([kind]) => effect[kind]).map(([kind, say]) => say(...counted(effect[kind])))
+      : [];
+    if (effect?.waiting_hosts)
+      lines.push(html`<b>${count(effect.waiting_hosts, "host")}</b> not begun`);
+    return [...lines, ...plain.filter(Boolean)];
+  };
 
 /** @param {string[]} names */
 export const restore = (names) =>
   ask({
     title: `Mark ${names.length === 1 ? names[0] : count(names.length, "VM")} as restored?`,
-    path: "/v1/restore", body: { names },
-    effect: says(html`<b>${some(names)}</b>: recorded as up again`, "Their events end, and held hosts may go on"),
+    path: "/v1/restore",
+    body: { names },
+    effect: says(
+      html`<b>${some(names)}</b>: recorded as up again`,
+      "Their events end, and held hosts may go on",
+    ),
     button: () => `Mark ${names.length} restored`,
     presets: ["repaired by hand", "it was never down", "checked with the tenant"],
   });
@@ -55,8 +73,12 @@ export const restore = (names) =>
 export const redeploy = (vms) =>
   ask({
     title: `Redeploy ${vms.length === 1 ? vms[0] : count(vms.length, "VM")} elsewhere?`,
-    path: "/v1/redeploy", body: { vms },
-    effect: says(html`<b>${some(vms)}</b>: started again on another host with room`, "Local disks and memory are lost"),
+    path: "/v1/redeploy",
+    body: { vms },
+    effect: says(
+      html`<b>${some(vms)}</b>: started again on another host with room`,
+      "Local disks and memory are lost",
+    ),
     button: () => `Redeploy ${count(vms.length, "VM")}`,
     placeholder: "Such as: host does not answer, 22:29",
   });
@@ -65,10 +87,14 @@ export const redeploy = (vms) =>
 export const resolve = (operation, outcome, what) =>
   ask({
     title: outcome === "done" ? `Was ${what} done?` : `Did ${what} fail?`,
-    path: "/v1/resolve", body: { operation, outcome },
+    path: "/v1/resolve",
+    body: { operation, outcome },
     effect: says(
-      html`<b class="mono">${operation}</b> is recorded as ${outcome}. Look first: the service does not check it`,
-      outcome === "done" ? "Its events end, and the next work may start" : "Its VMs run where they were; it can be tried again",
+      html`<b class="mono">${operation}</b> is recorded as ${outcome}. Look first: the service does
+        not check it`,
+      outcome === "done"
+        ? "Its events end, and the next work may start"
+        : "Its VMs run where they were; it can be tried again",
     ),
     button: () => (outcome === "done" ? "It was done" : "It failed"),
     placeholder: "Such as: virsh list on c1-r04-10 shows it",
@@ -80,38 +106,64 @@ const EVENT_PAGES_MAX = 5;
 /** @param {string} tenant @param {string} [rollout] Only events of its operations. */
 export function approveFor(tenant, rollout = "") {
   const load = async () => {
-    const { items, more } = await list(`/v1/events?tenant=${encodeURIComponent(tenant)}&rollout=${encodeURIComponent(rollout)}&limit=1000`, "events", EVENT_PAGES_MAX);
+    const query = new URLSearchParams({ tenant, rollout, limit: "1000" });
+    const { items, more } = await list(`/v1/events?${query}`, "events", EVENT_PAGES_MAX);
     const open = items.filter((each) => each.EventStatus === "Scheduled" && !each.approved_by);
     const vms = new Set(open.flatMap((each) => each.vms));
-    return approval(open.map((each) => each.EventId), tenant, vms.size, more);
+    return approval(
+      open.map((each) => each.EventId),
+      tenant,
+      vms.size,
+      more,
+    );
   };
-  ask({ title: `Approve for ${tenant}?`, path: "/v1/approve", body: {}, effect: () => ["Reading the events…"], button: () => "Approve", load });
+  ask({
+    title: `Approve for ${tenant}?`,
+    path: "/v1/approve",
+    body: {},
+    effect: () => ["Reading the events…"],
+    button: () => "Approve",
+    load,
+  });
 }
 
 /** @param {string[]} ids @param {string} tenant @param {number} vms */
 export const approve = (ids, tenant, vms) => ask(approval(ids, tenant, vms));
 
-/** @param {string[]} ids @param {string} tenant @param {number} vms @param {boolean} [more] Whether there are events beside these. */
-const approval = (ids, tenant, vms, more = false) =>
-  ({
-    title: `Approve ${count(ids.length, "event")} for ${tenant}?`,
-    path: "/v1/approve", body: { event_ids: ids },
-    effect: says(
-      more && html`<b class="warn">There are more events than are approved at once</b>: give the order again for the rest`,
-      html`<b>${count(vms, "VM")}</b> of ${tenant}: their hosts can start before NotBefore, when their turn comes`,
-      "Agents that still prepare are not waited for",
-      `The history and ${tenant} see who has approved, and why`,
-    ),
-    button: () => `Approve ${count(ids.length, "event")}`,
-    placeholder: "Such as: agreed by phone with M. Weber, 22:29",
-  });
+/**
+ * @param {string[]} ids
+ * @param {string} tenant
+ * @param {number} vms
+ * @param {boolean} [more] Whether there are events beside these.
+ */
+const approval = (ids, tenant, vms, more = false) => ({
+  title: `Approve ${count(ids.length, "event")} for ${tenant}?`,
+  path: "/v1/approve",
+  body: { event_ids: ids },
+  effect: says(
+    more &&
+      html`<b class="warn">There are more events than are approved at once</b>: give the order again
+        for the rest`,
+    html`<b>${count(vms, "VM")}</b> of ${tenant}: their hosts can start before NotBefore, when their
+      turn comes`,
+    "Agents that still prepare are not waited for",
+    `The history and ${tenant} see who has approved, and why`,
+  ),
+  button: () => `Approve ${count(ids.length, "event")}`,
+  placeholder: "Such as: agreed by phone with M. Weber, 22:29",
+});
 
 /** @param {boolean} on */
 export const brake = (on) =>
   ask({
     title: on ? "Put the brake on?" : "Take the brake off?",
-    path: "/v1/brake", body: { on },
-    effect: says(on ? "No routine work starts, in no campaign. What has started goes on to its end." : "Routine work starts again, as its campaigns allow."),
+    path: "/v1/brake",
+    body: { on },
+    effect: says(
+      on
+        ? "No routine work starts, in no campaign. What has started goes on to its end."
+        : "Routine work starts again, as its campaigns allow.",
+    ),
     button: () => (on ? "Brake on" : "Brake off"),
     isStop: on,
   });
@@ -119,8 +171,13 @@ export const brake = (on) =>
 /** @param {any} campaign @param {string} verb @param {object} [more] */
 const steer = (campaign, verb, more = {}) => ({
   path: `/v1/campaign-${verb}`,
-  // The service refuses it if somebody has steered the campaign since it was read. Stop always works.
-  body: { campaign: campaign.campaign, ...(campaign.revision && verb !== "halt" ? { revision: campaign.revision } : {}), ...more },
+  // The service refuses it if somebody has steered the campaign since it was read. Stop always
+  // works.
+  body: {
+    campaign: campaign.campaign,
+    ...(campaign.revision && verb !== "halt" ? { revision: campaign.revision } : {}),
+    ...more,
+  },
 });
 
 /** @param {any} campaign */
@@ -128,11 +185,15 @@ export const halt = (campaign) =>
   ask({
     ...steer(campaign, "halt"),
     title: `Stop ${campaign.name}?`,
-    effect: (effect) => says(
-      effect?.goes_on ? "What has started goes on to its end: that is its point of no return" : "",
-      !effect && "What has not started is cancelled, and its VMs are told. What has started goes on to its end",
-      "Cordoned hosts stay cordoned. It can be resumed",
-    )(effect),
+    effect: (effect) =>
+      says(
+        effect?.goes_on
+          ? "What has started goes on to its end: that is its point of no return"
+          : "",
+        !effect && "What has not started is cancelled, and its VMs are told",
+        !effect && "What has started goes on to its end",
+        "Cordoned hosts stay cordoned. It can be resumed",
+      )(effect),
     button: (effect) => {
       const waiting = effect?.waiting_hosts ?? campaign.waiting;
       const begun = effect?.cancelled?.hosts ?? effect?.cancelled?.operations ?? 0;
@@ -145,60 +206,123 @@ export const halt = (campaign) =>
 
 /** @param {any} campaign */
 export const pause = (campaign) =>
-  ask({ ...steer(campaign, "pause"), title: `Pause ${campaign.name}?`, effect: says(NOTHING_STARTS, "It waits until you resume it"),
-    button: () => "Pause", presets: ["tenant asked", "to look at it", "shift ends"] });
+  ask({
+    ...steer(campaign, "pause"),
+    title: `Pause ${campaign.name}?`,
+    effect: says(NOTHING_STARTS, "It waits until you resume it"),
+    button: () => "Pause",
+    presets: ["tenant asked", "to look at it", "shift ends"],
+  });
 
 /** @param {any} campaign */
 export const resume = (campaign) =>
-  ask({ ...steer(campaign, "resume"), title: `Resume ${campaign.name}?`,
+  ask({
+    ...steer(campaign, "resume"),
+    title: `Resume ${campaign.name}?`,
     effect: says("The next hosts are announced at once, as the budgets allow"),
-    button: () => "Resume", placeholder: "Such as: cause is repaired" });
+    button: () => "Resume",
+    placeholder: "Such as: cause is repaired",
+  });
 
 /** @param {any} campaign */
 export const abort = (campaign) =>
-  ask({ ...steer(campaign, "abort"), title: `Abort ${campaign.name} for good?`,
-    effect: says("As Stop, but it cannot be resumed", html`<b>${count(campaign.waiting, "host")}</b> are left out`),
-    button: () => "Abort", isStop: true, back: "Keep it" });
+  ask({
+    ...steer(campaign, "abort"),
+    title: `Abort ${campaign.name} for good?`,
+    effect: says(
+      "As Stop, but it cannot be resumed",
+      html`<b>${count(campaign.waiting, "host")}</b> are left out`,
+    ),
+    button: () => "Abort",
+    isStop: true,
+    back: "Keep it",
+  });
 
 /** @param {any} campaign @param {string[]} hosts */
 export const retry = (campaign, hosts) =>
-  ask({ ...steer(campaign, "retry", hosts.length ? { hosts } : { failed: true }), title: `Retry ${hosts.length ? some(hosts) : "all failed hosts"}?`,
+  ask({
+    ...steer(campaign, "retry", hosts.length ? { hosts } : { failed: true }),
+    title: `Retry ${hosts.length ? some(hosts) : "all failed hosts"}?`,
     effect: says("It is announced again, with a new notice, when its turn comes"),
-    button: () => `Retry ${hosts.length ? count(hosts.length, "host") : "all"}`, placeholder: "Such as: DIMM replaced" });
+    button: () => `Retry ${hosts.length ? count(hosts.length, "host") : "all"}`,
+    placeholder: "Such as: DIMM replaced",
+  });
 
 /** @param {any} campaign @param {string[]} hosts */
 export const skip = (campaign, hosts) =>
-  ask({ ...steer(campaign, "skip", { hosts }), title: `Skip ${some(hosts)}?`,
-    effect: says(`${campaign.name} goes on without ${hosts.length === 1 ? "it" : "them"}. The budget place is free again`),
-    button: () => `Skip ${count(hosts.length, "host")}`, placeholder: "Such as: DIMM tomorrow" });
+  ask({
+    ...steer(campaign, "skip", { hosts }),
+    title: `Skip ${some(hosts)}?`,
+    effect: says(
+      `${campaign.name} goes on without ${hosts.length === 1 ? "it" : "them"}`,
+      "The budget place is free again",
+    ),
+    button: () => `Skip ${count(hosts.length, "host")}`,
+    placeholder: "Such as: DIMM tomorrow",
+  });
 
-/** The only stage that an approval can be about: the next, or the first of an emergency. @param {any} campaign @returns {number} */
-export const stageToApprove = (campaign) => (campaign.released ? campaign.stage + 1 : campaign.stage);
+/**
+ * The only stage that an approval can be about: the next, or the first of an emergency.
+ * @param {any} campaign
+ * @returns {number}
+ */
+export const stageToApprove = (campaign) =>
+  campaign.released ? campaign.stage + 1 : campaign.stage;
 
 /** @param {any} campaign */
 export function approveStage(campaign) {
   const stage = stageToApprove(campaign);
-  ask({ ...steer(campaign, "approve", { stage }), title: `Begin stage ${stage} of ${campaign.name}?`,
-    effect: says(campaign.released ? `Stage ${stage} begins when stage ${campaign.stage} has soaked` : "The emergency begins at once, as its budget allows"),
-    button: () => `Approve stage ${stage}`, placeholder: "Such as: canary looks well" });
+  ask({
+    ...steer(campaign, "approve", { stage }),
+    title: `Begin stage ${stage} of ${campaign.name}?`,
+    effect: says(
+      campaign.released
+        ? `Stage ${stage} begins when stage ${campaign.stage} has soaked`
+        : "The emergency begins at once, as its budget allows",
+    ),
+    button: () => `Approve stage ${stage}`,
+    placeholder: "Such as: canary looks well",
+  });
 }
 
 /** @param {string} operation @param {string} what */
 export const cancel = (operation, what) =>
-  ask({ path: "/v1/cancel", body: { names: [operation] }, title: `Cancel ${what}?`,
-    effect: says("It has not started: nothing happens to its VMs, and they are told"), button: () => "Cancel it", back: "Keep it" });
+  ask({
+    path: "/v1/cancel",
+    body: { names: [operation] },
+    title: `Cancel ${what}?`,
+    effect: says("It has not started: nothing happens to its VMs, and they are told"),
+    button: () => "Cancel it",
+    back: "Keep it",
+  });
 
 /** @param {"retry" | "skip"} verb @param {string[]} hosts */
 export const visit = (verb, hosts) =>
-  ask({ path: `/v1/visit-${verb}`, body: { hosts }, title: `${verb === "retry" ? "Retry" : "Skip"} the visit of ${some(hosts)}?`,
-    effect: says(verb === "retry" ? "The failed step runs again, with no further notice" : "Its steps are left out, and the host is opened"),
-    button: () => `${verb === "retry" ? "Retry" : "Skip"} ${count(hosts.length, "host")}` });
+  ask({
+    path: `/v1/visit-${verb}`,
+    body: { hosts },
+    title: `${verb === "retry" ? "Retry" : "Skip"} the visit of ${some(hosts)}?`,
+    effect: says(
+      verb === "retry"
+        ? "The failed step runs again, with no further notice"
+        : "Its steps are left out, and the host is opened",
+    ),
+    button: () => `${verb === "retry" ? "Retry" : "Skip"} ${count(hosts.length, "host")}`,
+  });
 
 /** @param {"cordon" | "open"} verb @param {string[]} hosts */
 export const cordon = (verb, hosts) =>
-  ask({ path: `/v1/host-${verb}`, body: { hosts }, title: `${verb === "open" ? "Open" : "Cordon"} ${some(hosts)}?`,
-    effect: says(verb === "open" ? "VMs can be placed there again" : "No VM is placed there any more; those on it stay"),
-    button: () => `${verb === "open" ? "Open" : "Cordon"} ${count(hosts.length, "host")}` });
+  ask({
+    path: `/v1/host-${verb}`,
+    body: { hosts },
+    title: `${verb === "open" ? "Open" : "Cordon"} ${some(hosts)}?`,
+    effect: says(
+      verb === "open"
+        ? "VMs can be placed there again"
+        : "No VM is placed there any more; those on it stay",
+    ),
+    button: () => `${verb === "open" ? "Open" : "Cordon"} ${count(hosts.length, "host")}`,
+  });
 
 /**
  * What can end a problem, as buttons: label and call. Commands without a button here are
@@ -216,10 +340,17 @@ export function remedies(problem, campaign) {
     "campaign resume": campaign && ["Resume…", () => resume(campaign)],
     "campaign abort": campaign && ["Abort…", () => abort(campaign)],
     "campaign retry": campaign && ["Retry…", () => retry(campaign, problem.hosts)],
-    "campaign skip": campaign && problem.hosts.length > 0 && ["Skip…", () => skip(campaign, problem.hosts)],
+    "campaign skip": campaign &&
+      problem.hosts.length > 0 && ["Skip…", () => skip(campaign, problem.hosts)],
     "campaign approve": campaign && ["Approve…", () => approveStage(campaign)],
-    approve: problem.events.length > 0 && ["Approve…", () => approve(problem.events, some(problem.tenants), problem.vms.length)],
-    cancel: problem.operation && ["Cancel…", () => cancel(problem.operation, problem.target ?? problem.operation)],
+    approve: problem.events.length > 0 && [
+      "Approve…",
+      () => approve(problem.events, some(problem.tenants), problem.vms.length),
+    ],
+    cancel: problem.operation && [
+      "Cancel…",
+      () => cancel(problem.operation, problem.target ?? problem.operation),
+    ],
     "visit retry": ["Retry…", () => visit("retry", problem.hosts)],
     "visit skip": ["Skip…", () => visit("skip", problem.hosts)],
     "host open": ["Open…", () => cordon("open", problem.hosts)],

@@ -15,33 +15,60 @@ const FOOT = 104;
 /** Tenants that are named: the two pages have room for them. */
 const TENANTS_MAX = 12;
 /** Phases of an attempt, with class and word. @type {[string, string, string][]} */
-const PHASES = [["work", "s-impact", "work of the driver"], ["notice", "s-noticed", "notice: waits for approvals, up to NotBefore"], ["recovery", "s-recover", "recovery and verification"]];
+const PHASES = [
+  ["work", "s-impact", "work of the driver"],
+  ["notice", "s-noticed", "notice: waits for approvals, up to NotBefore"],
+  ["recovery", "s-recover", "recovery and verification"],
+];
 
 /** @param {number} seconds */
-const minutes = (seconds) => (seconds < 60 && seconds > 0 ? `${Math.round(seconds)} s` : `${number(Math.round(seconds / 60))} min`);
+const minutes = (seconds) =>
+  seconds < 60 && seconds > 0
+    ? `${Math.round(seconds)} s`
+    : `${number(Math.round(seconds / 60))} min`;
 /** @param {number} seconds */
-const lasting = (seconds) => (seconds > 0 && seconds < 1 ? `${seconds.toFixed(1)} s` : time.lasting(seconds * 1000));
+const lasting = (seconds) =>
+  seconds > 0 && seconds < 1 ? `${seconds.toFixed(1)} s` : time.lasting(seconds * 1000);
 
 /** @param {number | undefined} seconds Host hours; of a short campaign, what they are. */
-const spent = (seconds = 0) => (seconds < 36_000 ? time.roughly(seconds * 1000) : `${(seconds / 3600).toFixed(1)} h`);
+const spent = (seconds = 0) =>
+  seconds < 36_000 ? time.roughly(seconds * 1000) : `${(seconds / 3600).toFixed(1)} h`;
 
 /** @param {any} value @param {string} word @param {boolean} [isBad] */
-const fact = (value, word, isBad) => html`<div><b class=${isBad ? "bad" : ""}>${value}</b>${word}</div>`;
+const fact = (value, word, isBad) =>
+  html`<div><b class=${isBad ? "bad" : ""}>${value}</b>${word}</div>`;
 
 /** @param {any} sums @param {string} kind */
-const sum = (sums, kind) => sums.tenants.reduce((/** @type {number} */ all, /** @type {any} */ each) => all + each[kind], 0);
+const sum = (sums, kind) =>
+  sums.tenants.reduce((/** @type {number} */ all, /** @type {any} */ each) => all + each[kind], 0);
 
 /** @param {any} campaign @param {any} sums */
 function facts(campaign, sums) {
   const bad = campaign.failed.length + campaign.skipped;
   const unplanned = sum(sums, "unplanned_down_seconds");
-  return html`<div class="facts">${fact(number(campaign.done), `of ${count(campaign.hosts, "host")} done`)}${fact(number(bad), "failed and skipped", bad > 0)}${fact(number(sums.vms), "VMs affected")}
-    ${fact(minutes(sum(sums, "planned_down_seconds")), "VM downtime, planned")}${fact(minutes(unplanned), "VM downtime, unplanned", unplanned > 0)}${fact(`${number(sums.approvals)}`, `of ${count(sums.events, "notice")} approved`)}</div>`;
+  return html`<div class="facts">
+    ${fact(
+      number(campaign.done),
+      `of ${count(campaign.hosts, "host")} done`,
+    )}${fact(number(bad), "failed and skipped", bad > 0)}${fact(number(sums.vms), "VMs affected")}
+    ${fact(
+      minutes(sum(sums, "planned_down_seconds")),
+      "VM downtime, planned",
+    )}${fact(minutes(unplanned), "VM downtime, unplanned", unplanned > 0)}${fact(
+      `${number(sums.approvals)}`,
+      `of ${count(sums.events, "notice")} approved`,
+    )}
+  </div>`;
 }
 
-/** Hours with hosts, from the first to the last, in columns of whole hours. @param {Record<string, number>} found */
+/**
+ * Hours with hosts, from the first to the last, in columns of whole hours.
+ * @param {Record<string, number>} found
+ */
 function columns(found) {
-  const hours = Object.keys(found).map(time.at).sort((one, other) => one - other);
+  const hours = Object.keys(found)
+    .map(time.at)
+    .sort((one, other) => one - other);
   const [first, last] = [hours[0] ?? 0, hours.at(-1) ?? 0];
   const step = HOUR * Math.max(1, Math.ceil(((last - first) / HOUR + 1) / HOURS_MAX));
   /** @type {{at: number, hosts: number}[]} */
@@ -61,34 +88,131 @@ function chart(found) {
   const most = Math.max(...made.map((each) => each.hosts));
   const width = Math.min(7.69, 100 / made.length);
   const label = made.map((each) => `${time.when(each.at)} ${each.hosts}`).join(", ");
-  const days = made.filter((each, index) => index === 0 || time.day(each.at) !== time.day(made[index - 1]?.at ?? 0));
-  return html`<svg class="chart" role="img" aria-label="Hosts done: ${label}">${made.map((each, index) => {
-    const height = Math.round((TALL * each.hosts) / most);
-    const x = index * width;
-    return svg`<rect class="s-done" x="${x + 0.1 * width}%" y=${FOOT - height} width="${0.8 * width}%" height=${height}/>${each.hosts ? svg`<text x="${x + width / 2}%" y=${FOOT - 4 - height} text-anchor="middle">${number(each.hosts)}</text>` : nothing}
-      <text x="${x + width / 2}%" y="120" text-anchor="middle">${time.minute(each.at).slice(0, step < HOUR ? 5 : 2)}</text>`;
-  })}<line class="grid" x1="0" x2="100%" y1="104.5" y2="104.5"/>${days.map((each) => svg`<text class="lab" x="${made.indexOf(each) * width + 0.1 * width}%" y="138">${time.day(each.at)}</text>`)}</svg>
+  const days = made.filter(
+    (each, index) => index === 0 || time.day(each.at) !== time.day(made[index - 1]?.at ?? 0),
+  );
+  return html`<svg class="chart" role="img" aria-label="Hosts done: ${label}">
+      ${made.map((each, index) => {
+        const height = Math.round((TALL * each.hosts) / most);
+        const x = index * width;
+        return svg`<rect class="s-done" x="${x + 0.1 * width}%" y=${FOOT - height}
+          width="${0.8 * width}%" height=${height}/>
+        ${
+          each.hosts
+            ? svg`<text x="${x + width / 2}%" y=${FOOT - 4 - height}
+                text-anchor="middle">${number(each.hosts)}</text>`
+            : nothing
+        }
+      <text x="${x + width / 2}%" y="120" text-anchor="middle">${time
+        .minute(each.at)
+        .slice(0, step < HOUR ? 5 : 2)}</text>`;
+      })}
+      <line class="grid" x1="0" x2="100%" y1="104.5" y2="104.5" />
+      ${days.map(
+        (each) =>
+          svg`<text class="lab" x="${
+            made.indexOf(each) * width + 0.1 * width
+          }%" y="138">${time.day(each.at)}</text>`,
+      )}
+    </svg>
     ${step > HOUR ? html`<p class="soft">Each column is ${step / HOUR} hours.</p>` : nothing}`;
 }
 
 /** @param {any[]} tenants */
-const approvals = (tenants) => html`<div class="scrollx" tabindex="0" role="region" aria-label="Approvals by tenant"><table><thead><tr><th scope="col">Tenant</th><th scope="col" class="num">Asked</th><th scope="col" class="num">Approved</th><th scope="col" class="num">By operator</th><th scope="col" class="num">None</th><th scope="col" class="num">Median</th></tr></thead><tbody>${tenants.map((each) => html`<tr><th scope="row">${each.tenant || "–"}</th>
-  <td class="num">${number(each.asked)}</td><td class="num">${number(each.approved)}</td><td class="num">${number(each.by_operator)}</td><td class="num ${2 * (each.asked - each.approved) > each.asked ? "warn b" : ""}">${number(each.asked - each.approved)}</td><td class="num nw">${each.median_seconds === null ? "–" : lasting(each.median_seconds)}</td></tr>`)}</tbody></table></div>`;
+const approvals = (tenants) =>
+  html`<div class="scrollx" tabindex="0" role="region" aria-label="Approvals by tenant">
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Tenant</th>
+          <th scope="col" class="num">Asked</th>
+          <th scope="col" class="num">Approved</th>
+          <th scope="col" class="num">By operator</th>
+          <th scope="col" class="num">None</th>
+          <th scope="col" class="num">Median</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${tenants.map(
+          (each) =>
+            html`<tr>
+              <th scope="row">${each.tenant || "–"}</th>
+              <td class="num">${number(each.asked)}</td>
+              <td class="num">${number(each.approved)}</td>
+              <td class="num">${number(each.by_operator)}</td>
+              <td class="num ${2 * (each.asked - each.approved) > each.asked ? "warn b" : ""}">
+                ${number(each.asked - each.approved)}
+              </td>
+              <td class="num nw">
+                ${each.median_seconds === null ? "–" : lasting(each.median_seconds)}
+              </td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
 
 /** @param {any[]} tenants */
-const downtime = (tenants) => html`<div class="scrollx" tabindex="0" role="region" aria-label="Downtime by tenant"><table><thead><tr><th scope="col">Tenant</th><th scope="col" class="num">VMs down</th><th scope="col" class="num">Planned</th><th scope="col" class="num">Unplanned</th><th scope="col" class="num">Longest</th><th scope="col">Which</th></tr></thead><tbody>${tenants.map((each) => html`<tr><th scope="row">${each.tenant || "–"}</th>
-  <td class="num">${number(each.vms_down)}</td><td class="num nw">${lasting(each.planned_down_seconds)}</td><td class="num nw ${each.unplanned_down_seconds ? "bad b" : ""}">${lasting(each.unplanned_down_seconds)}</td><td class="num nw">${lasting(each.longest_down_seconds)}</td><td class="mono">${each.longest_down_vm ?? ""}</td></tr>`)}</tbody></table></div>`;
+const downtime = (tenants) =>
+  html`<div class="scrollx" tabindex="0" role="region" aria-label="Downtime by tenant">
+    <table>
+      <thead>
+        <tr>
+          <th scope="col">Tenant</th>
+          <th scope="col" class="num">VMs down</th>
+          <th scope="col" class="num">Planned</th>
+          <th scope="col" class="num">Unplanned</th>
+          <th scope="col" class="num">Longest</th>
+          <th scope="col">Which</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${tenants.map(
+          (each) =>
+            html`<tr>
+              <th scope="row">${each.tenant || "–"}</th>
+              <td class="num">${number(each.vms_down)}</td>
+              <td class="num nw">${lasting(each.planned_down_seconds)}</td>
+              <td class="num nw ${each.unplanned_down_seconds ? "bad b" : ""}">
+                ${lasting(each.unplanned_down_seconds)}
+              </td>
+              <td class="num nw">${lasting(each.longest_down_seconds)}</td>
+              <td class="mono">${each.longest_down_vm ?? ""}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </div>`;
 
 /** @param {Record<string, number>} seconds */
 function causes(seconds) {
   const whole = PHASES.reduce((all, [name]) => all + (seconds[name] ?? 0), 0);
   let x = 0;
-  return html`<svg class="bar tall" role="img" aria-label="Hours by cause, as listed below">${PHASES.map(([name, form]) => {
-    const width = whole ? (100 * (seconds[name] ?? 0)) / whole : 0;
-    const found = svg`<rect class=${form} x="${x}%" width="${width}%" height="20" stroke="none"/>`;
-    x += width;
-    return found;
-  })}</svg><table class="tight"><tbody>${PHASES.map(([name, form, word]) => html`<tr><td><svg class="key" aria-hidden="true"><rect class=${form} width="12" height="10"/></svg></td><td>${word}</td><td class="num nw">${spent(seconds[name])}</td></tr>`)}</tbody></table>
+  return html`<svg class="bar tall" role="img" aria-label="Hours by cause, as listed below">
+      ${PHASES.map(([name, form]) => {
+        const width = whole ? (100 * (seconds[name] ?? 0)) / whole : 0;
+        const found = svg`<rect class=${form} x="${x}%" width="${width}%" height="20"
+          stroke="none"/>`;
+        x += width;
+        return found;
+      })}
+    </svg>
+    <table class="tight">
+      <tbody>
+        ${PHASES.map(
+          ([name, form, word]) =>
+            html`<tr>
+              <td>
+                <svg class="key" aria-hidden="true">
+                  <rect class=${form} width="12" height="10" />
+                </svg>
+              </td>
+              <td>${word}</td>
+              <td class="num nw">${spent(seconds[name])}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
     <p class="soft">Hosts waited ${spent(seconds.waiting)} for their turn, before any notice.</p>`;
 }
 
@@ -96,13 +220,38 @@ function causes(seconds) {
 function failures(sums) {
   if (!sums.failures.length) return html`<p class="soft">None.</p>`;
   const left = sums.failures_count - sums.failures.length;
-  return html`<div class="scrollx" tabindex="0" role="region" aria-label="Failures"><table><thead><tr><th scope="col">Host</th><th scope="col">State</th><th scope="col">What was wrong</th><th scope="col">Operation</th></tr></thead><tbody>${sums.failures.map((/** @type {any} */ each) => html`<tr><td class="mono nw">${each.host}</td><td>${each.state}</td><td>${capital(each.note)}</td><td class="mono nw">${each.operation}</td></tr>`)}</tbody></table></div>
+  return html`<div class="scrollx" tabindex="0" role="region" aria-label="Failures">
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Host</th>
+            <th scope="col">State</th>
+            <th scope="col">What was wrong</th>
+            <th scope="col">Operation</th>
+          </tr>
+        </thead>
+        <tbody>
+          ${sums.failures.map(
+            (/** @type {any} */ each) =>
+              html`<tr>
+                <td class="mono nw">${each.host}</td>
+                <td>${each.state}</td>
+                <td>${capital(each.note)}</td>
+                <td class="mono nw">${each.operation}</td>
+              </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>
     ${left > 0 ? html`<p class="soft">And ${count(left, "more failure")}.</p>` : nothing}`;
 }
 
 /** @param {any} campaign */
 function stages(campaign) {
-  const parts = [count(campaign.stages.length, "stage"), campaign.actor && `ordered by ${campaign.actor}`].filter(Boolean);
+  const parts = [
+    count(campaign.stages.length, "stage"),
+    campaign.actor && `ordered by ${campaign.actor}`,
+  ].filter(Boolean);
   return parts.join(" · ");
 }
 
@@ -112,13 +261,57 @@ export function paper({ campaign, sums, at }) {
   const end = time.at(campaign.ended);
   const tenants = sums.tenants.slice(0, TENANTS_MAX);
   const rest = sums.tenants.length - tenants.length;
-  return html`<article class="paper"><header class="head"><div class="tell"><h1>${campaign.name}</h1><p class="what">${campaign.reason} · ${campaign.impact} · ${count(campaign.hosts, "host")} · ${stages(campaign)}</p></div><span class="grow"></span>
-    <p class="num soft">${campaignPill(campaign)}<br>${time.full(begin)}${Number.isNaN(end) ? ", so far" : html`<br>– ${time.full(end)}`}<br>generated ${time.when(time.at(at))}, <span class="mono">${campaign.campaign}</span></p></header>
+  return html`<article class="paper">
+    <header class="head">
+      <div class="tell">
+        <h1>${campaign.name}</h1>
+        <p class="what">
+          ${campaign.reason} · ${campaign.impact} · ${count(campaign.hosts, "host")} ·
+          ${stages(campaign)}
+        </p>
+      </div>
+      <span class="grow"></span>
+      <p class="num soft">
+        ${campaignPill(campaign)}<br />${time.full(begin)}${
+          Number.isNaN(end) ? ", so far" : html`<br />– ${time.full(end)}`
+        }<br />generated ${time.when(time.at(at))}, <span class="mono">${campaign.campaign}</span>
+      </p>
+    </header>
     ${facts(campaign, sums)}
-    <section aria-labelledby="hours"><h2 id="hours">Hosts done in each hour</h2>${chart(sums.hours)}</section>
-    <div class="pair"><section aria-labelledby="approvals"><h2 id="approvals">Approvals</h2>${approvals(tenants)}</section><section aria-labelledby="causes"><h2 id="causes">Host hours by cause</h2>${causes(sums.seconds)}</section></div>
-    <section aria-labelledby="downtime"><h2 id="downtime">VM downtime</h2>${downtime(tenants)}</section>
-    ${rest > 0 ? html`<p class="soft">The tables have the ${TENANTS_MAX} tenants with the longest downtime; ${count(rest, "more tenant")} in the JSON.</p>` : nothing}
-    <section aria-labelledby="failures"><h2 id="failures">Failures</h2>${failures(sums)}</section>
-    <p class="soft">Down times are those that the service knew of; a guest’s boot is not in them. Every line of the history of this campaign: <span class="mono">forewarn history --rollout ${campaign.rollout}</span></p></article>`;
+    <section aria-labelledby="hours">
+      <h2 id="hours">Hosts done in each hour</h2>
+      ${chart(sums.hours)}
+    </section>
+    <div class="pair">
+      <section aria-labelledby="approvals">
+        <h2 id="approvals">Approvals</h2>
+        ${approvals(tenants)}
+      </section>
+      <section aria-labelledby="causes">
+        <h2 id="causes">Host hours by cause</h2>
+        ${causes(sums.seconds)}
+      </section>
+    </div>
+    <section aria-labelledby="downtime">
+      <h2 id="downtime">VM downtime</h2>
+      ${downtime(tenants)}
+    </section>
+    ${
+      rest > 0
+        ? html`<p class="soft">
+            The tables have the ${TENANTS_MAX} tenants with the longest downtime;
+            ${count(rest, "more tenant")} in the JSON.
+          </p>`
+        : nothing
+    }
+    <section aria-labelledby="failures">
+      <h2 id="failures">Failures</h2>
+      ${failures(sums)}
+    </section>
+    <p class="soft">
+      Down times are those that the service knew of; a guest’s boot is not in them. Every line of
+      the history of this campaign:
+      <span class="mono">forewarn history --rollout ${campaign.rollout}</span>
+    </p>
+  </article>`;
 }

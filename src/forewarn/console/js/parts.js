@@ -13,18 +13,30 @@ const PATIENCE_MS = 300;
 /** @param {"run" | "wait" | "err" | "fine" | "idle"} kind @param {string} text */
 export const pill = (kind, text) => html`<span class="pill ${kind}">${text}</span>`;
 
-/** The form of a campaign's state. @type {Record<string, "run" | "wait" | "err" | "fine" | "idle">} */
-const CAMPAIGN_FORMS = { Running: "run", Paused: "wait", Halted: "err", Done: "fine", Aborted: "idle" };
+/**
+ * The form of a campaign's state.
+ * @type {Record<string, "run" | "wait" | "err" | "fine" | "idle">}
+ */
+const CAMPAIGN_FORMS = {
+  Running: "run",
+  Paused: "wait",
+  Halted: "err",
+  Done: "fine",
+  Aborted: "idle",
+};
 
 /** @param {any} campaign */
-export const campaignPill = (campaign) => pill(CAMPAIGN_FORMS[campaign.state] ?? "idle", campaign.state);
+export const campaignPill = (campaign) =>
+  pill(CAMPAIGN_FORMS[campaign.state] ?? "idle", campaign.state);
 
 /** Whether the caller may give orders at all; what is allowed, the service decides. */
 export const mayOrder = () => Boolean(state.session && !state.session.read_only);
 
 /** @param {...[any, any]} query */
 export const address = (/** @type {string} */ path, ...query) => {
-  const text = query.filter(([, value]) => value).map((each) => each.map((/** @type {string} */ one) => encodeURIComponent(one)).join("="));
+  const text = query
+    .filter(([, value]) => value)
+    .map((each) => each.map((/** @type {string} */ one) => encodeURIComponent(one)).join("="));
   return BASE + path + (text.length ? `?${text.join("&")}` : "");
 };
 
@@ -36,7 +48,11 @@ export const campaignAddress = (name) => address(`campaigns/${encodeURIComponent
 
 /** @param {number} instant */
 export const moment = (instant, show = time.when) =>
-  html`<time datetime=${Number.isNaN(instant) ? nothing : new Date(instant).toISOString()} title=${time.full(instant)}>${show(instant)}</time>`;
+  html`<time
+    datetime=${Number.isNaN(instant) ? nothing : new Date(instant).toISOString()}
+    title=${time.full(instant)}
+    >${show(instant)}</time
+  >`;
 
 /**
  * A bar of the shares of a whole.
@@ -46,35 +62,78 @@ export const moment = (instant, show = time.when) =>
 export function bar(shares, whole) {
   let x = 0;
   const shown = shares.filter(([, value]) => value > 0);
-  const label = shown.map(([, value, word]) => `${number(value)} ${word}`).join(", ") || "nothing yet";
-  return html`<svg class="bar" role="img" aria-label="${label} of ${number(whole)}">${shown.map(([form, value]) => {
-    const width = (100 * value) / Math.max(whole, 1);
-    const found = svg`<rect class=${form} x="${x}%" width="${width}%" height="10" stroke="none"/>`;
-    x += width;
-    return found;
-  })}</svg>`;
+  const label =
+    shown.map(([, value, word]) => `${number(value)} ${word}`).join(", ") || "nothing yet";
+  return html`<svg class="bar" role="img" aria-label="${label} of ${number(whole)}">
+    ${shown.map(([form, value]) => {
+      const width = (100 * value) / Math.max(whole, 1);
+      const found = svg`<rect class=${form} x="${x}%" width="${width}%" height="10"
+        stroke="none"/>`;
+      x += width;
+      return found;
+    })}
+  </svg>`;
 }
 
 /** How much of a notice is over. @param {number} share From 0 to 1. @param {string} form */
-export const little = (share, form) => html`<span class="left"><svg aria-hidden="true"><rect class="s-gone" width="84" height="6" rx="3"/><rect class=${form} width=${Math.round(84 * share)} height="6" rx="3" stroke="none"/></svg></span>`;
+export const little = (share, form) =>
+  html`<span class="left"
+    ><svg aria-hidden="true">
+      <rect class="s-gone" width="84" height="6" rx="3" />
+      <rect class=${form} width=${Math.round(84 * share)} height="6" rx="3" stroke="none" /></svg
+  ></span>`;
 
 const FORMS = [
-  ["s-noticed", "announced"], ["s-held", "ready, held"], ["s-impact", "impacting"], ["s-recover", "recovering"],
-  ["s-done", "done"], ["s-failed", "failed"], ["s-planned", "planned"], ["s-hatch", "blackout"],
+  ["s-noticed", "announced"],
+  ["s-held", "ready, held"],
+  ["s-impact", "impacting"],
+  ["s-recover", "recovering"],
+  ["s-done", "done"],
+  ["s-failed", "failed"],
+  ["s-planned", "planned"],
+  ["s-hatch", "blackout"],
 ];
 
-export const hatch = html`<svg class="defs" aria-hidden="true"><defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><line class="hatch" y2="6"/></pattern></defs></svg>`;
+export const hatch = html`<svg class="defs" aria-hidden="true">
+  <defs>
+    <pattern
+      id="hatch"
+      width="6"
+      height="6"
+      patternUnits="userSpaceOnUse"
+      patternTransform="rotate(45)"
+    >
+      <line class="hatch" y2="6" />
+    </pattern>
+  </defs>
+</svg>`;
 
-export const legend = html`<div class="legend" role="group" aria-label="Legend">${hatch}${FORMS.map(([form, word]) => html`<span><svg aria-hidden="true"><rect x=".5" y=".5" width="17" height="9" rx="2" class=${form}/></svg>${word}</span>`)}<span><svg aria-hidden="true"><line class="nb" x1="9" y1="0" x2="9" y2="10"/></svg>NotBefore</span></div>`;
+export const legend = html`<div class="legend" role="group" aria-label="Legend">
+  ${hatch}${FORMS.map(
+    ([form, word]) =>
+      html`<span
+        ><svg aria-hidden="true">
+          <rect x=".5" y=".5" width="17" height="9" rx="2" class=${form} /></svg
+        >${word}</span
+      >`,
+  )}<span
+    ><svg aria-hidden="true"><line class="nb" x1="9" y1="0" x2="9" y2="10" /></svg>NotBefore</span
+  >
+</div>`;
 
 /** @param {any} title @param {any} text */
 export const empty = (title, text) => html`<div class="empty"><b>${title}</b>${text}</div>`;
 
 /** @param {Error} error */
 export function errorNote(error) {
-  if (error instanceof NoAnswer) return html`<div class="note w" role="alert"><span><b>The service does not answer.</b> What is shown can be old.</span></div>`;
+  if (error instanceof NoAnswer)
+    return html`<div class="note w" role="alert">
+      <span><b>The service does not answer.</b> What is shown can be old.</span>
+    </div>`;
   const hint = error instanceof Refused ? error.hint : "";
-  return html`<div class="note e" role="alert"><span><b>${capital(error.message)}.</b> ${hint}</span></div>`;
+  return html`<div class="note e" role="alert">
+    <span><b>${capital(error.message)}.</b> ${hint}</span>
+  </div>`;
 }
 
 /**
@@ -83,17 +142,24 @@ export function errorNote(error) {
  * @param {(value: any) => any} show
  */
 export function loaded(resource, show) {
-  if (resource.value !== undefined) return html`${resource.error ? errorNote(resource.error) : nothing}${show(resource.value)}`;
+  if (resource.value !== undefined)
+    return html`${resource.error ? errorNote(resource.error) : nothing}${show(resource.value)}`;
   if (resource.error) return html`<div class="in">${errorNote(resource.error)}</div>`;
   return Date.now() - resource.since > PATIENCE_MS ? loading : nothing;
 }
 
-export const loading = html`<div class="in" aria-busy="true"><span class="vh">Loading</span><span class="sk h"></span><span class="sk"></span><span class="sk"></span></div>`;
+export const loading = html`<div class="in" aria-busy="true">
+  <span class="vh">Loading</span><span class="sk h"></span><span class="sk"></span
+  ><span class="sk"></span>
+</div>`;
 
 // The feed of the history
 
 /** Changes that only explain others. */
-const DETAIL = /^(event (scheduled|started|removed|shrunk)|visit |vm moved|driver done|(scope|vm|host|tenant) (add|change)|hosts planned|scope enabled)/;
+const DETAIL = new RegExp(
+  "^(event (scheduled|started|removed|shrunk)|visit |vm moved|driver done" +
+    "|(scope|vm|host|tenant) (add|change)|hosts planned|scope enabled)",
+);
 const BAD = /failed|unknown|halted|gave up|stopped$/;
 
 /** @param {any} entry */
@@ -101,7 +167,9 @@ export const isMain = (entry) => !DETAIL.test(entry.what);
 
 /** @param {any} entry @param {string} kind */
 const subjects = (entry, kind) =>
-  entry.subjects.filter((/** @type {string} */ each) => each.startsWith(`${kind}:`)).map((/** @type {string} */ each) => each.slice(kind.length + 1));
+  entry.subjects
+    .filter((/** @type {string} */ each) => each.startsWith(`${kind}:`))
+    .map((/** @type {string} */ each) => each.slice(kind.length + 1));
 
 /**
  * Entries of one actor at one instant about the same object, as one line.
@@ -112,8 +180,13 @@ export function grouped(entries) {
   const found = [];
   for (const each of entries) {
     const last = found.at(-1)?.[0];
-    const isSame = last && last.at === each.at && last.actor === each.actor &&
-      (last.what === each.what || (about(last) && about(last) === about(each)) || / ordered$/.test(each.what));
+    const isSame =
+      last &&
+      last.at === each.at &&
+      last.actor === each.actor &&
+      (last.what === each.what ||
+        (about(last) && about(last) === about(each)) ||
+        / ordered$/.test(each.what));
     if (isSame) found.at(-1)?.push(each);
     else found.push([each]);
   }
@@ -121,11 +194,20 @@ export function grouped(entries) {
 }
 
 /** @param {any} entry */
-const about = (entry) => (/^(event|scope) /.test(entry.what) ? "" : subjects(entry, "host")[0] ?? subjects(entry, "vm")[0] ?? "");
+const about = (entry) =>
+  /^(event|scope) /.test(entry.what)
+    ? ""
+    : (subjects(entry, "host")[0] ?? subjects(entry, "vm")[0] ?? "");
 
-/** Where a name leads: a tenant has no page of hosts. @param {string} name @param {boolean} isHost */
+/**
+ * Where a name leads: a tenant has no page of hosts.
+ * @param {string} name
+ * @param {boolean} isHost
+ */
 const subjectAddress = (name, isHost) =>
-  state.session?.tenant ? address("history", ["vm", name]) : address("hosts", [isHost ? "host" : "q", name]);
+  state.session?.tenant
+    ? address("history", ["vm", name])
+    : address("hosts", [isHost ? "host" : "q", name]);
 
 /** @param {any[]} group */
 function sentence(group) {
@@ -137,22 +219,42 @@ function sentence(group) {
   const vms = [...new Set(same.flatMap((each) => subjects(each, "vm")))];
   // Of an open operation, it is known what it is done to.
   const target = one("operations", subjects(entry, "operation")[0] ?? "")?.target_kind;
-  const named = noun === "event" || noun === "vm" || !hosts.length || (target === "vm" && vms.length) ? vms : hosts;
-  const words = ["operation", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
-  const links = named.length > 2 ? some(named, 2) : named.map((each, index) => html`${index ? ", " : ""}<a href=${subjectAddress(each, named === hosts)}>${each}</a>`);
+  const named =
+    noun === "event" || noun === "vm" || !hosts.length || (target === "vm" && vms.length)
+      ? vms
+      : hosts;
+  const words =
+    ["operation", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
+  const links =
+    named.length > 2
+      ? some(named, 2)
+      : named.map(
+          (each, index) =>
+            html`${index ? ", " : ""}<a href=${subjectAddress(each, named === hosts)}>${each}</a>`,
+        );
   const said = BAD.test(entry.what) ? html`<span class="bad">${words}</span>` : words;
   const detail = entry.detail.split("\n")[0] ?? "";
   const tells = detail && !detail.endsWith(named[0] ?? "\0") ? `: ${detail}` : "";
   const why = group.find((each) => each.why)?.why;
-  return html`<span>${links}${named.length ? " " : ""}${said}${tells} ${why ? html`<q>${why}</q>` : nothing}</span>`;
+  return html`<span
+    >${links}${named.length ? " " : ""}${said}${tells} ${why ? html`<q>${why}</q>` : nothing}</span
+  >`;
 }
 
 /**
  * @param {any[]} entries The newest first.
  * @param {number} most Lines.
  */
-export const feed = (entries, most) => html`<ol class="feed">${repeat(
-  grouped(entries).slice(0, most),
-  (group) => group[0].id,
-  (group) => html`<li>${moment(time.at(group[0].at), time.second)}<span class="who" title=${group[0].actor}>${group[0].actor}</span>${sentence(group)}</li>`,
-)}</ol>`;
+export const feed = (entries, most) =>
+  html`<ol class="feed">
+    ${repeat(
+      grouped(entries).slice(0, most),
+      (group) => group[0].id,
+      (group) =>
+        html`<li>
+          ${moment(time.at(group[0].at), time.second)}<span class="who" title=${group[0].actor}
+            >${group[0].actor}</span
+          >${sentence(group)}
+        </li>`,
+    )}
+  </ol>`;

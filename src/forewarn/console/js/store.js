@@ -11,17 +11,26 @@ const HISTORY_MAX = 500;
 const OLD_MS = 60_000;
 /** The same of a list that could not be read. */
 const AGAIN_MS = 5000;
-/** What a list watches that the stream continues: what happened before the stream began is in the list only. */
+/**
+ * What a list watches that the stream continues: what happened before the stream began is in the
+ * list only.
+ */
 export const READY = "ready";
 
 /** The member of an object that is its ID, by topic. @type {Record<string, string>} */
 const KEYS = {
-  campaigns: "campaign", problems: "problem", operations: "operation",
-  events: "EventId", hosts: "host", upcoming: "work", history: "id",
+  campaigns: "campaign",
+  problems: "problem",
+  operations: "operation",
+  events: "EventId",
+  hosts: "host",
+  upcoming: "work",
+  history: "id",
 };
 
 /**
- * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean, expires: string | null,
+ * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean, expires:
+ *   string | null,
  *   identified_by?: string, now?: string, version?: string, features?: string[]}} Session
  */
 
@@ -32,7 +41,10 @@ export const state = {
   isOut: false,
   /** A version of the service that is not the one of this page. */
   newVersion: "",
-  /** The stream: `mode` is connecting, live, stale or off; `at` is the last message (0: none yet), `begun` when this page began to wait, in the browser's ms. */
+  /**
+   * The stream: `mode` is connecting, live, stale or off; `at` is the last message (0: none yet),
+   * `begun` when this page began to wait, in the browser's ms.
+   */
   link: { mode: "connecting", at: 0, begun: 0, retryAt: 0, why: "" },
   /** Whether all present objects have arrived. */
   isReady: false,
@@ -41,7 +53,8 @@ export const state = {
 };
 
 /** For how long nothing has come, in ms. */
-export const silence = () => (state.link.begun ? Date.now() - (state.link.at || state.link.begun) : 0);
+export const silence = () =>
+  state.link.begun ? Date.now() - (state.link.at || state.link.begun) : 0;
 
 /** Who looks: a simulation has pages of its own. @returns {"tenant" | "simulator" | "operator"} */
 export function kind() {
@@ -109,7 +122,9 @@ export function apply(topic, body) {
 
 /** @param {string} topic @param {any} body */
 const isOver = (topic, body) =>
-  topic === "events" ? body.EventStatus === "Removed" : topic !== "campaigns" && topic !== "history" && Boolean(body.ended);
+  topic === "events"
+    ? body.EventStatus === "Removed"
+    : topic !== "campaigns" && topic !== "history" && Boolean(body.ended);
 
 // Drawing
 
@@ -138,7 +153,10 @@ export function changed({ now: isNow = false } = {}) {
   if (isPlanned && !isNow) return;
   const pause = isNow ? 0 : Math.max(0, drawnAt + FRAME_MS - performance.now());
   isPlanned = true;
-  setTimeout(() => (document.hidden ? frame(true) : requestAnimationFrame(() => frame(false))), pause);
+  setTimeout(
+    () => (document.hidden ? frame(true) : requestAnimationFrame(() => frame(false))),
+    pause,
+  );
 }
 
 /** @param {boolean} isHidden */
@@ -205,7 +223,8 @@ export function resource(from, { topics: watched = ["history"], pause = 3000 } =
       else fetchNow();
     },
     note(names) {
-      const isOld = Date.now() - askedAt > (self.error && !isRefusal(self.error) ? AGAIN_MS : OLD_MS);
+      const isOld =
+        Date.now() - askedAt > (self.error && !isRefusal(self.error) ? AGAIN_MS : OLD_MS);
       if (isOld || names.some((name) => watched.includes(name))) self.refresh();
     },
   };

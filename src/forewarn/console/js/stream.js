@@ -79,12 +79,15 @@ async function lead(signal) {
   isLeader = true;
   // Tabs that asked while nobody led have no answer yet.
   if (lastId) share();
-  for (let failures = 0; !signal.aborted; ) {
+  for (let failures = 0; !signal.aborted;) {
     const wasFine = await connect(signal);
     if (signal.aborted || state.isOut) break;
     failures = wasFine ? 0 : failures + 1;
     const pause = Math.min(RETRY_MS_MAX, 1000 * 2 ** failures) * (0.5 + Math.random() / 2);
-    tell({ mode: state.link.mode === "stale" ? "stale" : "connecting", retryAt: Date.now() + pause });
+    tell({
+      mode: state.link.mode === "stale" ? "stale" : "connecting",
+      retryAt: Date.now() + pause,
+    });
     await new Promise((resolve) => {
       wake = () => resolve(undefined);
       setTimeout(wake, pause);
@@ -104,14 +107,17 @@ async function connect(signal) {
   const either = AbortSignal.any([signal, connection.signal]);
   let hadMessage = false;
   try {
-    const response = await fetch(path, { signal: either, headers: lastId ? { "Last-Event-ID": lastId } : {} });
+    const response = await fetch(path, {
+      signal: either,
+      headers: lastId ? { "Last-Event-ID": lastId } : {},
+    });
     if (!response.ok || !response.body) return await refused(response);
     if (!lastId) {
       begin();
       channel.postMessage({ kind: "message", name: "reset", body: {}, id: "" });
     }
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let rest = ""; ; ) {
+    for (let rest = ""; ;) {
       const { value, done } = await reader.read();
       if (done) break;
       hadMessage = true;

@@ -1,10 +1,16 @@
 // Texts that others wrote, and words for numbers. Each answer of the service passes
 // `parse`, so no page has to think of control characters.
 
-/** Control characters, and those that change the direction or hide: they could make a name look like another. */
-const HOSTILE = /[\0-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u034f\u115f\u1160\u2800\u3164\uffa0\u{e0000}-\u{e007f}]/gu;
+/**
+ * Control characters, and those that change the direction or hide: they could make a name look like
+ * another.
+ */
+const DECEIVING =
+  "\\x7f-\\x9f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u180e\\u200b-\\u200f\\u2028-\\u202e" +
+  "\\u2060-\\u206f\\u2800\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}";
+const HOSTILE = new RegExp(`[\\0-\\x08\\x0b-\\x1f${DECEIVING}]`, "gu");
 /** The same characters as JSON may escape them; a quick look at the whole text. */
-const SUSPECT = /[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u034f\u115f\u1160\u2800\u3164\uffa0\u{e0000}-\u{e007f}]|\\[bfr]|\\u/u;
+const SUSPECT = new RegExp(`[${DECEIVING}]|\\\\[bfr]|\\\\u`, "u");
 
 /**
  * A text of others, with a sign for each character that could deceive.
@@ -18,9 +24,7 @@ export const clean = (text) => text.replace(HOSTILE, "�");
  * @returns {any}
  */
 export function parse(text) {
-  return SUSPECT.test(text)
-    ? JSON.parse(text, (_, value) => cleaned(value))
-    : JSON.parse(text);
+  return SUSPECT.test(text) ? JSON.parse(text, (_, value) => cleaned(value)) : JSON.parse(text);
 }
 
 /** @param {any} value */
@@ -51,14 +55,17 @@ export const count = (value, noun, plural = `${noun}s`) =>
  */
 export function some(names, most = 3) {
   const rest = names.length - most;
-  return rest > 0 ? `${names.slice(0, most).join(", ")} and ${number(rest)} more` : names.join(", ");
+  return rest > 0
+    ? `${names.slice(0, most).join(", ")} and ${number(rest)} more`
+    : names.join(", ");
 }
 
 /**
  * @param {string} text
  * @param {number} [most] Characters that are left.
  */
-export const short = (text, most = 8) => (text.length > most + 1 ? `${text.slice(0, most)}…` : text);
+export const short = (text, most = 8) =>
+  text.length > most + 1 ? `${text.slice(0, most)}…` : text;
 
 /** @param {string} text */
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);

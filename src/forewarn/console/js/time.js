@@ -69,7 +69,10 @@ function parts(options, instant) {
   const key = `${zone} ${Object.keys(options)}`;
   let format = formats.get(key);
   if (!format) {
-    format = new Intl.DateTimeFormat("en-GB", { ...options, ...(isUtc() ? { timeZone: "UTC" } : {}) });
+    format = new Intl.DateTimeFormat("en-GB", {
+      ...options,
+      ...(isUtc() ? { timeZone: "UTC" } : {}),
+    });
     formats.set(key, format);
   }
   return Object.fromEntries(format.formatToParts(instant).map((each) => [each.type, each.value]));
@@ -77,8 +80,14 @@ function parts(options, instant) {
 
 /** @type {Intl.DateTimeFormatOptions} */
 const WHOLE = {
-  weekday: "short", day: "2-digit", month: "short", year: "numeric",
-  hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+  weekday: "short",
+  day: "2-digit",
+  month: "short",
+  year: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  second: "2-digit",
+  hourCycle: "h23",
 };
 
 /** Seconds whose parts are kept: to format one takes longer than to draw its cell again. */
@@ -151,7 +160,8 @@ export function roughly(length) {
   const most = Math.max(0, length);
   if (most < MINUTE) return `${Math.floor(most / SECOND)} s`;
   if (most < HOUR) return `${Math.floor(most / MINUTE)} min`;
-  if (most < DAY) return `${Math.floor(most / HOUR)} h ${two(Math.floor((most % HOUR) / MINUTE))} min`;
+  if (most < DAY)
+    return `${Math.floor(most / HOUR)} h ${two(Math.floor((most % HOUR) / MINUTE))} min`;
   return `${Math.floor(most / DAY)} d ${Math.floor((most % DAY) / HOUR)} h`;
 }
 
@@ -175,7 +185,9 @@ export function until(instant) {
 export function left(instant) {
   if (stopped) return "?";
   const rest = Math.max(0, instant - now());
-  return rest < HOUR ? `${Math.floor(rest / MINUTE)}:${two(Math.floor((rest % MINUTE) / SECOND))}` : roughly(rest);
+  return rest < HOUR
+    ? `${Math.floor(rest / MINUTE)}:${two(Math.floor((rest % MINUTE) / SECOND))}`
+    : roughly(rest);
 }
 
 /**

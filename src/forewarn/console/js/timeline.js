@@ -5,59 +5,29 @@ import { html, nothing, repeat } from "./lit.js";
 import { legend } from "./parts.js";
 import { asked, look } from "./query.js";
 import { afterDraw, changed } from "./store.js";
+import { closeAll, isFolded, isOpen, open, opener, toggle } from "./timeline_open.js";
 import { rowsOf, hostRow } from "./timeline_rows.js";
 import { arrow, axis, drawing, ground, nowLine, viewOf } from "./timeline_bars.js";
 import { number } from "./text.js";
 
 const HOUR = 3_600_000;
 /** @type {Record<string, [string, number]>} */
-const SPANS = { m: ["30 min", HOUR / 2], "2h": ["2 h", 2 * HOUR], "4h": ["4 h", 4 * HOUR], night: ["Night", 12 * HOUR], all: ["3 days", 72 * HOUR] };
+const SPANS = {
+  m: ["30 min", HOUR / 2],
+  "2h": ["2 h", 2 * HOUR],
+  "4h": ["4 h", 4 * HOUR],
+  night: ["Night", 12 * HOUR],
+  all: ["3 days", 72 * HOUR],
+};
 /** Up to so many rows, all are in the document. */
 const WHOLE_MAX = 120;
 /** Rows around those in sight that are drawn too. */
 const AROUND = 10;
 const NARROW = matchMedia("(max-width: 760px)");
 
-/** What a person opened or closed, by row. @type {Map<string, boolean>} */
-const openness = new Map();
-/** Hosts that were done when their rack was opened; those done later stay in their rows. @type {Map<string, Set<string>>} */
-const folded = new Map();
-/** In the first seconds of a page, rows still open for work that begins. */
-const SETTLED_MS = 8000;
-let beganAt = 0;
-let allOpen = false;
 let offset = 0;
 let focused = "";
 let scrolled = 0;
-
-/** @param {string} id @param {boolean} byDefault */
-export function isOpen(id, byDefault) {
-  const known = openness.get(id);
-  if (known !== undefined) return known;
-  const found = (allOpen && !id.startsWith("d:")) || byDefault;
-  // Nothing opens or closes by itself once one has had time to look at it.
-  if (found || performance.now() - beganAt > SETTLED_MS) openness.set(id, found);
-  return found;
-}
-
-/** @param {string} key @param {any} host */
-function isFolded(key, host) {
-  let known = folded.get(key);
-  if (!known) folded.set(key, (known = new Set()));
-  if (host.state !== "done" && host.state !== "skipped") {
-    known.delete(host.host);
-    // From now on, it keeps its row.
-    known.add(`!${host.host}`);
-  } else if (!known.has(`!${host.host}`)) known.add(host.host);
-  return known.has(host.host);
-}
-
-/** @param {string} id */
-function toggle(id, to = !openness.get(id)) {
-  openness.set(id, to);
-  if (!to && id.startsWith("r:")) folded.delete(id.slice(2));
-  changed({ now: true });
-}
 
 /** A host whose row is to be brought into sight as soon as it is there. */
 let sought = "";
@@ -66,16 +36,11 @@ let sought = "";
 export function reveal({ host, cluster, rack, state }) {
   sought = host;
   if (shown.some((each) => each.id === `h:${host}`)) return;
-  for (const id of [`c:${cluster}`, `r:${cluster}/${rack}`]) openness.set(id, true);
-  if (state === "done" || state === "skipped") openness.set(`d:${cluster}/${rack}`, true);
-  changed({ now: true });
+  open({ cluster, rack, isFolded: state === "done" || state === "skipped" });
 }
 
 export function reset() {
-  beganAt = performance.now();
-  openness.clear();
-  folded.clear();
-  allOpen = false;
+  closeAll();
   offset = 0;
   focused = "";
 }
@@ -94,7 +59,8 @@ export function pan(by) {
 }
 
 /** @param {import("./timeline_rows.js").Row} row */
-const heightOf = (row) => (row.kind === "cluster" && !row.isOpen ? (NARROW.matches ? 36 : 34) : NARROW.matches ? 30 : 24);
+const heightOf = (row) =>
+  row.kind === "cluster" && !row.isOpen ? (NARROW.matches ? 36 : 34) : NARROW.matches ? 30 : 24;
 
 /** @param {import("./timeline_rows.js").Row[]} rows */
 function inSight(rows) {
@@ -106,7 +72,12 @@ function inSight(rows) {
   const sight = document.querySelector(".rows")?.clientHeight ?? 600;
   const first = Math.max(0, tops.findIndex((top) => top > scrolled) - 1 - AROUND);
   const after = tops.findIndex((top) => top > scrolled + sight);
-  return { tops, first, last: Math.min(rows.length, (after < 0 ? rows.length : after) + AROUND), height };
+  return {
+    tops,
+    first,
+    last: Math.min(rows.length, (after < 0 ? rows.length : after) + AROUND),
+    height,
+  };
 }
 
 /** @param {import("./timeline_rows.js").Row[]} rows @param {number} index */
@@ -117,10 +88,15 @@ function focus(rows, index) {
   const { tops } = inSight(rows);
   const box = document.querySelector(".rows");
   const top = tops[rows.indexOf(row)] ?? 0;
-  if (box && (top < box.scrollTop || top + 34 > box.scrollTop + box.clientHeight)) box.scrollTop = top - box.clientHeight / 2;
+  if (box && (top < box.scrollTop || top + 34 > box.scrollTop + box.clientHeight))
+    box.scrollTop = top - box.clientHeight / 2;
   scrolled = box?.scrollTop ?? 0;
   changed({ now: true });
-  afterDraw(() => /** @type {HTMLElement | null} */ (document.querySelector(`.row[data-id="${CSS.escape(focused)}"]`))?.focus());
+  afterDraw(() =>
+    /** @type {HTMLElement | null} */ (
+      document.querySelector(`.row[data-id="${CSS.escape(focused)}"]`)
+    )?.focus(),
+  );
 }
 
 /** @param {(row: import("./timeline_rows.js").Row) => boolean} isWanted Go to the next such row. */
@@ -135,20 +111,33 @@ export function next(isWanted) {
 let shown = [];
 export const focusedRow = () => shown.find((each) => each.id === focused);
 /** @param {string} host */
-export const focusHost = (host) => focus(shown, shown.findIndex((each) => each.id === `h:${host}`));
+export const focusHost = (host) =>
+  focus(
+    shown,
+    shown.findIndex((each) => each.id === `h:${host}`),
+  );
 
 /** @param {KeyboardEvent} event @param {(host: string, isByKey?: boolean) => void} select */
 function onKey(event, select) {
   const index = shown.findIndex((each) => each.id === focused);
   const row = shown[index];
   if (!row || event.ctrlKey || event.metaKey || event.altKey) return;
-  const parent = () => shown.findLastIndex((each, place) => place < index && each.level < row.level);
+  const parent = () =>
+    shown.findLastIndex((each, place) => place < index && each.level < row.level);
   /** @type {Record<string, () => void>} */
   const keys = {
-    ArrowDown: () => focus(shown, index + 1), ArrowUp: () => focus(shown, index - 1),
-    Home: () => focus(shown, 0), End: () => focus(shown, shown.length - 1),
-    PageDown: () => focus(shown, index + 10), PageUp: () => focus(shown, index - 10),
-    ArrowRight: () => (row.isOpen === false ? toggle(row.id, true) : row.isOpen ? focus(shown, index + 1) : undefined),
+    ArrowDown: () => focus(shown, index + 1),
+    ArrowUp: () => focus(shown, index - 1),
+    Home: () => focus(shown, 0),
+    End: () => focus(shown, shown.length - 1),
+    PageDown: () => focus(shown, index + 10),
+    PageUp: () => focus(shown, index - 10),
+    ArrowRight: () =>
+      row.isOpen === false
+        ? toggle(row.id, true)
+        : row.isOpen
+          ? focus(shown, index + 1)
+          : undefined,
     ArrowLeft: () => (row.isOpen ? toggle(row.id, false) : focus(shown, parent())),
     Enter: () => (row.host ? select(row.host.host, true) : toggle(row.id)),
     " ": () => (row.host ? select(row.host.host, true) : toggle(row.id)),
@@ -159,16 +148,51 @@ function onKey(event, select) {
   act();
 }
 
-/** @param {any} view @param {import("./timeline_rows.js").Row} row @param {string} selected @param {(host: string) => void} select */
+/**
+ * @param {any} view
+ * @param {import("./timeline_rows.js").Row} row
+ * @param {string} selected
+ * @param {(host: string) => void} select
+ */
 function rowView(view, row, selected, select) {
   const isSelected = row.host?.host === selected && selected !== "";
-  const kind = row.kind === "cluster" ? (row.isOpen ? "open" : "clu") : row.kind === "host" ? "host" : row.level === 3 ? "host fold" : "rack";
+  const kind =
+    row.kind === "cluster"
+      ? row.isOpen
+        ? "open"
+        : "clu"
+      : row.kind === "host"
+        ? "host"
+        : row.level === 3
+          ? "host fold"
+          : "rack";
   const act = row.host ? () => select(row.host.host) : () => toggle(row.id);
-  return html`<div class="row ${kind} ${isSelected ? "sel" : ""}" role="row" data-id=${row.id} aria-level=${row.level} tabindex=${row.id === focused ? 0 : -1} aria-label=${row.spoken}
-    aria-expanded=${row.isOpen === undefined ? nothing : row.isOpen ? "true" : "false"} aria-selected=${row.host ? (isSelected ? "true" : "false") : nothing} @click=${act} @focus=${() => (focused = row.id)}>
-    <div class="lab" role="rowheader">${row.isOpen === undefined ? nothing : html`<span class="tw" aria-hidden="true">${row.isOpen ? "▾" : "▸"}</span>`}<span class="name">${row.kind === "host" ? row.name : html`<b>${row.name}</b>`}</span>
-      <span>${row.words.map((word, index) => html`${index ? " · " : ""}<span class=${word.form}>${word.text}</span>`)}${row.more ? html`<br>${row.more}` : nothing}</span></div>
-    <div role="gridcell"><svg aria-hidden="true">${drawing(view, row, heightOf(row))}</svg></div></div>`;
+  return html`<div
+    class="row ${kind} ${isSelected ? "sel" : ""}"
+    role="row"
+    data-id=${row.id}
+    aria-level=${row.level}
+    tabindex=${row.id === focused ? 0 : -1}
+    aria-label=${row.spoken}
+    aria-expanded=${row.isOpen === undefined ? nothing : row.isOpen ? "true" : "false"}
+    aria-selected=${row.host ? (isSelected ? "true" : "false") : nothing}
+    @click=${act}
+    @focus=${() => (focused = row.id)}
+  >
+    <div class="lab" role="rowheader">
+      ${
+        row.isOpen === undefined
+          ? nothing
+          : html`<span class="tw" aria-hidden="true">${row.isOpen ? "▾" : "▸"}</span>`
+      }<span class="name">${row.kind === "host" ? row.name : html`<b>${row.name}</b>`}</span>
+      <span
+        >${row.words.map(
+          (word, index) => html`${index ? " · " : ""}<span class=${word.form}>${word.text}</span>`,
+        )}${row.more ? html`<br />${row.more}` : nothing}</span
+      >
+    </div>
+    <div role="gridcell"><svg aria-hidden="true">${drawing(view, row, heightOf(row))}</svg></div>
+  </div>`;
 }
 
 /**
@@ -180,12 +204,15 @@ function rowView(view, row, selected, select) {
  * @param {any} from.terms Windows and blackouts.
  * @param {string} from.selected
  * @param {(host: string, isByKey?: boolean) => void} from.select
- * @param {import("./timeline_bars.js").View} [from.whole] In a file: all of its time, without a line for now.
+ * @param {import("./timeline_bars.js").View} [from.whole] In a file: all of its time, without a
+ *   line for now.
  */
 export function timeline({ tree, racksOf, hostsOf, found, terms, selected, select, whole }) {
   const [, span] = SPANS[spanName()] ?? ["", 4 * HOUR];
   const view = whole ?? viewOf(span, offset);
-  shown = found ? found.map((each) => hostRow(each, 1)) : rowsOf(tree, racksOf, hostsOf, isOpen, isFolded);
+  shown = found
+    ? found.map((each) => hostRow(each, 1))
+    : rowsOf(tree, racksOf, hostsOf, isOpen, isFolded);
   if (!shown.some((each) => each.id === focused)) focused = shown[0]?.id ?? "";
   const { tops, first, last, height } = inSight(shown);
   const row = sought ? shown.findIndex((each) => each.id === `h:${sought}`) : -1;
@@ -194,39 +221,74 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
     const top = tops[row] ?? 0;
     afterDraw(() => {
       const box = document.querySelector(".rows");
-      if (box && (top < box.scrollTop || top + 24 > box.scrollTop + box.clientHeight)) box.scrollTop = top - box.clientHeight / 2;
+      if (box && (top < box.scrollTop || top + 24 > box.scrollTop + box.clientHeight))
+        box.scrollTop = top - box.clientHeight / 2;
     });
   }
-  const place = new Map(shown.map((row, index) => [row.id, (tops[index] ?? 0) + heightOf(row) / 2]));
+  const place = new Map(
+    shown.map((row, index) => [row.id, (tops[index] ?? 0) + heightOf(row) / 2]),
+  );
   const arrows = shown.slice(first, last).flatMap((row) => {
     const to = row.holder && place.get(`h:${row.holder}`);
     return to ? [arrow(view, place.get(row.id) ?? 0, to)] : [];
   });
-  const pad = (/** @type {number} */ size) => (size > 0 ? html`<svg class="pad" aria-hidden="true" height=${size}></svg>` : nothing);
-  const rows = (/** @type {number} */ from, /** @type {number} */ to) => shown.slice(from, to).map((row) => ({ key: row.id, show: () => rowView(view, row, selected, select) }));
-  const gap = (/** @type {number} */ from, /** @type {number} */ to) => [{ key: `gap ${from === 0 ? "first" : to === shown.length ? "last" : ""}`, show: () => pad((tops[to] ?? 0) - (tops[from] ?? 0)) }];
+  const pad = (/** @type {number} */ size) =>
+    size > 0 ? html`<svg class="pad" aria-hidden="true" height=${size}></svg>` : nothing;
+  const rows = (/** @type {number} */ from, /** @type {number} */ to) =>
+    shown
+      .slice(from, to)
+      .map((row) => ({ key: row.id, show: () => rowView(view, row, selected, select) }));
+  const gap = (/** @type {number} */ from, /** @type {number} */ to) => [
+    {
+      key: `gap ${from === 0 ? "first" : to === shown.length ? "last" : ""}`,
+      show: () => pad((tops[to] ?? 0) - (tops[from] ?? 0)),
+    },
+  ];
   // The row with the focus stays in the document, wherever one has scrolled.
   const kept = shown.findIndex((each) => each.id === focused);
-  const above = kept >= 0 && kept < first ? [...gap(0, kept), ...rows(kept, kept + 1), ...gap(kept + 1, first)] : gap(0, first);
-  const below = kept >= last ? [...gap(last, kept), ...rows(kept, kept + 1), ...gap(kept + 1, shown.length)] : gap(last, shown.length);
+  const above =
+    kept >= 0 && kept < first
+      ? [...gap(0, kept), ...rows(kept, kept + 1), ...gap(kept + 1, first)]
+      : gap(0, first);
+  const below =
+    kept >= last
+      ? [...gap(last, kept), ...rows(kept, kept + 1), ...gap(kept + 1, shown.length)]
+      : gap(last, shown.length);
   const drawn = [...above, ...rows(first, last), ...below];
-  return html`<div class="axis"><div>${found ? "host" : "cluster › rack › host"}</div><svg aria-hidden="true">${axis(view)}</svg></div>
-    <div class="rows" @scroll=${(/** @type {any} */ event) => { scrolled = event.target.scrollTop; if (shown.length > WHOLE_MAX) changed({ now: true }); }}>
-      <div class="sheet" role="treegrid" aria-label="Hosts over time" aria-rowcount=${shown.length} @keydown=${(/** @type {KeyboardEvent} */ event) => onKey(event, select)}>
-      <svg class="under" aria-hidden="true" height=${height}>${ground(view, terms)}</svg>
-      ${repeat(drawn, (each) => each.key, (each) => each.show())}
-      <svg class="under" aria-hidden="true" height=${height}>${whole ? nothing : nowLine(view)}${arrows}</svg></div></div>
-    ${shown.length ? nothing : html`<div class="empty"><b>No host</b>None is in this state now.</div>`}${legend}`;
-}
-
-/** The button that opens or closes all rows. */
-export const opener = () => html`<button class="quiet small hide-n" @click=${() => openAll(!allOpen)}>${allOpen ? "Close all" : "Open all"}</button>`;
-
-/** @param {boolean} value Whether all rows are open, but those of hosts that are done. */
-export function openAll(value) {
-  allOpen = value;
-  openness.clear();
-  changed({ now: true });
+  return html`<div class="axis">
+      <div>${found ? "host" : "cluster › rack › host"}</div>
+      <svg aria-hidden="true">${axis(view)}</svg>
+    </div>
+    <div
+      class="rows"
+      @scroll=${(/** @type {any} */ event) => {
+        scrolled = event.target.scrollTop;
+        if (shown.length > WHOLE_MAX) changed({ now: true });
+      }}
+    >
+      <div
+        class="sheet"
+        role="treegrid"
+        aria-label="Hosts over time"
+        aria-rowcount=${shown.length}
+        @keydown=${(/** @type {KeyboardEvent} */ event) => onKey(event, select)}
+      >
+        <svg class="under" aria-hidden="true" height=${height}>${ground(view, terms)}</svg>
+        ${repeat(
+          drawn,
+          (each) => each.key,
+          (each) => each.show(),
+        )}
+        <svg class="under" aria-hidden="true" height=${height}>
+          ${whole ? nothing : nowLine(view)}${arrows}
+        </svg>
+      </div>
+    </div>
+    ${
+      shown.length
+        ? nothing
+        : html`<div class="empty"><b>No host</b>None is in this state now.</div>`
+    }${legend}`;
 }
 
 /** @param {Record<string, number>} counts */
@@ -235,11 +297,55 @@ export function tools(counts) {
   const total = Object.values(counts).reduce((sum, each) => sum + each, 0);
   const running = (counts.impacting ?? 0) + (counts.recovering ?? 0);
   /** @type {[string, string, number][]} */
-  const filters = [["", "All", total], ["running", "Running", running], ["held", "Held", counts.ready ?? 0], ["failed", "Failed", counts.failed ?? 0]];
-  return html`<div class="tools"><h2 id="tlh">Hosts</h2>
-    <div class="seg" role="group" aria-label="Show">${filters.map(([name, word, value]) => html`<button aria-pressed=${show === name ? "true" : "false"} @click=${() => look({ show: name })}>${word} ${number(value)}</button>`)}</div>
-    ${asked("as") ? nothing : html`<div class="seg hide-n" role="group" aria-label="Span">${Object.entries(SPANS).map(([name, [word]]) => html`<button aria-pressed=${spanName() === name ? "true" : "false"} @click=${() => look({ span: name })}>${word}</button>`)}</div>
-    <div class="acts hide-n"><button class="quiet small" aria-label="Earlier" @click=${() => pan(-0.5)}>◂</button>${offset ? html`<button class="quiet small" @click=${() => pan(0)}>now</button>` : nothing}<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button></div>`}
+  const filters = [
+    ["", "All", total],
+    ["running", "Running", running],
+    ["held", "Held", counts.ready ?? 0],
+    ["failed", "Failed", counts.failed ?? 0],
+  ];
+  return html`<div class="tools">
+    <h2 id="tlh">Hosts</h2>
+    <div class="seg" role="group" aria-label="Show">
+      ${filters.map(
+        ([name, word, value]) =>
+          html`<button
+            aria-pressed=${show === name ? "true" : "false"}
+            @click=${() => look({ show: name })}
+          >
+            ${word} ${number(value)}
+          </button>`,
+      )}
+    </div>
+    ${
+      asked("as")
+        ? nothing
+        : html`<div class="seg hide-n" role="group" aria-label="Span">
+              ${Object.entries(SPANS).map(
+                ([name, [word]]) =>
+                  html`<button
+                    aria-pressed=${spanName() === name ? "true" : "false"}
+                    @click=${() => look({ span: name })}
+                  >
+                    ${word}
+                  </button>`,
+              )}
+            </div>
+            <div class="acts hide-n">
+              <button class="quiet small" aria-label="Earlier" @click=${() => pan(-0.5)}>◂</button
+              >${
+                offset
+                  ? html`<button class="quiet small" @click=${() => pan(0)}>now</button>`
+                  : nothing
+              }<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button>
+            </div>`
+    }
     <span class="grow"></span>${asked("as") ? nothing : opener()}
-    <button class="quiet small" aria-pressed=${asked("as") === "table" ? "true" : "false"} @click=${() => look({ as: asked("as") ? "" : "table" })}>${asked("as") ? "Timeline" : "Table"}</button></div>`;
+    <button
+      class="quiet small"
+      aria-pressed=${asked("as") === "table" ? "true" : "false"}
+      @click=${() => look({ as: asked("as") ? "" : "table" })}
+    >
+      ${asked("as") ? "Timeline" : "Table"}
+    </button>
+  </div>`;
 }

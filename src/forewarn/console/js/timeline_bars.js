@@ -6,7 +6,9 @@ import * as time from "./time.js";
 
 const MINUTE = 60_000;
 /** Distances of the lines of the grid; the first that gives few enough lines is taken. */
-const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440, 2880, 10080].map((each) => each * MINUTE);
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 1440, 2880, 10080].map(
+  (each) => each * MINUTE,
+);
 const LINES_MAX = 8;
 /** Where now is, as a part of the width. */
 export const NOW_SHARE = 0.25;
@@ -38,31 +40,51 @@ const percent = (value) => `${Math.round(value * 100) / 100}%`;
  */
 function rect(view, [form, from, until], y, height, radius) {
   const left = Math.max(-1, place(view, from));
-  const right = Math.min(101, place(view, Number.isNaN(until) ? Math.max(time.now(), from) : until));
+  const right = Math.min(
+    101,
+    place(view, Number.isNaN(until) ? Math.max(time.now(), from) : until),
+  );
   if (right < -0.5 || left > 100.5 || right < left) return nothing;
-  return svg`<rect class=${form} x=${percent(left)} y=${y} width=${percent(Math.max(WIDTH_MIN, right - left))} height=${height} rx=${radius}/>`;
+  return svg`<rect class=${form} x=${percent(left)} y=${y} width=${percent(
+    Math.max(WIDTH_MIN, right - left),
+  )} height=${height} rx=${radius}/>`;
 }
 
 /** @param {import("./timeline_rows.js").Bar[]} lane */
-const ends = (lane) => Math.max(...lane.map(([, , until]) => (Number.isNaN(until) ? time.now() : until)));
+const ends = (lane) =>
+  Math.max(...lane.map(([, , until]) => (Number.isNaN(until) ? time.now() : until)));
 
 /** @param {View} view @param {import("./timeline_rows.js").Row} row @param {number} height */
 export function drawing(view, row, height) {
   const { lanes, host } = row;
-  if (lanes.length > 1 || row.kind === "cluster") return lanes.map((lane, index) => lane.map((bar) => rect(view, bar, 5 + 7 * index, 5, 0)));
+  if (lanes.length > 1 || row.kind === "cluster")
+    return lanes.map((lane, index) => lane.map((bar) => rect(view, bar, 5 + 7 * index, 5, 0)));
   const lane = lanes[0] ?? [];
   const y = Math.round((height - 14) / 2);
   const last = lane.length ? place(view, ends(lane)) : 0;
   const nb = host?.not_before ? place(view, time.at(host.not_before)) : NaN;
   const starts = Math.min(...lane.map(([, from]) => from));
-  const away = lane.length && last < 0 ? svg`<text x="1%" y=${y + 11}>◂ until ${time.when(ends(lane))}</text>`
-    : lane.length && starts > view.until ? svg`<text x="99%" y=${y + 11} text-anchor="end">${time.when(starts)} ▸</text>` : nothing;
+  const away =
+    lane.length && last < 0
+      ? svg`<text x="1%" y=${y + 11}>◂ until ${time.when(ends(lane))}</text>`
+      : lane.length && starts > view.until
+        ? svg`<text x="99%" y=${y + 11} text-anchor="end">${time.when(starts)} ▸</text>`
+        : nothing;
   const failed = lane.findLast(([form]) => form === "s-failed");
   const cross = failed ? Math.min(98, Math.max(place(view, failed[1]), 0)) : NaN;
   return svg`${lane.map((bar) => rect(view, bar, y, 13, 2))}${away}
-    ${nb > 0 && nb < 100 ? svg`<line class="nb" x1=${percent(nb)} x2=${percent(nb)} y1=${y - 2} y2=${y + 15}/>` : nothing}
+    ${
+      nb > 0 && nb < 100
+        ? svg`<line class="nb" x1=${percent(nb)} x2=${percent(nb)} y1=${y - 2} y2=${y + 15}/>`
+        : nothing
+    }
     ${cross >= 0 ? svg`<text class="onf" x=${percent(cross + 0.4)} y=${y + 11}>✕</text>` : nothing}
-    ${row.fact && last < 75 ? svg`<svg x=${percent(Math.max(last, 0))} y="0" overflow="visible"><text class="lab" x="6" y=${y + 11}>${row.fact}</text></svg>` : nothing}`;
+    ${
+      row.fact && last < 75
+        ? svg`<svg x=${percent(Math.max(last, 0))} y="0" overflow="visible">
+            <text class="lab" x="6" y=${y + 11}>${row.fact}</text></svg>`
+        : nothing
+    }`;
 }
 
 /** @param {View} view */
@@ -80,23 +102,49 @@ export function axis(view) {
   return svg`${found.map((at, index) => {
     const x = place(view, at);
     if (x < 2 || x > 97 || Math.abs(x - now) < 9) return nothing;
-    return svg`<text class=${index % 2 ? "t2" : ""} x=${percent(x)} y="16" text-anchor="middle">${step >= 1440 * MINUTE ? time.when(at).replace(" 00:00", "") : time.minute(at)}</text>`;
-  })}${now > 0 && now < 100 ? svg`<text class="lab b" x=${percent(now)} y="16" text-anchor="middle">now ${time.minute(time.now())}</text>` : nothing}`;
+    return svg`<text class=${index % 2 ? "t2" : ""} x=${percent(x)} y="16" text-anchor="middle">${
+      step >= 1440 * MINUTE ? time.when(at).replace(" 00:00", "") : time.minute(at)
+    }</text>`;
+  })}${
+    now > 0 && now < 100
+      ? svg`<text class="lab b" x=${percent(now)} y="16"
+          text-anchor="middle">now ${time.minute(time.now())}</text>`
+      : nothing
+  }`;
 }
 
 /**
  * Windows, blackouts and the lines of the grid.
- * @param {View} view @param {{windows: [number, number][], blackouts: {name: string, from: number, until: number}[]}} terms
+ * @param {View} view
+ * @param {{windows: [number, number][], blackouts: {name: string, from: number, until: number}[]}}
+ *   terms
  */
 export function ground(view, { windows, blackouts }) {
-  const area = (/** @type {string} */ form, /** @type {number} */ from, /** @type {number} */ until) => {
+  const area = (
+    /** @type {string} */ form,
+    /** @type {number} */ from,
+    /** @type {number} */ until,
+  ) => {
     const left = Math.max(0, place(view, from));
     const right = Math.min(100, place(view, until));
-    return right > left ? svg`<rect class=${form} x=${percent(left)} y="0" width=${percent(right - left)} height="100%"/>` : nothing;
+    return right > left
+      ? svg`<rect class=${form} x=${percent(left)} y="0" width=${percent(right - left)}
+          height="100%"/>`
+      : nothing;
   };
   return svg`${windows.map(([from, until]) => area("win", from, until))}
-    ${blackouts.map((each) => svg`${area("s-hatch", each.from, each.until)}<text class="lab" x=${percent(Math.max(0.5, place(view, each.from) + 0.5))} y="14">${place(view, each.until) > 0 && place(view, each.from) < 95 ? `blackout: ${each.name}` : ""}</text>`)}
-    ${lines(view).found.map((at) => svg`<line class="grid" x1=${percent(place(view, at))} x2=${percent(place(view, at))} y1="0" y2="100%"/>`)}`;
+    ${blackouts.map(
+      (each) =>
+        svg`${area("s-hatch", each.from, each.until)}<text class="lab" x=${percent(
+          Math.max(0.5, place(view, each.from) + 0.5),
+        )} y="14">${
+          place(view, each.until) > 0 && place(view, each.from) < 95 ? `blackout: ${each.name}` : ""
+        }</text>`,
+    )}
+    ${lines(view).found.map((at) => {
+      const x = percent(place(view, at));
+      return svg`<line class="grid" x1=${x} x2=${x} y1="0" y2="100%"/>`;
+    })}`;
 }
 
 /** @param {View} view The line of now. */
@@ -113,6 +161,9 @@ export function arrow(view, from, to) {
   const x = place(view, time.now());
   const side = percent(x + 0.9);
   const tip = to < from ? to + 6 : to - 6;
-  return svg`<line class="arrow" x1=${percent(x)} x2=${side} y1=${from} y2=${from}/><line class="arrow" x1=${side} x2=${side} y1=${from} y2=${tip}/>
-    <svg x=${side} y=${tip} width="12" height="9" overflow="visible"><path class="arrow t" d=${to < from ? "M0 -5l4 8h-8z" : "M0 5l4 -8h-8z"}/></svg>`;
+  return svg`<line class="arrow" x1=${percent(x)} x2=${side} y1=${from} y2=${from}/>
+    <line class="arrow" x1=${side} x2=${side} y1=${from} y2=${tip}/>
+    <svg x=${side} y=${tip} width="12" height="9" overflow="visible"><path class="arrow t" d=${
+      to < from ? "M0 -5l4 8h-8z" : "M0 5l4 -8h-8z"
+    }/></svg>`;
 }

@@ -10,8 +10,14 @@ const LANES_MAX = 4;
 
 /** The class of each state. @type {Record<string, string>} */
 export const FORMS = {
-  planned: "s-planned", announced: "s-noticed", ready: "s-held", impacting: "s-impact",
-  recovering: "s-recover", failed: "s-failed", skipped: "s-gone", done: "s-done",
+  planned: "s-planned",
+  announced: "s-noticed",
+  ready: "s-held",
+  impacting: "s-impact",
+  recovering: "s-recover",
+  failed: "s-failed",
+  skipped: "s-gone",
+  done: "s-done",
 };
 
 /** @typedef {[string, number, number]} Bar Class, beginning and end in ms; NaN: it goes on. */
@@ -33,7 +39,8 @@ export const FORMS = {
  */
 
 /** @param {string} name @param {string} whole */
-const within = (name, whole) => (whole && name.startsWith(`${whole}-`) ? name.slice(whole.length + 1) : name || "–");
+const within = (name, whole) =>
+  whole && name.startsWith(`${whole}-`) ? name.slice(whole.length + 1) : name || "–";
 
 /** @param {Record<string, number>} counts */
 const busy = (counts) => (counts.impacting ?? 0) + (counts.recovering ?? 0);
@@ -49,19 +56,39 @@ function summary(counts) {
 }
 
 /** @param {any[]} lane @returns {Bar[]} */
-const bars = (lane) => lane.map(([state, from, until]) => [FORMS[state] ?? "s-gone", time.at(from), time.at(until)]);
+const bars = (lane) =>
+  lane.map(([state, from, until]) => [FORMS[state] ?? "s-gone", time.at(from), time.at(until)]);
 
 /** @param {any} rack */
-const urgency = (rack) => busy(rack.counts) * 4 + (rack.counts.failed ?? 0) * 8 + (rack.counts.ready ?? 0) * 4 + (rack.counts.done ?? 0) * 0.1;
+const urgency = (rack) =>
+  busy(rack.counts) * 4 +
+  (rack.counts.failed ?? 0) * 8 +
+  (rack.counts.ready ?? 0) * 4 +
+  (rack.counts.done ?? 0) * 0.1;
 
 /** @param {any} cluster @param {any[]} racks @param {boolean} isOpen @returns {Row} */
 function clusterRow(cluster, racks, isOpen) {
   const { counts, hosts } = cluster;
-  const words = [{ text: `${counts.done ?? 0}/${hosts}`, form: "" }, ...summary(counts).slice(0, 2)];
-  const shown = [...racks].sort((a, b) => urgency(b) - urgency(a)).slice(0, LANES_MAX).filter((each) => each.lane.length);
+  const words = [
+    { text: `${counts.done ?? 0}/${hosts}`, form: "" },
+    ...summary(counts).slice(0, 2),
+  ];
+  const shown = [...racks]
+    .sort((a, b) => urgency(b) - urgency(a))
+    .slice(0, LANES_MAX)
+    .filter((each) => each.lane.length);
   const lanes = racks.filter((each) => shown.includes(each)).map((each) => bars(each.lane));
-  return { id: `c:${cluster.cluster}`, kind: "cluster", level: 1, name: cluster.cluster || "–", words, isOpen, lanes: isOpen ? [] : lanes,
-    more: isOpen ? "" : count(cluster.racks, "rack"), spoken: `cluster ${cluster.cluster}, ${words.map((each) => each.text).join(", ")}` };
+  return {
+    id: `c:${cluster.cluster}`,
+    kind: "cluster",
+    level: 1,
+    name: cluster.cluster || "–",
+    words,
+    isOpen,
+    lanes: isOpen ? [] : lanes,
+    more: isOpen ? "" : count(cluster.racks, "rack"),
+    spoken: `cluster ${cluster.cluster}, ${words.map((each) => each.text).join(", ")}`,
+  };
 }
 
 /** @param {any} rack @param {boolean} isOpen @returns {Row} */
@@ -70,8 +97,16 @@ function rackRow(rack, isOpen) {
   const words = summary(counts);
   if (counts.done) words.unshift({ text: `${counts.done} done`, form: "" });
   if (counts.planned) words.push({ text: `${counts.planned} later`, form: "" });
-  return { id: `r:${rack.cluster}/${rack.rack}`, kind: "rack", level: 2, name: within(rack.rack, rack.cluster), words: words.slice(0, 3), isOpen,
-    lanes: isOpen ? [] : [bars(rack.lane)], spoken: `rack ${rack.rack}, ${words.map((each) => each.text).join(", ")}` };
+  return {
+    id: `r:${rack.cluster}/${rack.rack}`,
+    kind: "rack",
+    level: 2,
+    name: within(rack.rack, rack.cluster),
+    words: words.slice(0, 3),
+    isOpen,
+    lanes: isOpen ? [] : [bars(rack.lane)],
+    spoken: `rack ${rack.rack}, ${words.map((each) => each.text).join(", ")}`,
+  };
 }
 
 /** @param {any[]} racks Neighbours that are all done, or all planned. @returns {Row} */
@@ -83,7 +118,16 @@ function foldRow(racks) {
   const lane = racks.flatMap((each) => bars(each.lane));
   const text = isDone ? `${hosts} done` : `${hosts} later`;
   const name = `${within(first.rack, first.cluster)} – ${within(last.rack, last.cluster)}`;
-  return { id: `f:${first.cluster}/${first.rack}`, kind: "fold", level: 2, name, words: [{ text, form: "" }], isOpen: false, lanes: [lane], spoken: `racks ${name}, ${text}` };
+  return {
+    id: `f:${first.cluster}/${first.rack}`,
+    kind: "fold",
+    level: 2,
+    name,
+    words: [{ text, form: "" }],
+    isOpen: false,
+    lanes: [lane],
+    spoken: `racks ${name}, ${text}`,
+  };
 }
 
 /** @param {any} host @returns {{text: string, form: string}} */
@@ -91,13 +135,37 @@ export function standing(host) {
   const step = host.step?.kind ?? host.step?.state.toLowerCase() ?? "";
   const holder = heldBy(host);
   switch (host.state) {
-    case "announced": return { text: host.approvals ? `${host.approvals.have}/${host.approvals.of} approved` : host.state, form: "" };
-    case "ready": return { text: holder ? `held by ${within(holder, host.rack)}` : "held", form: "warn" };
-    case "impacting": return { text: host.progress && step === "draining" ? `moves ${host.progress.done}/${host.progress.of}` : step, form: "run" };
-    case "recovering": return { text: step === "done" ? host.state : step, form: "run" };
-    case "failed": return { text: `✕ failed${step ? ` in ${step.replace(/ing$/, "")}` : ""}`, form: "bad" };
-    case "planned": return { text: host.attempts > 1 ? "again later" : host.forecast ? `about ${time.when(time.at(host.forecast.from))}` : `stage ${host.stage}`, form: "" };
-    default: return { text: host.state, form: "" };
+    case "announced":
+      return {
+        text: host.approvals ? `${host.approvals.have}/${host.approvals.of} approved` : host.state,
+        form: "",
+      };
+    case "ready":
+      return { text: holder ? `held by ${within(holder, host.rack)}` : "held", form: "warn" };
+    case "impacting":
+      return {
+        text:
+          host.progress && step === "draining"
+            ? `moves ${host.progress.done}/${host.progress.of}`
+            : step,
+        form: "run",
+      };
+    case "recovering":
+      return { text: step === "done" ? host.state : step, form: "run" };
+    case "failed":
+      return { text: `✕ failed${step ? ` in ${step.replace(/ing$/, "")}` : ""}`, form: "bad" };
+    case "planned":
+      return {
+        text:
+          host.attempts > 1
+            ? "again later"
+            : host.forecast
+              ? `about ${time.when(time.at(host.forecast.from))}`
+              : `stage ${host.stage}`,
+        form: "",
+      };
+    default:
+      return { text: host.state, form: "" };
   }
 }
 
@@ -110,16 +178,26 @@ function hostBars(host) {
   const isDone = host.state === "done" || host.state === "skipped";
   /** @type {Bar[]} */
   const found = host.segments.map((/** @type {any} */ each) => [
-    isDone && each.state !== "announced" ? "s-done" : FORMS[each.state] ?? "s-gone", time.at(each.from), time.at(each.until)]);
+    isDone && each.state !== "announced" ? "s-done" : (FORMS[each.state] ?? "s-gone"),
+    time.at(each.from),
+    time.at(each.until),
+  ]);
   // Of equal neighbours, only the outer edges say something.
-  const merged = found.filter((each, index) => {
-    const before = found[index - 1];
-    if (!before || before[0] !== each[0] || before[2] !== each[1]) return true;
-    each[1] = before[1];
-    before[0] = "";
-    return true;
-  }).filter(([form]) => form);
-  if (host.forecast) merged.push(["s-planned", Math.max(time.at(host.forecast.from), time.now()), time.at(host.forecast.until)]);
+  const merged = found
+    .filter((each, index) => {
+      const before = found[index - 1];
+      if (!before || before[0] !== each[0] || before[2] !== each[1]) return true;
+      each[1] = before[1];
+      before[0] = "";
+      return true;
+    })
+    .filter(([form]) => form);
+  if (host.forecast)
+    merged.push([
+      "s-planned",
+      Math.max(time.at(host.forecast.from), time.now()),
+      time.at(host.forecast.until),
+    ]);
   return merged;
 }
 
@@ -127,10 +205,25 @@ function hostBars(host) {
 export function hostRow(host, level = 3) {
   const word = standing(host);
   const blocker = host.blockers[0];
-  const fact = host.state === "failed" ? host.note : ["ready", "impacting", "recovering"].includes(host.state) && blocker?.kind !== "running" ? blocker?.text ?? "" : "";
+  const fact =
+    host.state === "failed"
+      ? host.note
+      : ["ready", "impacting", "recovering"].includes(host.state) && blocker?.kind !== "running"
+        ? (blocker?.text ?? "")
+        : "";
   const since = host.step?.since ? `, since ${time.minute(time.at(host.step.since))}` : "";
-  return { id: `h:${host.host}`, kind: "host", level, name: level === 3 ? within(host.host, host.rack) : host.host, words: [word], lanes: [hostBars(host)],
-    host, holder: host.state === "ready" ? heldBy(host) : "", fact, spoken: `${host.host}, ${host.state}: ${word.text}${since}` };
+  return {
+    id: `h:${host.host}`,
+    kind: "host",
+    level,
+    name: level === 3 ? within(host.host, host.rack) : host.host,
+    words: [word],
+    lanes: [hostBars(host)],
+    host,
+    holder: host.state === "ready" ? heldBy(host) : "",
+    fact,
+    spoken: `${host.host}, ${host.state}: ${word.text}${since}`,
+  };
 }
 
 /**
@@ -158,13 +251,28 @@ const SMALL_MAX = 200;
 /** Whether a cluster is open at first. @param {any} tree @param {any} cluster */
 export function opensFirst(tree, { counts }) {
   const isInFlight = Boolean(busy(counts) || counts.announced);
-  return tree.clusters.length === 1 || Boolean(counts.failed || counts.ready) || (tree.hosts <= SMALL_MAX && isInFlight);
+  return (
+    tree.clusters.length === 1 ||
+    Boolean(counts.failed || counts.ready) ||
+    (tree.hosts <= SMALL_MAX && isInFlight)
+  );
 }
 
 /** @param {any} rack */
-const isEven = (rack) => (rack.counts.done ?? 0) + (rack.counts.skipped ?? 0) === rack.hosts ? "done" : rack.counts.planned === rack.hosts ? "later" : "";
+const isEven = (rack) =>
+  (rack.counts.done ?? 0) + (rack.counts.skipped ?? 0) === rack.hosts
+    ? "done"
+    : rack.counts.planned === rack.hosts
+      ? "later"
+      : "";
 
-/** @param {Row[]} rows @param {any[]} racks @param {any} hostsOf @param {any} isOpen @param {any} isFolded */
+/**
+ * @param {Row[]} rows
+ * @param {any[]} racks
+ * @param {any} hostsOf
+ * @param {any} isOpen
+ * @param {any} isFolded
+ */
 function addRacks(rows, racks, hostsOf, isOpen, isFolded) {
   for (let index = 0; index < racks.length; index++) {
     const rack = racks[index];
@@ -178,20 +286,40 @@ function addRacks(rows, racks, hostsOf, isOpen, isFolded) {
       index = end;
       continue;
     }
-    const opened = isOpen(`r:${rack.cluster}/${rack.rack}`, Boolean(rack.counts.failed || rack.counts.ready || rack.counts.announced || busy(rack.counts)));
+    const opened = isOpen(
+      `r:${rack.cluster}/${rack.rack}`,
+      Boolean(
+        rack.counts.failed || rack.counts.ready || rack.counts.announced || busy(rack.counts),
+      ),
+    );
     rows.push(rackRow(rack, opened));
     if (opened) addHosts(rows, rack, hostsOf(rack.cluster, rack.rack), isOpen, isFolded);
   }
 }
 
-/** @param {Row[]} rows @param {any} rack @param {any[] | undefined} hosts @param {any} isOpen @param {any} isFolded */
+/**
+ * @param {Row[]} rows
+ * @param {any} rack
+ * @param {any[] | undefined} hosts
+ * @param {any} isOpen
+ * @param {any} isFolded
+ */
 function addHosts(rows, rack, hosts = [], isOpen, isFolded) {
   const key = `${rack.cluster}/${rack.rack}`;
   const folded = isOpen(`d:${key}`, false) ? [] : hosts.filter((each) => isFolded(key, each));
   if (folded.length >= FOLD_MIN) {
     const text = count(folded.length, "host");
-    rows.push({ id: `d:${key}`, kind: "fold", level: 3, name: text, words: [{ text: "done", form: "" }], isOpen: false,
-      lanes: [folded.flatMap(hostBars)], spoken: `${text} of rack ${rack.rack}, done` });
+    rows.push({
+      id: `d:${key}`,
+      kind: "fold",
+      level: 3,
+      name: text,
+      words: [{ text: "done", form: "" }],
+      isOpen: false,
+      lanes: [folded.flatMap(hostBars)],
+      spoken: `${text} of rack ${rack.rack}, done`,
+    });
   }
-  for (const host of hosts) if (folded.length < FOLD_MIN || !folded.includes(host)) rows.push(hostRow(host));
+  for (const host of hosts)
+    if (folded.length < FOLD_MIN || !folded.includes(host)) rows.push(hostRow(host));
 }

@@ -9,7 +9,11 @@ import { number } from "../text.js";
 import * as time from "../time.js";
 
 /** @type {[string, string][]} */
-const SPANS = [["1d", "1 day"], ["7d", "7 days"], ["30d", "30 days"]];
+const SPANS = [
+  ["1d", "1 day"],
+  ["7d", "7 days"],
+  ["30d", "30 days"],
+];
 /** VMs that are listed: those that were down the longest. */
 const VMS_MAX = 500;
 
@@ -19,47 +23,137 @@ const found = new Map();
 /** @param {string} since */
 export function availability(since) {
   let mine = found.get(since);
-  if (!mine) found.set(since, (mine = resource(() => list(`/v1/availability?since=${since}&limit=1000`, "vms", 20), { topics: ["history"], pause: 15_000 })));
+  if (!mine)
+    found.set(
+      since,
+      (mine = resource(() => list(`/v1/availability?since=${since}&limit=1000`, "vms", 20), {
+        topics: ["history"],
+        pause: 15_000,
+      })),
+    );
   return mine;
 }
 
 /** @param {number} seconds */
-const lasting = (seconds) => (seconds > 0 && seconds < 1 ? `${seconds.toFixed(1)} s` : time.lasting(seconds * 1000));
+const lasting = (seconds) =>
+  seconds > 0 && seconds < 1 ? `${seconds.toFixed(1)} s` : time.lasting(seconds * 1000);
 /** Never more nines than there were. @param {number} percent */
-const percent = (percent) => (percent >= 100 ? "100 %" : `${(Math.floor(percent * 1000) / 1000).toFixed(3)} %`);
+const percent = (percent) =>
+  percent >= 100 ? "100 %" : `${(Math.floor(percent * 1000) / 1000).toFixed(3)} %`;
 
 /** @param {any[]} vms */
 function total(vms) {
   const sum = (/** @type {string} */ key) => vms.reduce((all, each) => all + each[key], 0);
   const known = sum("existed_seconds") - sum("unknown_seconds");
-  return { percent: known > 0 ? 100 * (1 - sum("down_seconds") / known) : NaN, planned_seconds: sum("planned_seconds"), unplanned_seconds: sum("unplanned_seconds"),
-    longest_seconds: Math.max(0, ...vms.map((each) => each.longest_seconds)), down_now: sum("down_now") };
+  return {
+    percent: known > 0 ? 100 * (1 - sum("down_seconds") / known) : NaN,
+    planned_seconds: sum("planned_seconds"),
+    unplanned_seconds: sum("unplanned_seconds"),
+    longest_seconds: Math.max(0, ...vms.map((each) => each.longest_seconds)),
+    down_now: sum("down_now"),
+  };
 }
 
 /** @param {any} name @param {any} each */
-const line = (name, each) => html`<tr><th scope="row">${name}${each.down_now ? html` <span class="bad">✕ down</span>` : ""}</th><td class="num nw">${Number.isNaN(each.percent) ? "–" : percent(each.percent)}</td><td class="num nw">${lasting(each.planned_seconds)}</td>
-  <td class="num nw ${each.unplanned_seconds ? "bad b" : ""}">${lasting(each.unplanned_seconds)}</td><td class="num nw hide-n">${lasting(each.longest_seconds)}</td></tr>`;
+const line = (name, each) =>
+  html`<tr>
+    <th scope="row">${name}${each.down_now ? html` <span class="bad">✕ down</span>` : ""}</th>
+    <td class="num nw">${Number.isNaN(each.percent) ? "–" : percent(each.percent)}</td>
+    <td class="num nw">${lasting(each.planned_seconds)}</td>
+    <td class="num nw ${each.unplanned_seconds ? "bad b" : ""}">
+      ${lasting(each.unplanned_seconds)}
+    </td>
+    <td class="num nw hide-n">${lasting(each.longest_seconds)}</td>
+  </tr>`;
 
 /** @param {string} first @param {any} rows */
-const table = (first, rows) => html`<table class="clus"><thead><tr><th scope="col">${first}</th><th scope="col" class="num">Up</th><th scope="col" class="num">Planned</th><th scope="col" class="num">Unplanned</th><th scope="col" class="num hide-n">Longest</th></tr></thead><tbody>${rows}</tbody></table>`;
+const table = (first, rows) =>
+  html`<table class="clus">
+    <thead>
+      <tr>
+        <th scope="col">${first}</th>
+        <th scope="col" class="num">Up</th>
+        <th scope="col" class="num">Planned</th>
+        <th scope="col" class="num">Unplanned</th>
+        <th scope="col" class="num hide-n">Longest</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${rows}
+    </tbody>
+  </table>`;
 
 /** @param {{items: any[]}} value */
 export function scopes({ items }) {
   const names = [...new Set(items.map((each) => each.scope))];
-  return names.length ? table("Scope", names.map((name) => ({ name, sums: total(items.filter((each) => each.scope === name)) })).sort((one, other) => other.sums.down_now - one.sums.down_now || other.sums.unplanned_seconds - one.sums.unplanned_seconds).map(({ name, sums }) => line(name || "without scope", sums))) : empty("No VM has existed yet", "");
+  return names.length
+    ? table(
+        "Scope",
+        names
+          .map((name) => ({ name, sums: total(items.filter((each) => each.scope === name)) }))
+          .sort(
+            (one, other) =>
+              other.sums.down_now - one.sums.down_now ||
+              other.sums.unplanned_seconds - one.sums.unplanned_seconds,
+          )
+          .map(({ name, sums }) => line(name || "without scope", sums)),
+      )
+    : empty("No VM has existed yet", "");
 }
 
 function view() {
   const since = asked("since") || "7d";
-  return html`<h1 class="vh">Availability</h1><div class="stack"><section class="card" aria-labelledby="av"><header><h2 id="av">Availability</h2>
-    <div class="seg" role="group" aria-label="Since">${SPANS.map(([each, word]) => html`<button aria-pressed=${since === each ? "true" : "false"} @click=${() => look({ since: each })}>${word}</button>`)}</div></header>
-    ${loaded(availability(since), scopes)}</section>
-    <section class="card" aria-labelledby="avm"><header><h2 id="avm">By VM</h2><span class="soft">those that were down the longest first</span></header>
-    ${loaded(availability(since), ({ items, more }) => {
-      const rows = [...items].sort((one, other) => other.unplanned_seconds - one.unplanned_seconds || other.down_seconds - one.down_seconds).slice(0, VMS_MAX);
-      return html`${table("VM", rows.map((each) => line(html`<span class="mono">${each.vm}</span>`, each)))}${more || items.length > VMS_MAX ? html`<p class="in soft">The first ${number(VMS_MAX)} of ${more ? "more than " : ""}${number(items.length)} VMs.</p>` : ""}`;
-    })}</section></div>`;
+  return html`<h1 class="vh">Availability</h1>
+    <div class="stack">
+      <section class="card" aria-labelledby="av">
+        <header>
+          <h2 id="av">Availability</h2>
+          <div class="seg" role="group" aria-label="Since">
+            ${SPANS.map(
+              ([each, word]) =>
+                html`<button
+                  aria-pressed=${since === each ? "true" : "false"}
+                  @click=${() => look({ since: each })}
+                >
+                  ${word}
+                </button>`,
+            )}
+          </div>
+        </header>
+        ${loaded(availability(since), scopes)}
+      </section>
+      <section class="card" aria-labelledby="avm">
+        <header>
+          <h2 id="avm">By VM</h2>
+          <span class="soft">those that were down the longest first</span>
+        </header>
+        ${loaded(availability(since), ({ items, more }) => {
+          const rows = [...items]
+            .sort(
+              (one, other) =>
+                other.unplanned_seconds - one.unplanned_seconds ||
+                other.down_seconds - one.down_seconds,
+            )
+            .slice(0, VMS_MAX);
+          return html`${table(
+            "VM",
+            rows.map((each) => line(html`<span class="mono">${each.vm}</span>`, each)),
+          )}${
+            more || items.length > VMS_MAX
+              ? html`<p class="in soft">
+                  The first ${number(VMS_MAX)} of ${more ? "more than " : ""}${number(items.length)}
+                  VMs.
+                </p>`
+              : ""
+          }`;
+        })}
+      </section>
+    </div>`;
 }
 
 /** @type {import("../pages.js").Page} */
-export const page = { title: () => "Availability", view, uses: () => [availability(asked("since") || "7d")] };
+export const page = {
+  title: () => "Availability",
+  view,
+  uses: () => [availability(asked("since") || "7d")],
+};

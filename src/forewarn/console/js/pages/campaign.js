@@ -36,29 +36,56 @@ const PAGES_MAX = 5;
 
 const path = (/** @type {string} */ rest) => `/v1/campaigns/${encodeURIComponent(id)}${rest}`;
 const self = () => list("self", () => resource(path(""), { topics: ["campaigns"] }));
-const tree = () => list("tree", () => resource(path("/tree"), { topics: ["history", "campaigns"], pause: 2000 }));
-const outlook = () => list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
-const waits = () => list("waits", () => resource(`/v1/waits?rollout=${encodeURIComponent(campaign().rollout)}&limit=200`));
+const tree = () =>
+  list("tree", () => resource(path("/tree"), { topics: ["history", "campaigns"], pause: 2000 }));
+const outlook = () =>
+  list("outlook", () => resource(path("/outlook"), { topics: ["campaigns"], pause: 10_000 }));
+const waits = () =>
+  list("waits", () =>
+    resource(`/v1/waits?rollout=${encodeURIComponent(campaign().rollout)}&limit=200`),
+  );
 /** Its changes so far; the stream brings the newer ones. */
-const past = () => list("past", () => resource(() => latest(`operation=${encodeURIComponent(campaign().rollout)}`, "2d", LINES_READ, isMain), { topics: [READY] }));
+const past = () =>
+  list("past", () =>
+    resource(
+      () => latest(`operation=${encodeURIComponent(campaign().rollout)}`, "2d", LINES_READ, isMain),
+      { topics: [READY] },
+    ),
+  );
 const capacity = () => list("capacity", () => resource("/v1/capacity", { pause: 10_000 }));
 const clusterTree = (/** @type {string} */ cluster) =>
-  list(`tree ${cluster}`, () => resource(path(`/tree?cluster=${encodeURIComponent(cluster)}`), { topics: ["history"], pause: 3000 }));
+  list(`tree ${cluster}`, () =>
+    resource(path(`/tree?cluster=${encodeURIComponent(cluster)}`), {
+      topics: ["history"],
+      pause: 3000,
+    }),
+  );
 const hosts = (/** @type {string} */ query) =>
-  list(`hosts ${query}`, () => resource(async () => (await listOf(path(`/hosts?${query ? `${query}&` : ""}limit=200`), "hosts", PAGES_MAX)).items, { topics: ["history"], pause: 2000 }));
+  list(`hosts ${query}`, () =>
+    resource(
+      async () =>
+        (await listOf(path(`/hosts?${query ? `${query}&` : ""}limit=200`), "hosts", PAGES_MAX))
+          .items,
+      { topics: ["history"], pause: 2000 },
+    ),
+  );
 
-const campaign = () => one("campaigns", id) ?? all("campaigns").find((each) => each.name === id) ?? self().value;
+const campaign = () =>
+  one("campaigns", id) ?? all("campaigns").find((each) => each.name === id) ?? self().value;
 
 /** @param {string} cluster @returns {any[]} */
 function racksOf(cluster) {
   const { racks, racks_left_out: left } = tree().value;
   if (!left) return racks.filter((/** @type {any} */ each) => each.cluster === cluster);
-  return openClusters().includes(cluster) ? clusterTree(cluster).value?.racks ?? [] : [];
+  return openClusters().includes(cluster) ? (clusterTree(cluster).value?.racks ?? []) : [];
 }
 
 /** @returns {any[]} */
 const clusters = () => tree().value?.clusters ?? [];
-const openClusters = () => clusters().filter((each) => timeline.isOpen(`c:${each.cluster}`, opensFirst(tree().value, each))).map((each) => each.cluster);
+const openClusters = () =>
+  clusters()
+    .filter((each) => timeline.isOpen(`c:${each.cluster}`, opensFirst(tree().value, each)))
+    .map((each) => each.cluster);
 
 /** @param {string} cluster @param {string} rack */
 const hostQuery = (cluster, rack) => {
@@ -80,7 +107,8 @@ function hostsOf(cluster, rack) {
 /** @param {string} host @param {boolean} [isByKey] */
 function select(host, isByKey) {
   look({ host });
-  if (host && (isByKey || matchMedia("(max-width: 1100px)").matches)) afterDraw(() => document.getElementById("drawer")?.focus());
+  if (host && (isByKey || matchMedia("(max-width: 1100px)").matches))
+    afterDraw(() => document.getElementById("drawer")?.focus());
 }
 
 function close() {
@@ -91,42 +119,101 @@ function close() {
 
 function hostsCard() {
   const value = tree().value;
-  if (!value) return html`<section class="card tl">${tree().error ? errorNote(/** @type {Error} */ (tree().error)) : loading}</section>`;
+  if (!value)
+    return html`<section class="card tl">
+      ${tree().error ? errorNote(/** @type {Error} */ (tree().error)) : loading}
+    </section>`;
   const filter = STATES[asked("show")];
   const before = wanted;
   wanted = new Set();
-  const found = filter ? hosts(`state=${filter}`).value ?? [] : null;
+  const found = filter ? (hosts(`state=${filter}`).value ?? []) : null;
   if (filter) wanted.add(`state=${filter}`);
   const isTable = asked("as") === "table";
   if (isTable && !filter) wanted.add("");
-  const body = isTable ? hostTable(found ?? hosts("").value ?? [], select)
-    : timeline.timeline({ tree: value, racksOf, hostsOf, found, terms: termsOf(outlook().value), selected: asked("host"), select });
+  const body = isTable
+    ? hostTable(found ?? hosts("").value ?? [], select)
+    : timeline.timeline({
+        tree: value,
+        racksOf,
+        hostsOf,
+        found,
+        terms: termsOf(outlook().value),
+        selected: asked("host"),
+        select,
+      });
   // What was opened just now is fetched with the next drawing.
   if ([...wanted].some((each) => !before.has(each))) changed();
-  return html`<section class="card tl" aria-labelledby="tlh">${timeline.tools(value.counts)}${body}</section>`;
+  return html`<section class="card tl" aria-labelledby="tlh">
+    ${timeline.tools(value.counts)}${body}
+  </section>`;
 }
 
 function dock() {
   const found = campaign();
-  const fresh = news().filter((each) => each.subjects.some((/** @type {string} */ one) => one === `request:${found.rollout}` || one === `campaign:${found.campaign}`));
+  const fresh = news().filter((each) =>
+    each.subjects.some(
+      (/** @type {string} */ one) =>
+        one === `request:${found.rollout}` || one === `campaign:${found.campaign}`,
+    ),
+  );
   const known = new Set(fresh.map((each) => each.id));
-  const mine = [...fresh, ...(past().value ?? []).filter((/** @type {any} */ each) => !known.has(each.id))].filter(isMain);
-  return html`<div class="dock"><section class="card" aria-labelledby="wh"><header><h2 id="wh">Waiting for approval</h2><span class="soft">longest wait first</span></header>
-      ${waits().value?.waits.length ? waitsTable(waits().value.waits, true, campaign().rollout) : empty("Nobody is waited for", "Approvals that are missing appear here.")}</section>
-    <section class="card" aria-labelledby="fh"><header><h2 id="fh">Activity</h2><span class="soft">this campaign</span><span class="grow"></span><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a></header>${past().value || mine.length ? html`<div id="campaign-lines">${feed(hold("campaign-lines", mine, (each) => each.id, id).rows, LINES)}</div>` : loading}</section></div>`;
+  const mine = [
+    ...fresh,
+    ...(past().value ?? []).filter((/** @type {any} */ each) => !known.has(each.id)),
+  ].filter(isMain);
+  return html`<div class="dock">
+    <section class="card" aria-labelledby="wh">
+      <header>
+        <h2 id="wh">Waiting for approval</h2>
+        <span class="soft">longest wait first</span>
+      </header>
+      ${
+        waits().value?.waits.length
+          ? waitsTable(waits().value.waits, true, campaign().rollout)
+          : empty("Nobody is waited for", "Approvals that are missing appear here.")
+      }
+    </section>
+    <section class="card" aria-labelledby="fh">
+      <header>
+        <h2 id="fh">Activity</h2>
+        <span class="soft">this campaign</span><span class="grow"></span
+        ><a href=${address("history", ["operation", found.rollout], ["since", "60d"])}>all</a>
+      </header>
+      ${
+        past().value || mine.length
+          ? html`<div id="campaign-lines">
+              ${feed(hold("campaign-lines", mine, (each) => each.id, id).rows, LINES)}
+            </div>`
+          : loading
+      }
+    </section>
+  </div>`;
 }
 
 function view() {
   const found = campaign();
   if (!found) {
     const { error } = self();
-    return error ? html`<div class="card">${empty("There is no such campaign", "It may have been removed.")}</div>` : html`<div class="card">${loading}</div>`;
+    return error
+      ? html`<div class="card">
+          ${empty("There is no such campaign", "It may have been removed.")}
+        </div>`
+      : html`<div class="card">${loading}</div>`;
   }
   const host = asked("host");
   reveal(host);
   return html`${head(found, outlook().value)}
-    <div class="sum">${progress(found, tree().value?.counts, outlook().value)}${waves(found, outlook().value, capacity().value)}</div>
-    <div class="two ${host ? "" : "alone"}"><div>${hostsCard()}${dock()}</div>${host ? drawer(found, host, close) : nothing}</div>`;
+    <div class="sum">
+      ${progress(
+        found,
+        tree().value?.counts,
+        outlook().value,
+      )}${waves(found, outlook().value, capacity().value)}
+    </div>
+    <div class="two ${host ? "" : "alone"}">
+      <div>${hostsCard()}${dock()}</div>
+      ${host ? drawer(found, host, close) : nothing}
+    </div>`;
 }
 
 /** The host of the address whose row has been opened. */
@@ -150,7 +237,10 @@ const keys = {
     if (holder) timeline.focusHost(holder);
     else nextIn("ready");
   },
-  "+": () => timeline.zoom(-1), "-": () => timeline.zoom(1), "−": () => timeline.zoom(1), 0: () => timeline.pan(0),
+  "+": () => timeline.zoom(-1),
+  "-": () => timeline.zoom(1),
+  "−": () => timeline.zoom(1),
+  0: () => timeline.pan(0),
   Escape: () => asked("host") && close(),
   "!": () => campaign() && !campaign().ended && orders.halt(campaign()),
 };
@@ -159,7 +249,9 @@ const keys = {
 export const page = {
   title: () => {
     const found = campaign();
-    return found ? `${found.name}: ${found.state.toLowerCase()}, ${found.done} of ${found.hosts}` : "Campaign";
+    return found
+      ? `${found.name}: ${found.state.toLowerCase()}, ${found.done} of ${found.hosts}`
+      : "Campaign";
   },
   view,
   keys,
@@ -173,6 +265,15 @@ export const page = {
     const opened = [...wanted].map(hosts);
     const parts = tree().value?.racks_left_out ? openClusters().map(clusterTree) : [];
     const shown = asked("host") && campaign() ? [detail(campaign().campaign, asked("host"))] : [];
-    return [self(), tree(), outlook(), capacity(), ...(campaign() ? [waits(), past()] : []), ...opened, ...parts, ...shown];
+    return [
+      self(),
+      tree(),
+      outlook(),
+      capacity(),
+      ...(campaign() ? [waits(), past()] : []),
+      ...opened,
+      ...parts,
+      ...shown,
+    ];
   },
 };

@@ -13,12 +13,27 @@ const kept = new Map();
 /** @param {string} id */
 function outlookOf(id) {
   let found = kept.get(id);
-  if (!found) kept.set(id, (found = resource(`/v1/campaigns/${encodeURIComponent(id)}/outlook`, { topics: ["campaigns"], pause: PAUSE_MS })));
+  if (!found)
+    kept.set(
+      id,
+      (found = resource(`/v1/campaigns/${encodeURIComponent(id)}/outlook`, {
+        topics: ["campaigns"],
+        pause: PAUSE_MS,
+      })),
+    );
   return found;
 }
 
 /** What a page with cards of these campaigns uses. @param {any[]} campaigns */
-export const etas = (campaigns) => campaigns.filter((each) => !each.ended).slice(0, CAMPAIGNS_MAX).map((each) => outlookOf(each.campaign));
+export const etas = (campaigns) =>
+  campaigns
+    .filter((each) => !each.ended)
+    .slice(0, CAMPAIGNS_MAX)
+    .map((each) => outlookOf(each.campaign));
 
-/** The expected end in RFC 3339; null: it is not known. @param {string} id @returns {string | null} */
+/**
+ * The expected end in RFC 3339; null: it is not known.
+ * @param {string} id
+ * @returns {string | null}
+ */
 export const etaOf = (id) => kept.get(id)?.value?.eta.at ?? null;

@@ -9,9 +9,25 @@ import { asked, look } from "../query.js";
 
 const LINES = 400;
 /** @type {[string, string][]} */
-const SPANS = [["1h", "1 hour"], ["1d", "1 day"], ["7d", "7 days"], ["60d", "60 days"]];
+const SPANS = [
+  ["1h", "1 hour"],
+  ["1d", "1 day"],
+  ["7d", "7 days"],
+  ["60d", "60 days"],
+];
 /** What the service filters by. */
-const FILTERS = ["host", "vm", "tenant", "scope", "operation", "event", "actor", "what", "rack", "cluster"];
+const FILTERS = [
+  "host",
+  "vm",
+  "tenant",
+  "scope",
+  "operation",
+  "event",
+  "actor",
+  "what",
+  "rack",
+  "cluster",
+];
 
 /** @type {import("../store.js").Resource | null} */
 let found = null;
@@ -25,7 +41,10 @@ function entries() {
   const next = `${query}&since=${since}&all=${isAll}`;
   if (next !== path || !found) {
     path = next;
-    found = resource(() => latest(query.toString(), since, LINES + 1, (each) => isAll || isMain(each)), { pause: 5000 });
+    found = resource(
+      () => latest(query.toString(), since, LINES + 1, (each) => isAll || isMain(each)),
+      { pause: 5000 },
+    );
   }
   return found;
 }
@@ -34,25 +53,91 @@ function entries() {
 function submit(event) {
   event.preventDefault();
   const data = new FormData(/** @type {HTMLFormElement} */ (event.target));
-  look(Object.fromEntries(["host", "vm", "tenant", "actor"].map((name) => [name, String(data.get(name) ?? "").trim()])));
+  look(
+    Object.fromEntries(
+      ["host", "vm", "tenant", "actor"].map((name) => [name, String(data.get(name) ?? "").trim()]),
+    ),
+  );
 }
 
 const field = (/** @type {string} */ name, /** @type {string} */ label) =>
-  html`<label class="field">${label} <input name=${name} .value=${asked(name)} spellcheck="false" autocomplete="off"></label>`;
+  html`<label class="field"
+    >${label} <input name=${name} .value=${asked(name)} spellcheck="false" autocomplete="off"
+  /></label>`;
 
 function view() {
   const isAll = asked("all") === "yes";
-  const others = FILTERS.filter((name) => !["host", "vm", "tenant", "actor"].includes(name) && asked(name));
-  return html`<h1 class="vh">History</h1><section class="card" aria-labelledby="hist"><header><h2 id="hist">History</h2>
-    <div class="seg" role="group" aria-label="Since">${SPANS.map(([since, word]) => html`<button aria-pressed=${(asked("since") || "1d") === since ? "true" : "false"} @click=${() => look({ since })}>${word}</button>`)}</div>
-    <div class="seg" role="group" aria-label="Changes"><button aria-pressed=${isAll ? "false" : "true"} @click=${() => look({ all: "" })}>main</button><button aria-pressed=${isAll ? "true" : "false"} @click=${() => look({ all: "yes" })}>all</button></div></header>
-    <form class="in fields" role="search" aria-label="Changes" @submit=${submit}>${state.session?.tenant ? nothing : field("host", "Host")}${field("vm", "VM")}${state.session?.tenant ? nothing : field("tenant", "Tenant")}${field("actor", "Who")}<button>Find</button>
-      ${others.map((name) => html`<button type="button" class="small" title="Remove this filter" @click=${() => look({ [name]: "" })}>${name}: ${asked(name)} ✕</button>`)}</form>
-    ${loaded(entries(), (all) => {
-      const { rows: shown, newer } = hold("history-lines", all.filter((/** @type {any} */ each) => isAll || asked("what") || isMain(each)), (each) => each.id, path);
-      return shown.length ? html`${newer ? html`<p class="in soft">${newer} new</p>` : nothing}<div class="wide-feed" id="history-lines">${feed(shown, LINES)}</div>${shown.length > LINES ? html`<p class="in soft">The latest ${LINES} lines. Choose a shorter time, or filter, to see earlier ones.</p>` : nothing}`
-        : empty("No change matches", html`<button @click=${() => look({ ...Object.fromEntries(FILTERS.map((name) => [name, ""])), since: "60d" })}>Clear the filters</button>`);
-    })}</section>`;
+  const others = FILTERS.filter(
+    (name) => !["host", "vm", "tenant", "actor"].includes(name) && asked(name),
+  );
+  return html`<h1 class="vh">History</h1>
+    <section class="card" aria-labelledby="hist">
+      <header>
+        <h2 id="hist">History</h2>
+        <div class="seg" role="group" aria-label="Since">
+          ${SPANS.map(
+            ([since, word]) =>
+              html`<button
+                aria-pressed=${(asked("since") || "1d") === since ? "true" : "false"}
+                @click=${() => look({ since })}
+              >
+                ${word}
+              </button>`,
+          )}
+        </div>
+        <div class="seg" role="group" aria-label="Changes">
+          <button aria-pressed=${isAll ? "false" : "true"} @click=${() => look({ all: "" })}>
+            main</button
+          ><button aria-pressed=${isAll ? "true" : "false"} @click=${() => look({ all: "yes" })}>
+            all
+          </button>
+        </div>
+      </header>
+      <form class="in fields" role="search" aria-label="Changes" @submit=${submit}>
+        ${state.session?.tenant ? nothing : field("host", "Host")}${field("vm", "VM")}${
+          state.session?.tenant ? nothing : field("tenant", "Tenant")
+        }${field("actor", "Who")}<button>Find</button>
+        ${others.map(
+          (name) =>
+            html`<button
+              type="button"
+              class="small"
+              title="Remove this filter"
+              @click=${() => look({ [name]: "" })}
+            >
+              ${name}: ${asked(name)} ✕
+            </button>`,
+        )}
+      </form>
+      ${loaded(entries(), (all) => {
+        const { rows: shown, newer } = hold(
+          "history-lines",
+          all.filter((/** @type {any} */ each) => isAll || asked("what") || isMain(each)),
+          (each) => each.id,
+          path,
+        );
+        return shown.length
+          ? html`${newer ? html`<p class="in soft">${newer} new</p>` : nothing}
+              <div class="wide-feed" id="history-lines">${feed(shown, LINES)}</div>
+              ${
+                shown.length > LINES
+                  ? html`<p class="in soft">
+                      The latest ${LINES} lines. Choose a shorter time, or filter, to see earlier
+                      ones.
+                    </p>`
+                  : nothing
+              }`
+          : empty(
+              "No change matches",
+              html`<button
+                @click=${() =>
+                  look({ ...Object.fromEntries(FILTERS.map((name) => [name, ""])), since: "60d" })}
+              >
+                Clear the filters
+              </button>`,
+            );
+      })}
+    </section>`;
 }
 
 /** @type {import("../pages.js").Page} */

@@ -16,10 +16,13 @@ let isBusy = false;
 const path = () => `/v1/campaigns/${encodeURIComponent(id)}`;
 
 function figures() {
-  told ??= resource(async () => {
-    const [campaign, sums] = await Promise.all([get(path()), get(`${path()}/sums`)]);
-    return { campaign, sums, at: new Date().toISOString() };
-  }, { topics: ["campaigns"], pause: 10_000 });
+  told ??= resource(
+    async () => {
+      const [campaign, sums] = await Promise.all([get(path()), get(`${path()}/sums`)]);
+      return { campaign, sums, at: new Date().toISOString() };
+    },
+    { topics: ["campaigns"], pause: 10_000 },
+  );
   return told;
 }
 
@@ -40,7 +43,12 @@ async function download(form) {
     const { items } = await list(`${path()}/report?limit=1000`, "attempts", 200);
     const value = figures().value;
     const name = `${value.campaign.name}-report`;
-    if (form === "json") save(`${name}.json`, "application/json", JSON.stringify({ ...value, attempts: items }, null, 2));
+    if (form === "json")
+      save(
+        `${name}.json`,
+        "application/json",
+        JSON.stringify({ ...value, attempts: items }, null, 2),
+      );
     else save(`${name}.csv`, "text/csv", csv(items));
   } catch (error) {
     figures().error = /** @type {Error} */ (error);
@@ -50,16 +58,28 @@ async function download(form) {
 
 function view() {
   const { value, error } = figures();
-  const bar = html`<div class="acts noprint paperbar"><a href=${campaignAddress(id)}>‹ Campaign</a><span class="grow"></span>
-    <button @click=${() => download("csv")}>CSV</button><button @click=${() => download("json")}>JSON</button><button class="prim" @click=${() => print()}>Print…</button></div>`;
-  return html`${bar}${error ? html`<div class="paperbar gap">${errorNote(error)}</div>` : nothing}${value ? paper(value) : error ? nothing : html`<div class="paper">${loading}</div>`}`;
+  const bar = html`<div class="acts noprint paperbar">
+    <a href=${campaignAddress(id)}>‹ Campaign</a><span class="grow"></span>
+    <button @click=${() => download("csv")}>CSV</button
+    ><button @click=${() => download("json")}>JSON</button
+    ><button class="prim" @click=${() => print()}>Print…</button>
+  </div>`;
+  return html`${bar}${error ? html`<div class="paperbar gap">${errorNote(error)}</div>` : nothing}${
+    value ? paper(value) : error ? nothing : html`<div class="paper">${loading}</div>`
+  }`;
 }
 
-const name = () => figures().value?.campaign.name ?? one("campaigns", id)?.name ?? all("campaigns").find((each) => each.name === id)?.name ?? id;
+const name = () =>
+  figures().value?.campaign.name ??
+  one("campaigns", id)?.name ??
+  all("campaigns").find((each) => each.name === id)?.name ??
+  id;
 
 /** @type {import("../pages.js").Page} */
 export const page = {
-  title: () => `report: ${name()}`, view, uses: () => [figures()],
+  title: () => `report: ${name()}`,
+  view,
+  uses: () => [figures()],
   enter([campaign]) {
     id = campaign ?? "";
     told = null;

@@ -34,38 +34,75 @@ const operations = resource("/v1/history/operations?since=10m&limit=500", every)
 const clock = resource("/v1/sim/clock", { topics: ["history", "operations"], pause: 300 });
 /** Only a simulation of the command line has them. */
 const choices = resource("/v1/sim/choices", { topics: [], pause: LOOK_MS });
-const news = resource(async () => {
-  let { requests: found, next } = await get(`/v1/sim/journal?after=${seen}`);
-  // The numbers begin again with a new simulation, whose first requests were not asked for.
-  if (next < seen) {
-    journal = [];
-    ({ requests: found, next } = await get("/v1/sim/journal?after=0"));
-  }
-  seen = next;
-  journal = [...journal, ...found].slice(-REQUESTS_MAX);
-  return journal;
-}, { topics: [], pause: LOOK_MS });
+const news = resource(
+  async () => {
+    let { requests: found, next } = await get(`/v1/sim/journal?after=${seen}`);
+    // The numbers begin again with a new simulation, whose first requests were not asked for.
+    if (next < seen) {
+      journal = [];
+      ({ requests: found, next } = await get("/v1/sim/journal?after=0"));
+    }
+    seen = next;
+    journal = [...journal, ...found].slice(-REQUESTS_MAX);
+    return journal;
+  },
+  { topics: [], pause: LOOK_MS },
+);
 
 /** @param {any} now */
 function clockCard(now) {
-  const turn = (/** @type {string} */ label, /** @type {object} */ body) => html`<button @click=${() => send("/v1/sim/clock", body)}>${label}</button>`;
+  const turn = (/** @type {string} */ label, /** @type {object} */ body) =>
+    html`<button @click=${() => send("/v1/sim/clock", body)}>${label}</button>`;
+  const jump = (/** @type {string} */ label, /** @type {string} */ by) =>
+    turn(label, { do: "jump", by });
   const speed = now.speed === 1 ? "as fast as real" : `${number(now.speed)} × faster`;
   const next = time.at(now.next);
-  return html`<section class="card in" aria-label="Clock"><div class="clock in"><span class="t">${time.second(time.now())}</span>${now.paused ? pill("wait", `paused, ${speed}`) : pill("run", `runs, ${speed}`)}
-    <span class="seg" role="group" aria-label="Clock">${now.paused ? turn("▶ Resume", { do: "resume" }) : turn("❚❚ Pause", { do: "pause" })}${turn("▸| Next timer", { do: "step" })}${turn("+1 min", { do: "jump", by: "1m" })}${turn("+15 min", { do: "jump", by: "15m" })}</span>
-    <span class="soft" aria-live="off">${now.next ? `next timer ${time.until(next)}` : "no timer is set"}</span><span class="grow"></span>${choosers()}
-    <button @click=${add}>Add a VM</button><button @click=${reset}>Reset</button></div></section>`;
+  return html`<section class="card in" aria-label="Clock">
+    <div class="clock in">
+      <span class="t">${time.second(time.now())}</span
+      >${now.paused ? pill("wait", `paused, ${speed}`) : pill("run", `runs, ${speed}`)}
+      <span class="seg" role="group" aria-label="Clock"
+        >${
+          now.paused ? turn("▶ Resume", { do: "resume" }) : turn("❚❚ Pause", { do: "pause" })
+        }${turn("▸| Next timer", { do: "step" })}${jump("+1 min", "1m")}${jump(
+          "+15 min",
+          "15m",
+        )}</span
+      >
+      <span class="soft" aria-live="off"
+        >${now.next ? `next timer ${time.until(next)}` : "no timer is set"}</span
+      ><span class="grow"></span>${choosers()} <button @click=${add}>Add a VM</button
+      ><button @click=${reset}>Reset</button>
+    </div>
+  </section>`;
 }
 
 /** A profile begins the simulation again, and so does a scenario. */
 function choosers() {
   const found = choices.value;
   if (!found) return nothing;
-  const profiles = found.profiles.map((/** @type {string} */ each) => html`<option ?selected=${each === found.profile}>${each}</option>`);
-  const scenarios = found.scenarios.map((/** @type {any} */ each) => html`<option title=${each.description}>${each.scenario}</option>`);
-  return html`<form class="choose" @submit=${changeProfile}><select name="profile" aria-label="Profile">${profiles}</select><button class="small">Change</button></form>
-    ${found.playing ? pill("run", `plays ${found.playing}`) : html`<form class="choose" @submit=${play}><select name="scenario" aria-label="Scenario" required>
-      <option value="">Scenario… (${found.scenarios.length})</option>${scenarios}</select><button class="small">Play</button></form>`}`;
+  const profiles = found.profiles.map(
+    (/** @type {string} */ each) =>
+      html`<option ?selected=${each === found.profile}>${each}</option>`,
+  );
+  const scenarios = found.scenarios.map(
+    (/** @type {any} */ each) => html`<option title=${each.description}>${each.scenario}</option>`,
+  );
+  return html`<form class="choose" @submit=${changeProfile}>
+      <select name="profile" aria-label="Profile">
+        ${profiles}</select
+      ><button class="small">Change</button>
+    </form>
+    ${
+      found.playing
+        ? pill("run", `plays ${found.playing}`)
+        : html`<form class="choose" @submit=${play}>
+            <select name="scenario" aria-label="Scenario" required>
+              <option value="">Scenario… (${found.scenarios.length})</option>
+              ${scenarios}</select
+            ><button class="small">Play</button>
+          </form>`
+    }`;
 }
 
 /** @param {Event} event @param {string} name The value of this select in a form that was sent. */
@@ -88,7 +125,11 @@ function play(event) {
 /** The result of a scenario that was played here. */
 function judged() {
   const [first, ...rest] = choices.value?.results ?? [];
-  return first ? html`<div class="note"><span><b>${first}</b>${rest.map((/** @type {string} */ each) => html`<br>${each}`)}</span></div>` : nothing;
+  return first
+    ? html`<div class="note">
+        <span><b>${first}</b>${rest.map((/** @type {string} */ each) => html`<br />${each}`)}</span>
+      </div>`
+    : nothing;
 }
 
 /** Send what begins another world. @param {string} path @param {object} body */
@@ -112,7 +153,22 @@ const polls = (vm) => journal.filter((each) => each.vm === vm);
 
 /** @param {any[]} list Those that have never asked, in one line each. */
 function silent(list) {
-  return list.map((each) => html`<div class="note silent">${pill("idle", "silent")}<span><b>${each.vm}</b> has never polled. Start your program with <code>FOREWARN_ENDPOINT=${each.url}</code></span>${choices.value ? html`<span class="grow"></span><button class="small" @click=${() => send("/v1/sim/polls", { vm: each.vm })}>Poll as ${each.vm}</button>` : nothing}</div>`);
+  return list.map(
+    (each) =>
+      html`<div class="note silent">
+        ${pill("idle", "silent")}<span
+          ><b>${each.vm}</b> has never polled. Start your program with
+          <code>FOREWARN_ENDPOINT=${each.url}</code></span
+        >${
+          choices.value
+            ? html`<span class="grow"></span
+                ><button class="small" @click=${() => send("/v1/sim/polls", { vm: each.vm })}>
+                  Poll as ${each.vm}
+                </button>`
+            : nothing
+        }
+      </div>`,
+  );
 }
 
 /** @param {any[]} list */
@@ -121,8 +177,25 @@ function chooser(list) {
     if (!chosen.delete(name)) chosen.add(name);
     changed({ now: true });
   };
-  return html`<section class="card" aria-labelledby="sv"><header><h2 id="sv">${count(list.length, "VM")}</h2><span class="soft">cards for the chosen ones</span></header>
-    <div class="in acts chosen">${list.map((each) => html`<label><input type="checkbox" .checked=${chosen.has(each.vm)} @change=${() => toggle(each.vm)}> <span class="mono">${each.vm}</span></label>`)}</div></section>`;
+  return html`<section class="card" aria-labelledby="sv">
+    <header>
+      <h2 id="sv">${count(list.length, "VM")}</h2>
+      <span class="soft">cards for the chosen ones</span>
+    </header>
+    <div class="in acts chosen">
+      ${list.map(
+        (each) =>
+          html`<label
+            ><input
+              type="checkbox"
+              .checked=${chosen.has(each.vm)}
+              @change=${() => toggle(each.vm)}
+            />
+            <span class="mono">${each.vm}</span></label
+          >`,
+      )}
+    </div>
+  </section>`;
 }
 
 function view() {
@@ -130,21 +203,46 @@ function view() {
   const isMany = list.length > CARDS_MAX;
   const asked = new Set(journal.map((each) => each.vm));
   const never = list.filter((/** @type {any} */ each) => !asked.has(each.vm));
-  const shown = isMany ? list.filter((/** @type {any} */ each) => chosen.has(each.vm)) : list.filter((/** @type {any} */ each) => asked.has(each.vm));
-  const told = new Map((documents.value?.documents ?? []).map((/** @type {any} */ each) => [each.vm, each.body]));
+  const shown = isMany
+    ? list.filter((/** @type {any} */ each) => chosen.has(each.vm))
+    : list.filter((/** @type {any} */ each) => asked.has(each.vm));
+  const told = new Map(
+    (documents.value?.documents ?? []).map((/** @type {any} */ each) => [each.vm, each.body]),
+  );
   const known = operations.value?.operations ?? [];
-  return html`<h1 class="vh">Simulation</h1><div class="stack">${loaded(clock, clockCard)}${sent()}${judged()}
-    ${isMany ? chooser(list) : nothing}
-    ${shown.length ? html`<div class="stage">${repeat(shown, (/** @type {any} */ each) => each.vm, (/** @type {any} */ each) => card(each, {
-      text: told.get(each.vm) ?? null, requests: polls(each.vm), operations: known,
-      faults: (faults.value?.faults ?? []).filter((/** @type {any} */ one) => !one.vms.length || one.vms.includes(each.vm)) }))}</div>` : nothing}
-    ${vms.value && !list.length ? empty("No VM", "Add one above.") : nothing}${isMany ? nothing : silent(never)}
-    ${lanes(isMany ? shown : list, journal, known)}${requests(journal)}</div>`;
+  return html`<h1 class="vh">Simulation</h1>
+    <div class="stack">
+      ${loaded(clock, clockCard)}${sent()}${judged()} ${isMany ? chooser(list) : nothing}
+      ${
+        shown.length
+          ? html`<div class="stage">
+              ${repeat(
+                shown,
+                (/** @type {any} */ each) => each.vm,
+                (/** @type {any} */ each) =>
+                  card(each, {
+                    text: told.get(each.vm) ?? null,
+                    requests: polls(each.vm),
+                    operations: known,
+                    faults: (faults.value?.faults ?? []).filter(
+                      (/** @type {any} */ one) => !one.vms.length || one.vms.includes(each.vm),
+                    ),
+                  }),
+              )}
+            </div>`
+          : nothing
+      }
+      ${
+        vms.value && !list.length ? empty("No VM", "Add one above.") : nothing
+      }${isMany ? nothing : silent(never)}
+      ${lanes(isMany ? shown : list, journal, known)}${requests(journal)}
+    </div>`;
 }
 
 /** @type {import("../pages.js").Page} */
 export const page = {
-  title: () => count(vms.value?.vms.length ?? 0, "VM"), view,
+  title: () => count(vms.value?.vms.length ?? 0, "VM"),
+  view,
   uses: () => [vms, documents, faults, operations, clock, choices, news],
   enter() {
     timer = setInterval(() => {

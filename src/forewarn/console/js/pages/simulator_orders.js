@@ -14,8 +14,10 @@ export async function send(path, body) {
     const [first] = answer?.refused ?? [];
     if (first) Object.assign(refusal, { text: first.error, hint: first.hint });
   } catch (error) {
-    if (error instanceof NoAnswer) Object.assign(refusal, { text: "the simulator does not answer", hint: "" });
-    else if (error instanceof Refused) Object.assign(refusal, { text: error.message, hint: error.hint });
+    if (error instanceof NoAnswer)
+      Object.assign(refusal, { text: "the simulator does not answer", hint: "" });
+    else if (error instanceof Refused)
+      Object.assign(refusal, { text: error.message, hint: error.hint });
     else throw error;
   }
   refreshAll();
@@ -24,14 +26,29 @@ export async function send(path, body) {
 }
 
 export const sent = () =>
-  refusal.text ? html`<div class="note w" role="alert"><span><b>Refused: ${refusal.text}.</b> ${refusal.hint}</span> <button class="small" @click=${() => { refusal.text = ""; changed({ now: true }); }}>OK</button></div>` : nothing;
+  refusal.text
+    ? html`<div class="note w" role="alert">
+        <span><b>Refused: ${refusal.text}.</b> ${refusal.hint}</span>
+        <button
+          class="small"
+          @click=${() => {
+            refusal.text = "";
+            changed({ now: true });
+          }}
+        >
+          OK
+        </button>
+      </div>`
+    : nothing;
 
 const REASON = { reason: "console" };
 
 /** Events that a button publishes, by label. @type {[string, string, object][]} */
 export const EVENTS = [
-  ["Freeze", "Pauses the VM for some seconds", { type: "Freeze" }], ["Reboot", "Restarts the VM", { type: "Reboot" }],
-  ["Redeploy", "Moves the VM to another host; local disks are lost", { type: "Redeploy" }], ["Preempt", "Deletes a Spot VM after 30 s", { type: "Preempt" }],
+  ["Freeze", "Pauses the VM for some seconds", { type: "Freeze" }],
+  ["Reboot", "Restarts the VM", { type: "Reboot" }],
+  ["Redeploy", "Moves the VM to another host; local disks are lost", { type: "Redeploy" }],
+  ["Preempt", "Deletes a Spot VM after 30 s", { type: "Preempt" }],
 ];
 
 /** @param {string} vm @param {object} event */
@@ -53,12 +70,22 @@ export const fail = (vm) => send("/v1/fail", { names: [vm], kind: "vm", ...REASO
 /** @param {string} vm @param {string[]} ids */
 export const approve = (vm, ids) => send("/v1/approve", { event_ids: ids, as_vm: vm, ...REASON });
 /** @param {string} vm @param {boolean} isWithheld */
-export const withhold = (vm, isWithheld) => send("/v1/sim/approvals", { do: isWithheld ? "release" : "withhold", vms: [vm] });
+export const withhold = (vm, isWithheld) =>
+  send("/v1/sim/approvals", { do: isWithheld ? "release" : "withhold", vms: [vm] });
 /** @param {string} id @param {"started" | "cancelled" | "recovering" | "removed"} to */
 export const move = (id, to) => send(`/v1/sim/operations/${encodeURIComponent(id)}/move`, { to });
 
 /** Faults that the list offers: label and syntax. @type {[string, string][]} */
-export const FAULTS = [["500, twice", "500 x2"], ["timeout", "timeout"], ["500 ×2, timeout, ok", "500 x2, timeout, ok"], ["429", "429 x3"], ["empty", "empty"], ["broken JSON", "broken"], ["an older document", "stale"], ["slow", "delay 3s x3"]];
+export const FAULTS = [
+  ["500, twice", "500 x2"],
+  ["timeout", "timeout"],
+  ["500 ×2, timeout, ok", "500 x2, timeout, ok"],
+  ["429", "429 x3"],
+  ["empty", "empty"],
+  ["broken JSON", "broken"],
+  ["an older document", "stale"],
+  ["slow", "delay 3s x3"],
+];
 
 /** @param {string} vm @param {string} text Empty: none any more. */
 export async function fault(vm, text) {

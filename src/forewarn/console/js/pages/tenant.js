@@ -17,28 +17,83 @@ const deferrals = resource("/v1/tenant/deferrals", { topics: ["history"], pause:
 
 function quiet() {
   const known = vms.value ? `${count(vms.value.items.length, "VM")}. ` : "";
-  return html`<div class="card">${empty("Nothing is planned for your VMs", `${known}A notice appears here at once, with a countdown and what you can do.`)}</div>`;
+  return html`<div class="card">
+    ${empty(
+      "Nothing is planned for your VMs",
+      `${known}A notice appears here at once, with a countdown and what you can do.`,
+    )}
+  </div>`;
 }
 
 function choices() {
   const found = (deferrals.value?.deferrals ?? []).filter((/** @type {any} */ each) => !each.over);
   if (!found.length) return nothing;
-  return html`<section class="card" aria-labelledby="chosen"><header><h2 id="chosen">Your choices</h2></header>${found.map((/** @type {any} */ each) => html`<div class="in choice"><div><b>${each.vm ?? each.scope}</b>
-    ${each.expedited ? "is expedited" : html`is deferred until ${moment(time.at(each.until))}`} <span class="soft">${each.by}</span> <q class="soft">${each.reason}</q></div>
-    ${mayOrder() && !each.expedited ? html`<button class="small" @click=${() => orders.clear(each.vm ?? each.scope)}>Clear…</button>` : nothing}</div>`)}</section>`;
+  return html`<section class="card" aria-labelledby="chosen">
+    <header><h2 id="chosen">Your choices</h2></header>
+    ${found.map(
+      (/** @type {any} */ each) =>
+        html`<div class="in choice">
+          <div>
+            <b>${each.vm ?? each.scope}</b>
+            ${
+              each.expedited
+                ? "is expedited"
+                : html`is deferred until ${moment(time.at(each.until))}`
+            }
+            <span class="soft">${each.by}</span> <q class="soft">${each.reason}</q>
+          </div>
+          ${
+            mayOrder() && !each.expedited
+              ? html`<button class="small" @click=${() => orders.clear(each.vm ?? each.scope)}>
+                  Clear…
+                </button>`
+              : nothing
+          }
+        </div>`,
+    )}
+  </section>`;
 }
 
 function activity() {
   const found = entries().filter(isMain);
-  return html`<section class="card" aria-labelledby="h"><header><h2 id="h">Recent activity</h2><span class="grow"></span><a href=${address("history", ["since", "60d"])}>all</a></header>
-    ${earlier.value === undefined && !earlier.error ? loading : found.length ? feed(found, LINES) : empty("Nothing has happened", "Changes appear here at once.")}</section>`;
+  return html`<section class="card" aria-labelledby="h">
+    <header>
+      <h2 id="h">Recent activity</h2>
+      <span class="grow"></span><a href=${address("history", ["since", "60d"])}>all</a>
+    </header>
+    ${
+      earlier.value === undefined && !earlier.error
+        ? loading
+        : found.length
+          ? feed(found, LINES)
+          : empty("Nothing has happened", "Changes appear here at once.")
+    }
+  </section>`;
 }
 
 function view() {
-  const isCalm = state.isReady && !all("events").length && !all("upcoming").length && !downVms().length;
-  return html`<h1 class="vh">VMs of tenant ${state.session?.tenant}</h1>${banner()}<div class="cols ${downVms().length ? "gap" : ""}"><div class="stack">
-    ${state.isReady ? (isCalm ? quiet() : cards()) : html`<div class="card">${loading}</div>`}${ownVms()}</div>
-    <div class="stack">${choices()}<section class="card" aria-labelledby="a"><header><h2 id="a">Availability, 7 days</h2><span class="grow"></span><a href=${address("availability")}>by VM</a></header>${loaded(availability("7d"), scopes)}</section>${activity()}</div></div>`;
+  const isCalm =
+    state.isReady && !all("events").length && !all("upcoming").length && !downVms().length;
+  return html`<h1 class="vh">VMs of tenant ${state.session?.tenant}</h1>
+    ${banner()}
+    <div class="cols ${downVms().length ? "gap" : ""}">
+      <div class="stack">
+        ${
+          state.isReady ? (isCalm ? quiet() : cards()) : html`<div class="card">${loading}</div>`
+        }${ownVms()}
+      </div>
+      <div class="stack">
+        ${choices()}
+        <section class="card" aria-labelledby="a">
+          <header>
+            <h2 id="a">Availability, 7 days</h2>
+            <span class="grow"></span><a href=${address("availability")}>by VM</a>
+          </header>
+          ${loaded(availability("7d"), scopes)}
+        </section>
+        ${activity()}
+      </div>
+    </div>`;
 }
 
 /** @param {string[]} _ */
@@ -47,10 +102,19 @@ function title(_) {
   const down = downVms();
   const affected = new Set(open.flatMap((each) => each.vms)).size;
   const tenant = state.session?.tenant ?? "";
-  if (down.length) return `(${down.length + open.length}) ${tenant}: ${count(down.length, "VM")} down`;
-  if (affected) return `(${open.length}) ${tenant}: ${count(affected, "VM")} ${affected === 1 ? "needs" : "need"} an approval`;
+  if (down.length)
+    return `(${down.length + open.length}) ${tenant}: ${count(down.length, "VM")} down`;
+  if (affected)
+    return (
+      `(${open.length}) ${tenant}: ${count(affected, "VM")} ` +
+      `${affected === 1 ? "needs" : "need"} an approval`
+    );
   return `${tenant}: VMs`;
 }
 
 /** @type {import("../pages.js").Page} */
-export const page = { title, view, uses: () => [vms, past(), availability("7d"), deferrals, earlier] };
+export const page = {
+  title,
+  view,
+  uses: () => [vms, past(), availability("7d"), deferrals, earlier],
+};

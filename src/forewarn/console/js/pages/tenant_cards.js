@@ -15,45 +15,106 @@ const CARDS_MAX = 6;
 const REASONS_MAX = 2;
 let isAll = false;
 
-/** What happens to VMs, by the impact of their operation. @type {Record<string, [string, string]>} */
+/**
+ * What happens to VMs, by the impact of their operation.
+ * @type {Record<string, [string, string]>}
+ */
 const DOING = {
   "live-migrate": ["being moved", "Live migration: a short pause at the end."],
   freeze: ["paused", "A pause of some seconds; memory and connections stay."],
   reboot: ["restarting", "They stop and start again, and keep their disks."],
   redeploy: ["being redeployed", "They start again elsewhere; local disks are lost."],
-  preempt: ["being deleted", "Spot VMs are deleted."], terminate: ["being deleted", "You asked for it."],
-  "upgrade-os": ["getting a new OS", "Their OS is upgraded."], reimage: ["being recreated", "They are recreated from their image."],
+  preempt: ["being deleted", "Spot VMs are deleted."],
+  terminate: ["being deleted", "You asked for it."],
+  "upgrade-os": ["getting a new OS", "Their OS is upgraded."],
+  reimage: ["being recreated", "They are recreated from their image."],
 };
 
 /** @param {any} event */
 export const isOpen = (event) => event.EventStatus === "Scheduled" && !event.approved_by;
 
-export const waiting = () => all("events").filter(isOpen).sort((one, other) => notBefore(one) - notBefore(other));
+export const waiting = () =>
+  all("events")
+    .filter(isOpen)
+    .sort((one, other) => notBefore(one) - notBefore(other));
 
 /** @param {string[]} found */
-const waits = (found) => (found.length ? html` Waiting: <b>${found.slice(0, REASONS_MAX).join("; ")}</b>${found.length > REASONS_MAX ? html` <span title=${found.join("; ")}>and ${count(found.length - REASONS_MAX, "more reason")}</span>` : nothing}.` : nothing);
+const waits = (found) =>
+  found.length
+    ? html` Waiting:
+        <b>${found.slice(0, REASONS_MAX).join("; ")}</b>${
+          found.length > REASONS_MAX
+            ? html` <span title=${found.join("; ")}
+                >and ${count(found.length - REASONS_MAX, "more reason")}</span
+              >`
+            : nothing
+        }.`
+    : nothing;
 
-/** @param {string} form @param {string} id @param {any} count @param {any} body @param {any} acts */
-const card = (form, id, count, body, acts) => html`<section class="card next ${form}" aria-labelledby=${id}><div class="cnt">${count}</div><div>${body}</div>
-  ${mayOrder() && acts ? html`<div class="acts">${acts}</div>` : html`<div></div>`}</section>`;
+/**
+ * @param {string} form
+ * @param {string} id
+ * @param {any} count
+ * @param {any} body
+ * @param {any} acts
+ */
+const card = (form, id, count, body, acts) =>
+  html`<section class="card next ${form}" aria-labelledby=${id}>
+    <div class="cnt">${count}</div>
+    <div>${body}</div>
+    ${mayOrder() && acts ? html`<div class="acts">${acts}</div>` : html`<div></div>`}
+  </section>`;
 
 /** @param {number} at @param {string} word */
 function countdown(at, word) {
   const isOver = at <= time.now();
-  return html`<span role="timer" aria-live="off">${isOver ? "due" : time.left(at)}</span><small>${isOver ? html`since ${moment(at)}` : html`${word} ${moment(at)}`}</small>`;
+  return html`<span role="timer" aria-live="off">${isOver ? "due" : time.left(at)}</span
+    ><small>${isOver ? html`since ${moment(at)}` : html`${word} ${moment(at)}`}</small>`;
 }
 
 /** @param {any} event */
-const about = (event) => html`<span class="soft">${event.Description || "Maintenance of the platform"} · <a class="mono" href=${address("history", ["event", event.EventId])} title=${event.EventId}>${short(event.EventId)}</a></span>`;
+const about = (event) =>
+  html`<span class="soft"
+    >${event.Description || "Maintenance of the platform"} ·
+    <a class="mono" href=${address("history", ["event", event.EventId])} title=${event.EventId}
+      >${short(event.EventId)}</a
+    ></span
+  >`;
 
 /** @param {any} event @param {string[]} vms */
 function acts(event, vms) {
   const operation = one("operations", event.operation);
-  if (event.EventSource === "User") return html`${isOpen(event) ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>` : nothing}
-    ${operation ? html`<button @click=${() => orders.cancel(operation, vms)}>Cancel…</button>` : nothing}`;
-  return html`${isOpen(event) ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>` : nothing}
-    ${["Freeze", "Reboot"].includes(event.EventType) ? html`<button title="In your own time, before the platform does it" @click=${() => orders.redeploy(vms)}>Redeploy…</button>` : nothing}
-    ${operation?.routine === false ? nothing : html`<button @click=${() => orders.defer(vms, 24)}>Defer…</button>`}`;
+  if (event.EventSource === "User")
+    return html`${
+      isOpen(event)
+        ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>`
+        : nothing
+    }
+    ${
+      operation
+        ? html`<button @click=${() => orders.cancel(operation, vms)}>Cancel…</button>`
+        : nothing
+    }`;
+  return html`${
+    isOpen(event)
+      ? html`<button class="prim" @click=${() => orders.approve([event])}>Approve…</button>`
+      : nothing
+  }
+  ${
+    ["Freeze", "Reboot"].includes(event.EventType)
+      ? html`<button
+          title="In your own time, before the platform does it"
+          @click=${() => orders.redeploy(vms)}
+        >
+          Redeploy…
+        </button>`
+      : nothing
+  }
+  ${
+    operation?.routine === false
+      ? nothing
+      : html`<button @click=${() => orders.defer(vms, 24)}>Defer…</button>`
+  }`;
 }
 
 /** @param {any} event A notice that nobody has approved. */
@@ -62,9 +123,22 @@ function open(event) {
   const id = `e-${event.EventId}`;
   const why = reasons(event);
   const { approved: then, otherwise } = meaning([event]);
-  const choice = html` Approve: ${then}. Do nothing: ${otherwise}.${why.length === 0 ? nothing : html`<br><span class="soft">Also holds it: ${why.slice(0, REASONS_MAX).join("; ")}.</span>`}`;
-  return card("", id, countdown(at, "then it starts, at"),
-    html`<h2 id=${id}>${event.EventType} of ${some(event.vms, 3)}</h2>${about(event)}<br><b>Nobody of scope ${event.scope} has approved.</b>${choice}`, acts(event, event.vms));
+  const choice = html` Approve: ${then}. Do nothing:
+  ${otherwise}.${
+    why.length === 0
+      ? nothing
+      : html`<br /><span class="soft"
+            >Also holds it: ${why.slice(0, REASONS_MAX).join("; ")}.</span
+          >`
+  }`;
+  return card(
+    "",
+    id,
+    countdown(at, "then it starts, at"),
+    html`<h2 id=${id}>${event.EventType} of ${some(event.vms, 3)}</h2>
+      ${about(event)}<br /><b>Nobody of scope ${event.scope} has approved.</b>${choice}`,
+    acts(event, event.vms),
+  );
 }
 
 /** @param {any[]} events Approved, of one operation. */
@@ -72,9 +146,21 @@ function approved(events) {
   const first = events[0];
   const vms = events.flatMap((each) => each.vms);
   const id = `a-${first.operation}`;
-  const by = events.map((each, index) => html`${index ? ", " : ""}<span class="mono">${each.approved_by}</span>${each.approved ? html` ${moment(time.at(each.approved), time.second)}` : nothing}`);
-  return card("far", id, countdown(notBefore(first), "at the latest"),
-    html`<h2 id=${id}>${first.EventType} of ${some(vms, 3)}</h2>${about(first)}<br><span class="soft">Approved by ${by.slice(0, 2)}${by.length > 2 ? ` and ${by.length - 2} more` : ""}.</span>${waits(reasons(first))}`, acts(first, vms));
+  const by = events.map(
+    (each, index) =>
+      html`${index ? ", " : ""}<span class="mono">${each.approved_by}</span
+        >${each.approved ? html` ${moment(time.at(each.approved), time.second)}` : nothing}`,
+  );
+  return card(
+    "far",
+    id,
+    countdown(notBefore(first), "at the latest"),
+    html`<h2 id=${id}>${first.EventType} of ${some(vms, 3)}</h2>
+      ${about(first)}<br /><span class="soft"
+        >Approved by ${by.slice(0, 2)}${by.length > 2 ? ` and ${by.length - 2} more` : ""}.</span
+      >${waits(reasons(first))}`,
+    acts(first, vms),
+  );
 }
 
 /** @param {any[]} events Started, of one operation. */
@@ -87,8 +173,21 @@ function running(events) {
   const is = vms.length === 1 ? "is" : "are";
   const id = `o-${first.operation}`;
   const title = isBack ? `${some(vms, 3)} ${is} up again` : `${some(vms, 3)} ${is} ${word}`;
-  return card(isBack ? "far" : "run", id, html`<span>${isBack ? "soon" : "now"}</span><small>${isBack ? "it ends" : html`since ${moment(time.at(first.started))}`}</small>`,
-    html`<h2 id=${id}>${title}</h2><span class="soft">${isBack ? "The impact is over; the platform waits until all is well. Nothing to do." : `${means} It has started: nothing to do.`}</span>`, null);
+  return card(
+    isBack ? "far" : "run",
+    id,
+    html`<span>${isBack ? "soon" : "now"}</span
+      ><small>${isBack ? "it ends" : html`since ${moment(time.at(first.started))}`}</small>`,
+    html`<h2 id=${id}>${title}</h2>
+      <span class="soft"
+        >${
+          isBack
+            ? "The impact is over; the platform waits until all is well. Nothing to do."
+            : `${means} It has started: nothing to do.`
+        }</span
+      >`,
+    null,
+  );
 }
 
 /** @param {any[]} work Planned and not announced, with the same impact and text. */
@@ -99,9 +198,25 @@ function planned(work) {
   const earliest = time.at(first.earliest);
   const latest = time.at(first.latest);
   const when = first.why_unknown ? capital(first.why_unknown) : `Expected by ${time.when(latest)}`;
-  return card("far", id, html`<span>later</span><small>${Number.isNaN(earliest) ? "not announced" : earliest > time.now() ? html`not before ${moment(earliest)}` : "at any time, after its notice"}</small>`,
-    html`<h2 id=${id}>${capital(first.impact)} of ${some(vms, 3)}</h2><span class="soft">${first.description} · planned, not announced</span><br>${when}. You get a notice before it starts.`,
-    html`<button @click=${() => orders.expedite(vms)}>Expedite…</button><button @click=${() => orders.defer(vms, 24)}>Defer…</button>`);
+  return card(
+    "far",
+    id,
+    html`<span>later</span
+      ><small
+        >${
+          Number.isNaN(earliest)
+            ? "not announced"
+            : earliest > time.now()
+              ? html`not before ${moment(earliest)}`
+              : "at any time, after its notice"
+        }</small
+      >`,
+    html`<h2 id=${id}>${capital(first.impact)} of ${some(vms, 3)}</h2>
+      <span class="soft">${first.description} · planned, not announced</span><br />${when}. You get
+      a notice before it starts.`,
+    html`<button @click=${() => orders.expedite(vms)}>Expedite…</button
+      ><button @click=${() => orders.defer(vms, 24)}>Defer…</button>`,
+  );
 }
 
 /** @param {any[]} list @param {(each: any) => string} key @returns {any[][]} */
@@ -113,30 +228,84 @@ function grouped(list, key) {
 }
 
 /** VMs that are down, by a failure. */
-export const downVms = () => all("problems").filter((each) => each.kind === "vm-down").flatMap((each) => each.vms.map((/** @type {string} */ vm) => ({ vm, problem: each })));
+export const downVms = () =>
+  all("problems")
+    .filter((each) => each.kind === "vm-down")
+    .flatMap((each) => each.vms.map((/** @type {string} */ vm) => ({ vm, problem: each })));
 
 export function cards() {
   const isFailure = (/** @type {any} */ each) => one("operations", each.operation)?.kind === "fail";
-  const started = all("events").filter((each) => each.EventStatus === "Started" && !isFailure(each));
+  const started = all("events").filter(
+    (each) => each.EventStatus === "Started" && !isFailure(each),
+  );
   const missing = waiting();
-  const given = all("events").filter((each) => each.EventStatus === "Scheduled" && each.approved_by).sort((one, other) => notBefore(one) - notBefore(other));
+  const given = all("events")
+    .filter((each) => each.EventStatus === "Scheduled" && each.approved_by)
+    .sort((one, other) => notBefore(one) - notBefore(other));
   const coming = all("upcoming").filter((each) => each.state === "Planned");
   const found = [
     ...missing.map((each) => ({ id: each.EventId, show: () => open(each) })),
-    ...grouped(started, (each) => each.operation).map((events) => ({ id: events[0].operation, show: () => running(events) })),
-    ...grouped(given, (each) => each.operation).map((events) => ({ id: events[0].operation, show: () => approved(events) })),
-    ...grouped(coming, (each) => `${each.impact}/${each.description}/${each.why_unknown}/${each.latest}`).map((work) => ({ id: `${work[0].impact}/${work[0].description}`, show: () => planned(work) })),
+    ...grouped(started, (each) => each.operation).map((events) => ({
+      id: events[0].operation,
+      show: () => running(events),
+    })),
+    ...grouped(given, (each) => each.operation).map((events) => ({
+      id: events[0].operation,
+      show: () => approved(events),
+    })),
+    ...grouped(
+      coming,
+      (each) => `${each.impact}/${each.description}/${each.why_unknown}/${each.latest}`,
+    ).map((work) => ({
+      id: `${work[0].impact}/${work[0].description}`,
+      show: () => planned(work),
+    })),
   ];
   const shown = isAll ? found : found.slice(0, CARDS_MAX);
-  return html`${mayOrder() && missing.length > 1 ? html`<div class="card bulk"><b>${count(missing.length, "event")} without an approval</b>
-      <button @click=${() => orders.approve(missing)}>Approve all ${missing.length}…</button></div>` : nothing}
-    ${repeat(shown, (each) => each.id, (each) => each.show())}
-    ${found.length > CARDS_MAX ? html`<button @click=${() => { isAll = !isAll; changed({ now: true }); }}>${isAll ? "Show fewer" : `${count(found.length - CARDS_MAX, "more notice")}`}</button>` : nothing}`;
+  return html`${
+    mayOrder() && missing.length > 1
+      ? html`<div class="card bulk">
+          <b>${count(missing.length, "event")} without an approval</b>
+          <button @click=${() => orders.approve(missing)}>Approve all ${missing.length}…</button>
+        </div>`
+      : nothing
+  }
+  ${repeat(
+    shown,
+    (each) => each.id,
+    (each) => each.show(),
+  )}
+  ${
+    found.length > CARDS_MAX
+      ? html`<button
+          @click=${() => {
+            isAll = !isAll;
+            changed({ now: true });
+          }}
+        >
+          ${isAll ? "Show fewer" : `${count(found.length - CARDS_MAX, "more notice")}`}
+        </button>`
+      : nothing
+  }`;
 }
 
 /** The banner of VMs that are down. */
 export function banner() {
   const found = downVms();
-  return found.map(({ vm, problem }) => html`<div class="note e" role="alert"><span><b>${vm} is down</b> since ${moment(time.at(problem.since))}: a failure of the platform.</span>
-    ${mayOrder() && problem.actions.includes("redeploy") ? html`<button class="small" @click=${() => orders.redeploy([vm])}>Redeploy it elsewhere…</button>` : nothing}</div>`);
+  return found.map(
+    ({ vm, problem }) =>
+      html`<div class="note e" role="alert">
+        <span
+          ><b>${vm} is down</b> since ${moment(time.at(problem.since))}: a failure of the
+          platform.</span
+        >
+        ${
+          mayOrder() && problem.actions.includes("redeploy")
+            ? html`<button class="small" @click=${() => orders.redeploy([vm])}>
+                Redeploy it elsewhere…
+              </button>`
+            : nothing
+        }
+      </div>`,
+  );
 }

@@ -25,42 +25,78 @@ let lock = null;
 
 /** @param {string} key @param {() => import("../store.js").Resource} make */
 const list = (key, make) => (lists[key] ??= make());
-const waits = () => list("waits", () => resource("/v1/waits?limit=20", { topics: ["history", "problems"] }));
-const overview = () => list("overview", () => resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 }));
-const capacity = () => list("capacity", () => resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 }));
+const waits = () =>
+  list("waits", () => resource("/v1/waits?limit=20", { topics: ["history", "problems"] }));
+const overview = () =>
+  list("overview", () =>
+    resource("/v1/fleet/overview", { topics: ["history", "problems"], pause: 5000 }),
+  );
+const capacity = () =>
+  list("capacity", () =>
+    resource("/v1/capacity", { topics: ["history", "problems"], pause: 5000 }),
+  );
 
 /** @param {string} id @param {string} rest @param {number} pause */
 const of = (id, rest, pause) =>
-  list(id + rest, () => resource(`/v1/campaigns/${encodeURIComponent(id)}${rest}`, { topics: ["history", "campaigns"], pause }));
+  list(id + rest, () =>
+    resource(`/v1/campaigns/${encodeURIComponent(id)}${rest}`, {
+      topics: ["history", "campaigns"],
+      pause,
+    }),
+  );
 const tree = (/** @type {string} */ id) => of(id, "/tree", 2000);
 const outlook = (/** @type {string} */ id) => of(id, "/outlook", 10_000);
-const running = (/** @type {string} */ id) => of(id, "/hosts?state=impacting,recovering&limit=20", 3000);
+const running = (/** @type {string} */ id) =>
+  of(id, "/hosts?state=impacting,recovering&limit=20", 3000);
 const self = () => of(fixed, "", 5000);
 
 /** The campaign whose turn it is. */
 function campaign() {
-  if (fixed) return one("campaigns", fixed) ?? all("campaigns").find((each) => each.name === fixed) ?? self().value;
-  const open = all("campaigns").filter((each) => !each.ended).sort((one, other) => (one.created < other.created ? -1 : 1));
+  if (fixed)
+    return (
+      one("campaigns", fixed) ??
+      all("campaigns").find((each) => each.name === fixed) ??
+      self().value
+    );
+  const open = all("campaigns")
+    .filter((each) => !each.ended)
+    .sort((one, other) => (one.created < other.created ? -1 : 1));
   // It stays where something is down.
-  const bad = open.find((each) => each.vms_down || all("problems").some((problem) => problem.kind === "vm-down" && problem.campaign === each.name));
+  const bad = open.find(
+    (each) =>
+      each.vms_down ||
+      all("problems").some(
+        (problem) => problem.kind === "vm-down" && problem.campaign === each.name,
+      ),
+  );
   return bad ?? open[Math.floor(time.now() / TURN_MS) % Math.max(1, open.length)];
 }
 
 /** The end of the window that is open or opens next; NaN: there is none. @param {any} terms */
-const closing = (terms) => time.at(terms?.windows.find((/** @type {any} */ each) => time.at(each.closes) > time.now())?.closes);
+const closing = (terms) =>
+  time.at(
+    terms?.windows.find((/** @type {any} */ each) => time.at(each.closes) > time.now())?.closes,
+  );
 
 /** @param {any} each @param {any} terms */
 function where(each, terms) {
   const closes = each.ended ? NaN : closing(terms);
-  const stage = each.stages.length > 1 && !each.ended ? `stage ${each.stage} of ${each.stages.length}` : "";
-  return [stage, Number.isNaN(closes) ? "" : `window to ${time.when(closes)}`].filter(Boolean).join(" · ");
+  const stage =
+    each.stages.length > 1 && !each.ended ? `stage ${each.stage} of ${each.stages.length}` : "";
+  return [stage, Number.isNaN(closes) ? "" : `window to ${time.when(closes)}`]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 /** VMs that are down unplanned; before the stream has told, nobody knows. */
 function downCell() {
   if (!state.isReady) return html`<div><b>–</b>VMs down</div>`;
-  const down = all("problems").filter((problem) => problem.kind === "vm-down").flatMap((problem) => problem.vms).length;
-  return html`<div class=${down ? "bad" : ""}><b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down</div>`;
+  const down = all("problems")
+    .filter((problem) => problem.kind === "vm-down")
+    .flatMap((problem) => problem.vms).length;
+  return html`<div class=${down ? "bad" : ""}>
+    <b>${number(down)}</b>${down === 1 ? "VM" : "VMs"} down
+  </div>`;
 }
 
 /** @param {any} each @param {Record<string, number>} counts @param {any} terms */
@@ -70,10 +106,24 @@ function figures(each, counts, terms) {
   const left = (counts.planned ?? 0) + (counts.announced ?? 0) + (counts.ready ?? 0);
   const ends = time.at(each.ended ?? terms?.eta.at);
   const spare = closing(terms) - ends;
-  const word = each.ended ? "ended" : Number.isNaN(spare) ? "ETA" : spare < 0 ? `ETA, ${time.roughly(-spare)} too late` : `ETA, ${time.roughly(spare)} to spare`;
-  return html`<div class="big"><div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div><div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
-    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div><div><b>${number(left)}</b>left</div>${downCell()}
-    <div class="eta"><b class=${spare < 0 ? "warn" : ""}>${time.when(ends)}</b>${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}</div></div>`;
+  const word = each.ended
+    ? "ended"
+    : Number.isNaN(spare)
+      ? "ETA"
+      : spare < 0
+        ? `ETA, ${time.roughly(-spare)} too late`
+        : `ETA, ${time.roughly(spare)} to spare`;
+  return html`<div class="big">
+    <div><b>${number(counts.done ?? 0)}</b>done of ${number(each.hosts)}</div>
+    <div class=${work ? "run" : ""}><b>${number(work)}</b>running, ${number(each.at_once)} may</div>
+    <div class=${failed ? "bad" : ""}><b>${number(failed)}</b>failed</div>
+    <div><b>${number(left)}</b>left</div>
+    ${downCell()}
+    <div class="eta">
+      <b class=${spare < 0 ? "warn" : ""}>${time.when(ends)}</b
+      >${Number.isNaN(ends) ? `no ETA: ${terms?.eta.unknown ?? "not known yet"}` : word}
+    </div>
+  </div>`;
 }
 
 const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? [];
@@ -81,41 +131,114 @@ const places = () => capacity().value?.clusters ?? capacity().value?.zones ?? []
 /** The figures of the fleet, while no campaign runs. */
 function fleet() {
   const isKnown = capacity().value !== undefined;
-  const sum = (/** @type {string} */ key) => places().reduce((/** @type {number} */ all, /** @type {any} */ each) => all + (each[key] ?? 0), 0);
+  const sum = (/** @type {string} */ key) =>
+    places().reduce(
+      (/** @type {number} */ all, /** @type {any} */ each) => all + (each[key] ?? 0),
+      0,
+    );
   const shown = (/** @type {number} */ value) => (isKnown ? number(value) : "–");
-  return html`<div class="big"><div><b>${shown(sum("hosts") - sum("down"))}</b>hosts up</div><div class=${sum("down") ? "bad" : ""}><b>${shown(sum("down"))}</b>hosts down</div>
-    <div class=${sum("in_work") ? "run" : ""}><b>${shown(sum("in_work"))}</b>working</div>${downCell()}<div><b>${shown(sum("used"))}</b>VMs</div><div></div></div>`;
+  return html`<div class="big">
+    <div><b>${shown(sum("hosts") - sum("down"))}</b>hosts up</div>
+    <div class=${sum("down") ? "bad" : ""}><b>${shown(sum("down"))}</b>hosts down</div>
+    <div class=${sum("in_work") ? "run" : ""}><b>${shown(sum("in_work"))}</b>working</div>
+    ${downCell()}
+    <div><b>${shown(sum("used"))}</b>VMs</div>
+    <div></div>
+  </div>`;
 }
 
 /** @param {any} entry A change in a few words. */
 function tick(entry) {
-  const named = (/** @type {string} */ kind) => entry.subjects.filter((/** @type {string} */ each) => each.startsWith(`${kind}:`)).map((/** @type {string} */ each) => each.slice(kind.length + 1));
+  const named = (/** @type {string} */ kind) =>
+    entry.subjects
+      .filter((/** @type {string} */ each) => each.startsWith(`${kind}:`))
+      .map((/** @type {string} */ each) => each.slice(kind.length + 1));
   const names = [named("host"), named("vm"), named("campaign")].find((each) => each.length) ?? [];
-  return html`<span><b>${time.second(time.at(entry.at))}</b> ${some(names, 1)} ${entry.what.replace(/^(operation|host|vm) /, "")} ${["driver", "clock", "policy"].includes(entry.actor) ? nothing : `by ${entry.actor}`}</span>`;
+  return html`<span
+    ><b>${time.second(time.at(entry.at))}</b> ${some(names, 1)}
+    ${entry.what.replace(/^(operation|host|vm) /, "")}
+    ${["driver", "clock", "policy"].includes(entry.actor) ? nothing : `by ${entry.actor}`}</span
+  >`;
 }
 
 /** @param {number} age */
-const lost = (age) => html`<div class="lost"><span class="vh" role="alert">No news: what is shown can be old.</span><b>No news for ${time.roughly(age)}</b><span>${state.link.at ? `What is shown is of ${time.second(state.link.at + time.now() - Date.now())}` : "Nothing has come since the wall was opened"}. ${state.link.why || "Reconnecting."}</span></div>`;
+const lost = (age) =>
+  html`<div class="lost">
+    <span class="vh" role="alert">No news: what is shown can be old.</span
+    ><b>No news for ${time.roughly(age)}</b
+    ><span
+      >${
+        state.link.at
+          ? `What is shown is of ${time.second(state.link.at + time.now() - Date.now())}`
+          : "Nothing has come since the wall was opened"
+      }.
+      ${state.link.why || "Reconnecting."}</span
+    >
+  </div>`;
 
 function view() {
   const each = campaign();
   const grown = each && tree(each.campaign).value;
   const terms = each && outlook(each.campaign).value;
-  const counts = grown?.counts ?? (each ? { done: each.done, planned: each.waiting, impacting: each.in_flight, failed: each.failed.length } : {});
+  const counts =
+    grown?.counts ??
+    (each
+      ? {
+          done: each.done,
+          planned: each.waiting,
+          impacting: each.in_flight,
+          failed: each.failed.length,
+        }
+      : {});
   const age = silence();
   const isLost = age > LOST_MS;
   const work = (counts.impacting ?? 0) + (counts.recovering ?? 0);
-  const shares = /** @type {[string, number, string][]} */ ([["s-done", counts.done ?? 0, "done"], ["s-impact", work, "running"], ["s-failed", counts.failed ?? 0, "failed"], ["s-held", counts.ready ?? 0, "held"], ["s-noticed", counts.announced ?? 0, "announced"]]);
-  return html`${hatch}<main id="m" class="wall ${isLost ? "gone" : ""}">${isLost ? lost(age) : nothing}<div class="row1"><h1>${each ? each.name : "Fleet"}</h1>${each ? campaignPill(each) : nothing}<span class="soft">${each ? where(each, terms) : "no campaign runs"}</span><span class="grow"></span>
-    <span class="live ${state.link.mode}"><i class=${state.link.mode === "live" ? "pulse" : ""}></i>${state.link.mode}</span><span class="clk">${time.minute(time.now())}<span class="soft"> ${time.zoneName()}</span></span></div>
-    <div>${each ? figures(each, counts, terms) : fleet()}</div>
-    <div class="grid2"><div class="stack">${each ? bar(shares, each.hosts) : nothing}${grown ? map(grown) : each ? nothing : fleetMap(overview().value)}</div>${says(each, { waits: waits().value, capacity: capacity().value, hosts: each ? running(each.campaign).value?.hosts ?? [] : [] })}</div>
-    <div class="tick">${grouped(entries().filter(isMain)).slice(0, TICKS).map(([entry]) => tick(entry))}</div></main>`;
+  const shares = /** @type {[string, number, string][]} */ ([
+    ["s-done", counts.done ?? 0, "done"],
+    ["s-impact", work, "running"],
+    ["s-failed", counts.failed ?? 0, "failed"],
+    ["s-held", counts.ready ?? 0, "held"],
+    ["s-noticed", counts.announced ?? 0, "announced"],
+  ]);
+  return html`${hatch}
+    <main id="m" class="wall ${isLost ? "gone" : ""}">
+      ${isLost ? lost(age) : nothing}
+      <div class="row1">
+        <h1>${each ? each.name : "Fleet"}</h1>
+        ${each ? campaignPill(each) : nothing}<span class="soft"
+          >${each ? where(each, terms) : "no campaign runs"}</span
+        ><span class="grow"></span>
+        <span class="live ${state.link.mode}"
+          ><i class=${state.link.mode === "live" ? "pulse" : ""}></i>${state.link.mode}</span
+        ><span class="clk"
+          >${time.minute(time.now())}<span class="soft"> ${time.zoneName()}</span></span
+        >
+      </div>
+      <div>${each ? figures(each, counts, terms) : fleet()}</div>
+      <div class="grid2">
+        <div class="stack">
+          ${each ? bar(shares, each.hosts) : nothing}${
+            grown ? map(grown) : each ? nothing : fleetMap(overview().value)
+          }
+        </div>
+        ${says(each, {
+          waits: waits().value,
+          capacity: capacity().value,
+          hosts: each ? (running(each.campaign).value?.hosts ?? []) : [],
+        })}
+      </div>
+      <div class="tick">
+        ${grouped(entries().filter(isMain))
+          .slice(0, TICKS)
+          .map(([entry]) => tick(entry))}
+      </div>
+    </main>`;
 }
 
 async function wake() {
   try {
-    if (document.visibilityState === "visible") lock = await /** @type {any} */ (navigator).wakeLock?.request("screen");
+    if (document.visibilityState === "visible")
+      lock = await /** @type {any} */ (navigator).wakeLock?.request("screen");
   } catch {
     // The device refuses, such as with an empty battery: the wall only becomes dark.
   }
@@ -138,11 +261,16 @@ function leave() {
 
 /** @type {import("../pages.js").Page} */
 export const page = {
-  title: () => `wall: ${campaign()?.name ?? "fleet"}`, view, enter, leave, isBare: true,
+  title: () => `wall: ${campaign()?.name ?? "fleet"}`,
+  view,
+  enter,
+  leave,
+  isBare: true,
   uses() {
     const each = campaign();
-    const mine = each ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)] : [overview()];
+    const mine = each
+      ? [tree(each.campaign), outlook(each.campaign), running(each.campaign)]
+      : [overview()];
     return [waits(), capacity(), past, ...mine, ...(fixed ? [self()] : [])];
   },
 };
-

@@ -8,7 +8,16 @@ import * as time from "../time.js";
 
 /** Lines that fit on the wall. */
 const LINES_MAX = 8;
-const BAD = new Set(["outcome-unknown", "driver-failing", "visit-failed", "campaign-halted", "not-ready", "database-lost", "no-leader", "vms-stopped"]);
+const BAD = new Set([
+  "outcome-unknown",
+  "driver-failing",
+  "visit-failed",
+  "campaign-halted",
+  "not-ready",
+  "database-lost",
+  "no-leader",
+  "vms-stopped",
+]);
 
 /** @typedef {{form: string, head: any, tail?: any, small?: any}} Line */
 
@@ -16,8 +25,24 @@ const BAD = new Set(["outcome-unknown", "driver-failing", "visit-failed", "campa
 function trouble(problem) {
   const since = time.at(problem.since);
   const lasting = Number.isNaN(since) ? "" : time.roughly(time.now() - since);
-  if (problem.kind === "vm-down") return { form: "e", head: some(problem.vms.length ? problem.vms : problem.hosts, 2), tail: `down ${lasting}`, small: capital(problem.text) };
-  return { form: BAD.has(problem.kind) ? "e" : "w", head: some(problem.hosts.length ? problem.hosts : [problem.target ?? problem.campaign ?? capital(problem.kind.replaceAll("-", " "))], 2), tail: lasting && `for ${lasting}`, small: capital(problem.text) };
+  if (problem.kind === "vm-down")
+    return {
+      form: "e",
+      head: some(problem.vms.length ? problem.vms : problem.hosts, 2),
+      tail: `down ${lasting}`,
+      small: capital(problem.text),
+    };
+  return {
+    form: BAD.has(problem.kind) ? "e" : "w",
+    head: some(
+      problem.hosts.length
+        ? problem.hosts
+        : [problem.target ?? problem.campaign ?? capital(problem.kind.replaceAll("-", " "))],
+      2,
+    ),
+    tail: lasting && `for ${lasting}`,
+    small: capital(problem.text),
+  };
 }
 
 /** @param {any} wait @returns {Line} */
@@ -25,11 +50,20 @@ function missing(wait) {
   const limit = time.at(wait.not_before);
   const polled = time.at(wait.last_poll);
   const isSilent = wait.enabled && time.now() - polled > 10 * 60_000;
-  return { form: "w", head: `${wait.tenant}: ${count(wait.events, "approval")} missing`, tail: isSilent ? `silent ${time.roughly(time.now() - polled)}` : "",
-    small: `${count(wait.vms, "VM")} on ${count(wait.hosts, "host")}; starts at the latest ${time.when(limit)}, ${time.until(limit)}` };
+  return {
+    form: "w",
+    head: `${wait.tenant}: ${count(wait.events, "approval")} missing`,
+    tail: isSilent ? `silent ${time.roughly(time.now() - polled)}` : "",
+    small:
+      `${count(wait.vms, "VM")} on ${count(wait.hosts, "host")}; ` +
+      `starts at the latest ${time.when(limit)}, ${time.until(limit)}`,
+  };
 }
 
-/** @param {any[]} hosts @returns {Line[]} Those that take longer than others alone, the rest by step. */
+/**
+ * @param {any[]} hosts
+ * @returns {Line[]} Those that take longer than others alone, the rest by step.
+ */
 function work(hosts) {
   /** @type {Map<string, any[]>} */
   const found = new Map();
@@ -38,11 +72,29 @@ function work(hosts) {
     found.set(step, [...(found.get(step) ?? []), host]);
   }
   return [...found].map(([step, list]) => {
-    const since = list.map((each) => time.now() - time.at(each.step?.since)).filter((each) => !Number.isNaN(each)).sort((one, other) => one - other);
+    const since = list
+      .map((each) => time.now() - time.at(each.step?.since))
+      .filter((each) => !Number.isNaN(each))
+      .sort((one, other) => one - other);
     const [first, last] = [since[0] ?? NaN, since.at(-1) ?? NaN];
-    const progress = list.length === 1 && list[0].progress ? ` ${list[0].progress.done}/${list[0].progress.of}` : "";
-    const span = Number.isNaN(first) ? "" : list.length === 1 || time.roughly(first) === time.roughly(last) ? time.roughly(last) : `${time.roughly(first)} to ${time.roughly(last)}`;
-    return { form: "i", head: some(list.map((each) => each.host), 3), tail: `${step}${progress}`, small: span && `for ${span}` };
+    const progress =
+      list.length === 1 && list[0].progress
+        ? ` ${list[0].progress.done}/${list[0].progress.of}`
+        : "";
+    const span = Number.isNaN(first)
+      ? ""
+      : list.length === 1 || time.roughly(first) === time.roughly(last)
+        ? time.roughly(last)
+        : `${time.roughly(first)} to ${time.roughly(last)}`;
+    return {
+      form: "i",
+      head: some(
+        list.map((each) => each.host),
+        3,
+      ),
+      tail: `${step}${progress}`,
+      small: span && `for ${span}`,
+    };
   });
 }
 
@@ -52,9 +104,28 @@ function next(campaign) {
   const stage = campaign.stages[campaign.stage - 1];
   const until = time.at(stage?.soaks_until);
   const after = campaign.stages[campaign.stage];
-  const then = after ? `then stage ${campaign.stage + 1}: ${count(after.hosts, "host")}` : "it is the last";
-  if (!Number.isNaN(until)) return [{ form: "", head: time.when(until), tail: `soak of stage ${campaign.stage} ends`, small: then }];
-  return stage && campaign.stages.length > 1 ? [{ form: "", head: `${number(stage.left)} left`, tail: `in stage ${campaign.stage}`, small: then }] : [];
+  const then = after
+    ? `then stage ${campaign.stage + 1}: ${count(after.hosts, "host")}`
+    : "it is the last";
+  if (!Number.isNaN(until))
+    return [
+      {
+        form: "",
+        head: time.when(until),
+        tail: `soak of stage ${campaign.stage} ends`,
+        small: then,
+      },
+    ];
+  return stage && campaign.stages.length > 1
+    ? [
+        {
+          form: "",
+          head: `${number(stage.left)} left`,
+          tail: `in stage ${campaign.stage}`,
+          small: then,
+        },
+      ]
+    : [];
 }
 
 /** @param {any} capacity @returns {Line[]} Where the host after the next one finds no room. */
@@ -62,18 +133,54 @@ function room(capacity) {
   const places = capacity?.clusters ?? capacity?.zones ?? [];
   return places.flatMap((/** @type {any} */ each) => {
     const name = each.cluster ?? each.zone;
-    const needs = Math.max(0, ...capacity.next_hosts.filter((/** @type {any} */ host) => (host.cluster ?? host.zone) === name).map((/** @type {any} */ host) => host.needs));
-    return needs && !each.unlimited && each.free < 2 * needs ? [{ form: "w", head: `${name}: ${count(each.free, "free VM slot")}`, small: `the next host needs ${needs}` }] : [];
+    const needs = Math.max(
+      0,
+      ...capacity.next_hosts
+        .filter((/** @type {any} */ host) => (host.cluster ?? host.zone) === name)
+        .map((/** @type {any} */ host) => host.needs),
+    );
+    return needs && !each.unlimited && each.free < 2 * needs
+      ? [
+          {
+            form: "w",
+            head: `${name}: ${count(each.free, "free VM slot")}`,
+            small: `the next host needs ${needs}`,
+          },
+        ]
+      : [];
   });
 }
 
 /** @param {any} campaign @param {{waits: any, capacity: any, hosts: any[]}} known */
 export function says(campaign, { waits, capacity, hosts }) {
-  const problems = all("problems").filter((each) => each.kind !== "approval-late" || !waits).map(trouble);
+  const problems = all("problems")
+    .filter((each) => each.kind !== "approval-late" || !waits)
+    .map(trouble);
   const bad = problems.filter((each) => each.form === "e");
-  const lines = [...bad, ...(waits?.waits ?? []).map(missing), ...problems.filter((each) => each.form !== "e"), ...room(capacity), ...work(hosts), ...next(campaign)];
+  const lines = [
+    ...bad,
+    ...(waits?.waits ?? []).map(missing),
+    ...problems.filter((each) => each.form !== "e"),
+    ...room(capacity),
+    ...work(hosts),
+    ...next(campaign),
+  ];
   const shown = lines.slice(0, lines.length > LINES_MAX ? LINES_MAX - 1 : LINES_MAX);
-  if (state.isReady && waits && !lines.some((each) => each.form === "e" || each.form === "w")) shown.unshift({ form: "f", head: "All is well", small: "Nothing needs a person" });
-  return html`<ul class="say">${shown.map((each) => html`<li class=${each.form}><b>${each.head}</b> ${each.tail ?? nothing}${each.small ? html`<small>${each.small}</small>` : nothing}</li>`)}${
-    lines.length > shown.length ? html`<li><b>${count(lines.length - shown.length, "more line")}</b><small>on the page Now</small></li>` : nothing}</ul>`;
+  if (state.isReady && waits && !lines.some((each) => each.form === "e" || each.form === "w"))
+    shown.unshift({ form: "f", head: "All is well", small: "Nothing needs a person" });
+  return html`<ul class="say">
+    ${shown.map(
+      (each) =>
+        html`<li class=${each.form}>
+          <b>${each.head}</b>
+          ${each.tail ?? nothing}${each.small ? html`<small>${each.small}</small>` : nothing}
+        </li>`,
+    )}${
+      lines.length > shown.length
+        ? html`<li>
+            <b>${count(lines.length - shown.length, "more line")}</b><small>on the page Now</small>
+          </li>`
+        : nothing
+    }
+  </ul>`;
 }

@@ -1,0 +1,171 @@
+// All that is known of one host: why it waits, its open work, its VMs, and what happened to it.
+
+import { html, nothing } from "../lit.js";
+import { resource } from "../store.js";
+import {
+  address,
+  campaignAddress,
+  errorNote,
+  feed,
+  isMain,
+  loading,
+  mayOrder,
+  moment,
+  pill,
+} from "../parts.js";
+import { latest } from "../latest.js";
+import { look } from "../query.js";
+import * as orders from "../orders.js";
+import { capital, count } from "../text.js";
+import * as time from "../time.js";
+
+const HISTORY_LINES = 25;
+/** Main changes that are read: several can be one line. */
+const HISTORY_READ = 100;
+
+/** @type {Map<string, import("../store.js").Resource[]>} */
+const known = new Map();
+
+/** @param {string} name Explanation, open work, history and VMs of a host. */
+export function about(name) {
+  let found = known.get(name);
+  if (!found) {
+    known.clear();
+    const host = encodeURIComponent(name);
+    found = [
+      resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
+      resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
+      resource(() => latest(`host=${host}`, "60d", HISTORY_READ, isMain), { pause: 5000 }),
+      resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
+    ];
+    known.set(name, found);
+  }
+  return found;
+}
+
+/** @param {any} operation */
+const work = (operation) =>
+  html`<div class="in head case">
+    <div class="tell">
+      <b>${capital(operation.kind)}</b> (${operation.impact}) of ${operation.target}:
+      ${pill(operation.state === "Ready" ? "wait" : "run", operation.state)}
+      <span class="soft"
+        >${
+          operation.started
+            ? html`since ${moment(time.at(operation.started))}`
+            : html`from ${moment(time.at(operation.not_before))},
+              ${time.until(time.at(operation.not_before))}`
+        }
+        · <span class="mono">${operation.operation}</span></span
+      >
+    </div>
+    <span class="grow"></span>
+    ${
+      mayOrder() && !operation.started
+        ? html`<div class="acts">
+            <button @click=${() => orders.cancel(operation.operation, operation.target)}>
+              Cancel…
+            </button>
+          </div>`
+        : nothing
+    }
+  </div>`;
+
+/** @param {string} name */
+export function side(name) {
+  const [explained, operations, past, fleet] = about(name);
+  const found = explained?.value;
+  const host = fleet?.value?.hosts[0];
+  const vms = fleet?.value?.vms ?? [];
+  const open = operations?.value?.operations ?? [];
+  const campaign = open.find((/** @type {any} */ each) => each.rollout)?.rollout;
+  const isCordoned = Boolean(host?.cordons.length);
+  return html`<aside class="card drawer" aria-labelledby="hh" tabindex="-1">
+    <header>
+      <div>
+        <h2 id="hh">${name}</h2>
+        <span class="soft"
+          >${found ? found.state : ""}${
+            host ? ` · zone ${host.zone}${host.rack ? ` · rack ${host.rack}` : ""}` : ""
+          }
+          · ${count(vms.length, "VM")}</span
+        >
+      </div>
+      <span class="grow"></span
+      ><button class="quiet" aria-label="Close" @click=${() => look({ host: "" })}>✕</button>
+    </header>
+    ${
+      explained?.error
+        ? html`<div class="in">${errorNote(explained.error)}</div>`
+        : found
+          ? html`<div class="in">
+              <p>${found.standing || found.what}</p>
+              ${
+                found.blockers.length
+                  ? html`<h3>Why it is waiting</h3>
+                      <ul class="why">
+                        ${found.blockers.map(
+                          (/** @type {any} */ each) => html`<li>${each.text}</li>`,
+                        )}
+                      </ul>`
+                  : nothing
+              }
+            </div>`
+          : loading
+    }
+    ${open.map(work)}${
+      campaign
+        ? html`<div class="in">
+            <a href=${`${campaignAddress(campaign)}?host=${encodeURIComponent(name)}`}
+              >Show it in the timeline</a
+            >
+          </div>`
+        : nothing
+    }
+    ${
+      vms.length
+        ? html`<div class="in">
+            <h3>VMs</h3>
+            <table class="tight">
+              <tbody>
+                ${vms.map(
+                  (/** @type {any} */ each) =>
+                    html`<tr>
+                      <th class="mono" scope="row">${each.name}</th>
+                      <td class="soft">${each.tenant ?? ""}</td>
+                      <td class="soft">${each.scope}</td>
+                      <td>
+                        ${each.state === "down" ? html`<b class="bad">✕ down</b>` : each.state}
+                      </td>
+                    </tr>`,
+                )}
+              </tbody>
+            </table>
+          </div>`
+        : nothing
+    }
+    <div class="in">
+      <h3>Lately</h3>
+      ${past?.value ? feed(past.value.filter(isMain), HISTORY_LINES) : nothing}<a
+        href=${address("history", ["host", name], ["since", "60d"])}
+        >All of its history</a
+      >
+    </div>
+    ${
+      mayOrder() && host
+        ? html`<div class="in acts">
+            ${
+              isCordoned
+                ? html`<button @click=${() => orders.cordon("open", [name])}>Open…</button>`
+                : html`<button @click=${() => orders.cordon("cordon", [name])}>Cordon…</button>`
+            }
+            ${
+              host.state === "down"
+                ? html`<button @click=${() => orders.restore([name])}>Mark restored…</button>`
+                : nothing
+            }
+          </div>`
+        : nothing
+    }
+  </aside>`;
+}

@@ -1,0 +1,190 @@
+// The first list of Now: VMs that are down, and what can be done for those that are chosen.
+
+import { html, nothing, repeat } from "../lit.js";
+import { all, changed, resource } from "../store.js";
+import { hostLink, mayOrder, pill } from "../parts.js";
+import { hold } from "../hold.js";
+import * as orders from "../orders.js";
+import { count, number } from "../text.js";
+import * as time from "../time.js";
+
+/**
+ * @typedef {{vm: string, tenant: string, host: string, since: number, text: string, problem: any}}
+ *   DownVm
+ */
+
+/** Selected VMs. @type {Set<string>} */
+const chosen = new Set();
+
+/**
+ * VMs of an operation by name: their tenants.
+ * @type {Map<string, import("../store.js").Resource>}
+ */
+const details = new Map();
+
+/** The tenant of a VM, from the events of its operation. @param {any} problem @param {string} vm */
+function tenantOf(problem, vm) {
+  if (problem.tenants.length < 2 || !problem.operation) return problem.tenants[0] ?? "";
+  let detail = details.get(problem.operation);
+  if (!detail) {
+    detail = resource(
+      `/v1/events?host=${encodeURIComponent(problem.hosts[0] ?? "")}&all=true&limit=1000`,
+      { topics: [] },
+    );
+    details.set(problem.operation, detail);
+  }
+  const event = detail.value?.events.find((/** @type {any} */ each) => each.vms.includes(vm));
+  return event?.tenant ?? "";
+}
+
+/** The lists that name the tenants of VMs. */
+export const lookups = () => [...details.values()];
+
+/** @param {any[]} problems @returns {DownVm[]} */
+const downVms = (problems) =>
+  problems
+    .filter((each) => each.kind === "vm-down")
+    .flatMap((problem) =>
+      (problem.vms.length ? problem.vms : [""]).map((/** @type {string} */ vm) => ({
+        vm,
+        problem,
+        tenant: vm && tenantOf(problem, vm),
+        host: problem.hosts[0] ?? "",
+        since: time.at(problem.since),
+        text:
+          vm && problem.target === problem.hosts[0] && problem.vms.length > 1
+            ? "its host is down"
+            : problem.text,
+      })),
+    );
+
+/** @param {string} vm */
+function toggle(vm) {
+  if (!chosen.delete(vm)) chosen.add(vm);
+  changed({ now: true });
+}
+
+/** @param {any[]} problems @param {any} capacity Free slots, which a redeployment needs. */
+export function down(problems, capacity) {
+  const rows = downVms(problems);
+  if (!rows.length) return null;
+  const names = rows.map((each) => each.vm).filter(Boolean);
+  for (const each of chosen) if (!names.includes(each)) chosen.delete(each);
+  const hosts = new Set(rows.map((each) => each.host));
+  const tenants = new Set(rows.flatMap((each) => each.problem.tenants));
+  const longest = Math.min(...rows.map((each) => each.since));
+  const held = hold("down-rows", rows, (each) => each.problem.problem + each.vm);
+  const isAll = names.length > 0 && chosen.size === names.length;
+  const toggleAll = () => {
+    if (isAll) chosen.clear();
+    else for (const each of names) chosen.add(each);
+    changed({ now: true });
+  };
+  return html`<section class="card" aria-labelledby="down">
+    <header>
+      ${pill("err", "Down")}
+      <h2 id="down">
+        ${names.length ? count(names.length, "VM") : count(rows.length, "host")} down, unplanned
+      </h2>
+      <span class="grow"></span>
+      <span class="soft"
+        >${count(hosts.size, "host")}, ${count(tenants.size, "tenant")}, longest
+        ${time.roughly(time.now() - longest)}</span
+      >
+    </header>
+    <table class="flow">
+      <thead>
+        <tr>
+          ${
+            mayOrder()
+              ? html`<th>
+                  <input
+                    type="checkbox"
+                    aria-label="All ${names.length}"
+                    .checked=${isAll}
+                    @change=${toggleAll}
+                  />
+                </th>`
+              : nothing
+          }
+          <th>VM</th>
+          <th>Tenant</th>
+          <th>Host</th>
+          <th>Down for</th>
+          <th>Why</th>
+          <th>Next</th>
+        </tr>
+      </thead>
+      <tbody id="down-rows">
+        ${repeat(
+          held.rows,
+          (each) => each.problem.problem + each.vm,
+          (each) => downRow(each, held.over.has(each.problem.problem + each.vm)),
+        )}
+      </tbody>
+    </table>
+    ${mayOrder() && chosen.size ? bulk(rows, capacity) : nothing}
+  </section>`;
+}
+
+/** @param {DownVm} each @param {boolean} isOver Whether it is up again. */
+function downRow(each, isOver) {
+  const { vm, problem } = each;
+  const first =
+    problem.actions.includes("redeploy") && vm
+      ? html`<button class="quiet small" @click=${() => orders.redeploy([vm])}>Redeploy…</button>`
+      : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>
+          Mark restored…
+        </button>`;
+  return html`<tr class=${isOver ? "over" : ""} aria-selected=${chosen.has(vm) ? "true" : nothing}>
+    ${
+      mayOrder()
+        ? html`<td>
+            ${
+              vm
+                ? html`<input
+                    type="checkbox"
+                    aria-label=${vm}
+                    .checked=${chosen.has(vm)}
+                    @change=${() => toggle(vm)}
+                  />`
+                : nothing
+            }
+          </td>`
+        : nothing
+    }
+    <th class="mono nw">${vm || "–"}</th>
+    <td class="nw">${each.tenant}</td>
+    <td class="mono nw">${hostLink(each.host)}</td>
+    <td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
+    <td class="wide">${each.text}</td>
+    <td>${mayOrder() ? first : problem.actions[0]}</td>
+  </tr>`;
+}
+
+/** @param {DownVm[]} rows @param {any} capacity */
+function bulk(rows, capacity) {
+  const free = (capacity?.zones ?? []).map(
+    (/** @type {any} */ each) =>
+      `${each.zone ? `zone ${each.zone}` : "hosts"} ` +
+      (each.unlimited ? "without limit" : number(each.free)),
+  );
+  const mine = rows.filter((each) => chosen.has(each.vm));
+  const may = (/** @type {string} */ verb) =>
+    mine.every((each) => each.problem.actions.includes(verb));
+  return html`<div class="bulk">
+    <b>${count(chosen.size, "VM")}</b>
+    ${
+      may("redeploy")
+        ? html`<button @click=${() => orders.redeploy([...chosen])}>Redeploy elsewhere…</button>`
+        : nothing
+    }
+    ${
+      may("restore")
+        ? html`<button @click=${() => orders.restore([...chosen])}>Mark restored…</button>`
+        : nothing
+    }
+    <span class="grow"></span
+    >${free.length ? html`<span class="soft">Free slots: ${free.join(" · ")}</span>` : nothing}
+  </div>`;
+}
