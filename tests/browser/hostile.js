@@ -1,6 +1,7 @@
 // Each answer of the service has a hostile text wherever it has the word "quokka".
 (() => {
-  const TEXT = "<img src=x onerror='document.title=1'>\\u202e\\u2066\\u200b\\u0007\\u3164\\udb40\\udc41";
+  const TEXT =
+    "<img src=x onerror='document.title=1'>\\u202e\\u2066\\u200b\\u0007\\u3164\\udb40\\udc41";
   const real = window.fetch.bind(window);
   window.fetch = async (path, options) => {
     const answer = await real(path, options);
@@ -9,7 +10,10 @@
     const change = new TransformStream({
       transform: (text, controller) => controller.enqueue(text.replaceAll("quokka", TEXT)),
     });
-    const body = answer.body.pipeThrough(new TextDecoderStream()).pipeThrough(change).pipeThrough(new TextEncoderStream());
+    const body = answer.body
+      .pipeThrough(new TextDecoderStream())
+      .pipeThrough(change)
+      .pipeThrough(new TextEncoderStream());
     return new Response(body, { status, headers });
   };
 })();
