@@ -23,6 +23,7 @@ AXE = Path(__file__).parents[2] / ".build" / "axe" / "axe.min.js"
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
 NARROW = {"width": 390, "height": 844}
+MIDDLE = {"width": 720, "height": 900}
 WIDE = {"width": 1440, "height": 900}
 
 LOOKS = [
