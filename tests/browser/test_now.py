@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.support.consoles import Place, Tab
 from tests.support.processes import eventually
@@ -159,20 +159,24 @@ def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
     tab = new_tab(place, statuses={500})
     keys: list[str] = []
-    answers: list[int] = [0, 500]
+    # No connection, no answer before one gives up, a failure, and that of the service.
+    answers = ["abort", "wait", "fail"]
 
     def answer(route: Route) -> None:
         if "dry_run" in (route.request.post_data or ""):
             route.continue_()
             return
         keys.append(route.request.headers["idempotency-key"])
-        status = answers.pop(0) if answers else -1
-        if status == 0:
+        way = answers.pop(0) if answers else ""
+        if way == "abort":
             route.abort()
-        elif status > 0:
-            route.fulfill(status=status, json={"error": "the service failed"})
-        else:
+        elif way == "fail":
+            route.fulfill(status=500, json={"error": "the service failed"})
+        elif not way:
             route.continue_()
+
+    def is_second(request: Request) -> bool:
+        return "idempotency-key" in request.headers and len(keys) == 1
 
     tab.page.route("**/v1/restore", answer)
     page = tab.open()
@@ -181,7 +185,8 @@ def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("repaired by hand").click()
     send = dialog.get_by_role("button", name="Mark 1 restored")
-    send.click()
+    with page.expect_request(is_second):
+        send.click()
     expect(dialog.get_by_role("button", name="Give up waiting")).to_be_visible()
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
@@ -193,7 +198,7 @@ def test_order_with_unknown_result_keeps_its_dialog_and_its_key(
     expect(alert).not_to_contain_text("Nothing was changed")
     send.click()
     expect(dialog).not_to_be_visible()
-    assert len(keys) == 3
+    assert len(keys) == 4
     assert len(set(keys)) == 1
 
 
