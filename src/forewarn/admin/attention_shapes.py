@@ -1,28 +1,7 @@
 """Models of the responses of `attention`, for /openapi.json only."""
 
 from forewarn.admin.choice_shapes import UpcomingShape
-from forewarn.admin.shapes import Page, list_of, shape
-
-BlockerShape = shape(
-    "BlockerShape",
-    "One reason why an object waits; members that do not apply are null.",
-    kind=str,
-    text=(str, "The reason as a sentence."),
-    remedy=(
-        str,
-        "The actor that can end the reason: operator, tenant, service (it ends with other work) or clock.",
-    ),
-    tenant=str | None,
-    scope=str | None,
-    event=str | None,
-    vm=str | None,
-    host=str | None,
-    operation=str | None,
-    until=(
-        str | None,
-        "The time at which the reason ends automatically; null if unknown.",
-    ),
-)
+from forewarn.admin.shapes import BlockerShape, Page, list_of, shape
 
 AbilityShape = shape(
     "AbilityShape",

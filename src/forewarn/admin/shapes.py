@@ -50,6 +50,27 @@ MoveShape = shape(
     "MoveShape", "A VM of an operation.", vm=str, to_host=str | None, done=bool
 )
 
+BlockerShape = shape(
+    "BlockerShape",
+    "One reason why an object waits; members that do not apply are null.",
+    kind=str,
+    text=(str, "The reason as a sentence."),
+    remedy=(
+        str,
+        "The actor that can end the reason: operator, tenant, service (it ends with other work) or clock.",
+    ),
+    tenant=str | None,
+    scope=str | None,
+    event=str | None,
+    vm=str | None,
+    host=str | None,
+    operation=str | None,
+    until=(
+        str | None,
+        "The time at which the reason ends automatically; null if unknown.",
+    ),
+)
+
 OperationShape = shape(
     "OperationShape",
     "One maintenance action on one host or one VM.",
@@ -78,6 +99,7 @@ OperationShape = shape(
     ),
     events=list_of(EventInOperation),
     blocked_by=(list[str], "The reasons why the operation waits, as sentences."),
+    blockers=(list_of(BlockerShape), "The same reasons as values."),
 )
 
 RequestShape = shape(

@@ -1,9 +1,8 @@
 """Models of the responses about the hosts of a campaign, as in `shapes`."""
 
-from forewarn.admin.attention_shapes import BlockerShape
 from forewarn.admin.brake import BrakeShape
 from forewarn.admin.campaign_shapes import OpeningShape
-from forewarn.admin.shapes import list_of, shape
+from forewarn.admin.shapes import BlockerShape, list_of, shape
 
 _COUNTS = (
     "Hosts by state, without states that no host has: planned, announced, ready, "

@@ -81,7 +81,7 @@ def _operation(
     reader: Reader, operation: Operation, lookups: Lookups, wanted: Wanted, now: Micros
 ) -> Change:
     blockers = tenant_reader.blockers(reader, operation, now=now)
-    body = reports.operation_body(reader, operation, blockers)
+    body = reports.operation_body(reader, operation, blockers, now=now)
     return Change(
         "operations",
         operation.operation_id,
@@ -95,8 +95,7 @@ def _operation(
 def looks_of(body: dict[str, Any], blockers: Iterable[AnyBlocker]) -> object:
     """Return an operation without the reasons that change with the time only."""
     lasting = [each for each in blockers if not isinstance(each, _CHANGE_WITH_TIME)]
-    without: dict[str, Any] = {**body, "blocked_by": []}
-    return without, lasting
+    return reports.without_reasons(body), lasting
 
 
 def _operation_page(reader: Reader, wanted: Wanted, after: str, now: Micros) -> Page:

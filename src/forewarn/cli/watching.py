@@ -191,7 +191,7 @@ class Seen:
 
 def _looks(each: Json) -> Json:
     """Return an object without the reasons that change with the time."""
-    return {**each, "blocked_by": []}
+    return {**each, "blocked_by": [], "blockers": []}
 
 
 def _clock_time(at: Micros | None) -> str:

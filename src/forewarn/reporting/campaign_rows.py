@@ -21,12 +21,12 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.visits import Visit
 from forewarn.reporting import campaign_courses
+from forewarn.reporting.blocker_reports import blocker_reports
 from forewarn.reporting.campaign_courses import Attempt, attempt_of, visit_of
 from forewarn.reporting.campaign_reports import stage_of
 from forewarn.reporting.campaign_states import IN_FLIGHT_STATES, HostState
 from forewarn.reporting.campaigns import failure_of
 from forewarn.reporting.expected import Expected
-from forewarn.reporting.explanations import blocker_reports
 from forewarn.reporting.host_phases import Phase, phases
 from forewarn.reporting.reports import vm_count
 from forewarn.store import kinds

@@ -5,7 +5,7 @@ reason is a value from the guard's code, with its sentence.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -14,15 +14,11 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.requests import campaigns
 from forewarn.control.rules import guard, shared_limit
-from forewarn.control.rules.remedies import actionable_first, remedy_of
+from forewarn.control.rules.remedies import actionable_first
 from forewarn.fleet.model import Host, Vm, VmState
 from forewarn.instants import Micros, format_instant
 from forewarn.protocol.blockers import (
     AnyBlocker,
-    DriverRetry,
-    NotApproved,
-    NotDue,
-    NoticeRuns,
     SharedHost,
     bounded,
 )
@@ -36,6 +32,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.protocol.visits import Visit
 from forewarn.reporting import able, apart_hosts, unknown_names, visited
+from forewarn.reporting.blocker_reports import blocker_report, blocker_reports
 from forewarn.reporting.campaigns import deferred_count, failure_of
 from forewarn.reporting.upcoming import upcoming_report
 from forewarn.store import kinds
@@ -123,62 +120,6 @@ def of_operation(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     )
 
 
-def blocker_reports(
-    reader: Reader,
-    operation: Operation,
-    blockers: Iterable[AnyBlocker],
-    *,
-    now: Micros,
-) -> list[Json]:
-    """Return reasons as values, each with its sentence and subjects."""
-    missing = [each for each in blockers if isinstance(each, NotApproved)]
-    events = (
-        {
-            event.scope: event.event_id
-            for event in every(reader, kinds.EVENTS_OF_OPERATION, operation.key)
-        }
-        if missing
-        else {}
-    )
-    return [
-        _blocker(each, now=now, not_before=operation.not_before, events=events)
-        for each in blockers
-    ]
-
-
-def _blocker(
-    blocker: AnyBlocker,
-    *,
-    now: Micros,
-    not_before: Micros = 0,
-    events: Mapping[str, str] | None = None,
-) -> Json:
-    """Return a reason as values; `not_before` and `events` are those of its operation."""
-    match blocker:
-        case NotApproved():
-            event, until = (events or {}).get(blocker.scope), not_before
-        case NotDue() | NoticeRuns() | DriverRetry():
-            event, until = None, now + blocker.remaining
-        case _:
-            event, until = None, 0
-
-    def named(field: str) -> str | None:
-        return str(getattr(blocker, field, "")) or None
-
-    return {
-        "kind": blocker.kind,
-        "text": operators.reason(blocker),
-        "remedy": remedy_of(blocker).value,
-        "tenant": named("tenant"),
-        "scope": named("scope"),
-        "event": event,
-        "vm": named("vm"),
-        "host": named("host"),
-        "operation": named("operation"),
-        "until": format_instant(until) if until else None,
-    }
-
-
 def _explanation(
     kind: str,
     name: str,
@@ -245,7 +186,7 @@ def _of_operations(
     told = limited(actionable_first(reasons))
     return found, [
         # A count of further reasons is new.
-        reasons[each] if each in reasons else _blocker(each, now=now)
+        reasons[each] if each in reasons else blocker_report(each, now=now)
         for each in told
     ]
 
@@ -348,7 +289,7 @@ def _gate_of(
     gate = shared_limit.ask(reader, request, campaign, now=now)
     if gate.blocker is None:
         return []
-    found = _blocker(gate.blocker, now=now)
+    found = blocker_report(gate.blocker, now=now)
     if gate.look_at:
         found["until"] = format_instant(gate.look_at)
     return [found]

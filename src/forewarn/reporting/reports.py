@@ -5,7 +5,7 @@ lower case. Instants are RFC 3339 with `Z`. This module only reads.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from forewarn.control.redaction import tenant_reader
@@ -29,6 +29,7 @@ from forewarn.protocol.operations import (
     Request,
 )
 from forewarn.protocol.visits import VisitState
+from forewarn.reporting.blocker_reports import reports_with
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, AuditEntry, Brake
@@ -48,17 +49,17 @@ def names_each(hosts: int) -> bool:
 
 def operation_report(reader: Reader, operation: Operation, *, now: Micros) -> Json:
     """Return an operation with its events and every reason why it waits."""
-    return operation_body(
-        reader, operation, tenant_reader.blockers(reader, operation, now=now)
-    )
+    blockers = tenant_reader.blockers(reader, operation, now=now)
+    return operation_body(reader, operation, blockers, now=now)
 
 
 def operation_body(
-    reader: Reader, operation: Operation, blockers: Iterable[AnyBlocker]
+    reader: Reader, operation: Operation, blockers: Sequence[AnyBlocker], *, now: Micros
 ) -> Json:
     """Return an operation with its events and these reasons."""
     request = reader.get(Request, operation.request)
     events = list(every(reader, kinds.EVENTS_OF_OPERATION, operation.operation_id))
+    reasons = reports_with(operation, events, blockers, now=now)
     return {
         "operation": operation.operation_id,
         "rollout": operation.request if request and request.is_rollout else None,
@@ -84,8 +85,17 @@ def operation_body(
         "note": operators.note(operation.note),
         "no_driver_call": operation.called_no_driver,
         "events": [_event_in_operation(event) for event in events],
-        "blocked_by": operators.reasons(blockers),
+        "blocked_by": [each["text"] for each in reasons],
+        "blockers": reasons,
     }
+
+
+def without_reasons(operation: Json) -> Json:
+    """Return an operation as JSON without the reasons why it waits.
+
+    Some of them change with the time only.
+    """
+    return {**operation, "blocked_by": [], "blockers": []}
 
 
 def vm_count(reader: Reader, operation: Operation) -> int:

@@ -11,7 +11,7 @@ from forewarn.protocol.blockers import NoCapacity, ReserveKept
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import MOVING_ACTIONS, Operation, OperationState
 from forewarn.protocol.views import View
-from forewarn.reporting.explanations import Json, blocker_reports
+from forewarn.reporting.blocker_reports import Json, blocker_reports
 from forewarn.settings.amounts import Amount
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every

@@ -259,6 +259,9 @@ class PlaybookShape(BaseModel):
     faults: list[str]
     loop: bool
     played: int = Field(description="Number of requests that the fault hit.")
+    over: bool = Field(
+        description="Whether each VM that it names has finished it; never if it loops."
+    )
 
 
 class FaultsShape(BaseModel):

@@ -289,6 +289,7 @@ def _fault_list(stage: SimServer) -> dict[str, Any]:
                 "faults": each.steps,
                 "loop": each.playbook.loops,
                 "played": each.played,
+                "over": each.is_over,
             }
             for each in stage.faults.listing()
         ]

@@ -249,3 +249,18 @@ def test_vms_of_a_planned_host_operation_are_counted(
     found = client.get("/v1/operations").json()["operations"]
     counted = {(each["target"], each["state"], each["vm_count"]) for each in found}
     assert counted == {("h1", "Announced", 2), ("h2", "Planned", 3)}
+
+
+def test_reasons_of_an_operation_are_values_as_in_its_explanation(
+    busy: TestClient,
+) -> None:
+    """No program has to read the sentences."""
+    for operation in busy.get("/v1/operations").json()["operations"]:
+        explained = busy.get(f"/v1/explain/{operation['operation']}").json()
+        assert operation["blockers"] == explained["blockers"]
+        assert operation["blocked_by"] == [
+            each["text"] for each in operation["blockers"]
+        ]
+        missing = [e for e in operation["blockers"] if e["kind"] == "approval"]
+        events = {each["scope"]: each["EventId"] for each in operation["events"]}
+        assert {each["scope"]: each["event"] for each in missing} == events
