@@ -7,16 +7,18 @@ import * as time from "./time.js";
 /** @param {any} event */
 export const notBefore = (event) => (event.NotBefore ? Date.parse(event.NotBefore) : NaN);
 
+/** Kinds of the reasons that the card and the dialog have in their own words. */
+const OWN = ["not before", "approval"];
+
 /**
  * Reasons of the service besides its notice and this approval.
  * @param {any} event
  * @returns {string[]}
  */
 export function reasons(event) {
-  const said = one("operations", event.operation)?.blocked_by ?? [];
-  return said.filter(
-    (/** @type {string} */ each) => !/^(NotBefore is|tenant .* has not approved)/.test(each),
-  );
+  /** @type {any[]} */
+  const found = one("operations", event.operation)?.blockers ?? [];
+  return found.filter((each) => !OWN.includes(each.kind)).map((each) => each.text);
 }
 
 /**

@@ -35,7 +35,7 @@ const REASON_CHARACTERS_MIN = 3;
 /**
  * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" |
  *   "result", tries: number,
- *   error: Error | null, answer: any, armedAt: number, isCounted: boolean, isTrial: boolean,
+ *   error: Error | null, answer: any, armedAt: number, isTrial: boolean,
  *   isLoaded: boolean,
  *   key: string, sent: string, giveUp: AbortController}} Open
  * `isTrial`: the error is of the count. `key` and `sent`: an order of which no result is known.
@@ -61,7 +61,6 @@ export function ask(ask) {
     error: null,
     answer: null,
     armedAt: 0,
-    isCounted: true,
     isTrial: false,
     isLoaded: !ask.load,
     key: "",
@@ -110,7 +109,7 @@ const size = (effect) =>
 async function measure() {
   clearTimeout(timer);
   const mine = open;
-  if (!mine || mine.step !== "edit" || !mine.isCounted) return;
+  if (!mine || mine.step !== "edit") return;
   try {
     if (!mine.isLoaded) Object.assign(mine.ask, await mine.ask.load?.());
     mine.isLoaded = true;
@@ -130,14 +129,7 @@ async function measure() {
     mine.isTrial = false;
   } catch (error) {
     if (mine !== open || mine.step !== "edit") return;
-    // An older service does not count, and says that it does not know the member.
-    if (
-      error instanceof Refused &&
-      error.status === 400 &&
-      JSON.stringify(error.body).includes("dry_run")
-    )
-      mine.isCounted = false;
-    else if (error instanceof Refused && error.status === 401) mine.isTrial = false;
+    if (error instanceof Refused && error.status === 401) mine.isTrial = false;
     else if ((error instanceof Refused || !mine.isLoaded) && (!mine.error || mine.isTrial))
       [mine.error, mine.isTrial] = [error, true];
   }

@@ -2,11 +2,10 @@
 // waited for, and what has happened.
 
 import { html, nothing } from "../lit.js";
-import { list as listOf } from "../api.js";
+import { list as listOf, newest } from "../api.js";
 import { READY, afterDraw, all, changed, news, one, resource } from "../store.js";
 import { address, empty, errorNote, feed, isMain, loading } from "../parts.js";
 import { hold } from "../hold.js";
-import { latest } from "../latest.js";
 import { asked, look } from "../query.js";
 import { detail, drawer } from "../drawer.js";
 import * as orders from "../orders.js";
@@ -48,7 +47,7 @@ const waits = () =>
 const past = () =>
   list("past", () =>
     resource(
-      () => latest(`operation=${encodeURIComponent(campaign().rollout)}`, "2d", LINES_READ, isMain),
+      () => newest(`operation=${encodeURIComponent(campaign().rollout)}`, LINES_READ, isMain),
       { topics: [READY] },
     ),
   );

@@ -18,9 +18,7 @@ function because(campaign) {
     return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))}
     ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${count(campaign.in_flight, "host")}
     in work ${campaign.in_flight === 1 ? "goes" : "go"} on, nothing starts`;
-  return campaign.waits_for
-    ? capital(campaign.waits_for.replace(`campaign ${campaign.name}: `, ""))
-    : nothing;
+  return campaign.waits_for ? capital(campaign.waits_for) : nothing;
 }
 
 /** @param {any} campaign @param {any} outlook */

@@ -1,10 +1,10 @@
 // The history: who did what, when and why. The filters are in the address.
 
 import { html, nothing } from "../lit.js";
+import { newest } from "../api.js";
 import { resource, state } from "../store.js";
 import { empty, feed, isMain, loaded } from "../parts.js";
 import { hold } from "../hold.js";
-import { latest } from "../latest.js";
 import { asked, look } from "../query.js";
 
 const LINES = 400;
@@ -36,15 +36,14 @@ let path = "";
 function entries() {
   const query = new URLSearchParams();
   for (const name of FILTERS) if (asked(name)) query.set(name, asked(name));
-  const since = asked("since") || "1d";
+  query.set("since", asked("since") || "1d");
   const isAll = asked("all") === "yes" || Boolean(asked("what"));
-  const next = `${query}&since=${since}&all=${isAll}`;
+  const next = `${query}&all=${isAll}`;
   if (next !== path || !found) {
     path = next;
-    found = resource(
-      () => latest(query.toString(), since, LINES + 1, (each) => isAll || isMain(each)),
-      { pause: 5000 },
-    );
+    found = resource(() => newest(query.toString(), LINES + 1, (each) => isAll || isMain(each)), {
+      pause: 5000,
+    });
   }
   return found;
 }

@@ -1,6 +1,7 @@
 // All that is known of one host: why it waits, its open work, its VMs, and what happened to it.
 
 import { html, nothing } from "../lit.js";
+import { newest } from "../api.js";
 import { resource } from "../store.js";
 import {
   address,
@@ -13,7 +14,6 @@ import {
   moment,
   pill,
 } from "../parts.js";
-import { latest } from "../latest.js";
 import { look } from "../query.js";
 import * as orders from "../orders.js";
 import { capital, count } from "../text.js";
@@ -35,7 +35,7 @@ export function about(name) {
     found = [
       resource(`/v1/explain/${host}?kind=host`, { pause: 2000 }),
       resource(`/v1/operations?host=${host}&limit=50`, { pause: 2000 }),
-      resource(() => latest(`host=${host}`, "60d", HISTORY_READ, isMain), { pause: 5000 }),
+      resource(() => newest(`host=${host}`, HISTORY_READ, isMain), { pause: 5000 }),
       resource(`/v1/fleet?host=${host}`, { topics: ["problems", "history"], pause: 3000 }),
     ];
     known.set(name, found);

@@ -1,6 +1,7 @@
 // Now: what needs a person, the worst first, and what runs.
 
 import { html, nothing } from "../lit.js";
+import { newest } from "../api.js";
 import { READY, all, changed, news, resource, state } from "../store.js";
 import {
   address,
@@ -15,7 +16,6 @@ import {
   loading,
 } from "../parts.js";
 import { hold } from "../hold.js";
-import { latest } from "../latest.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 import { etaOf, etas } from "./campaign_etas.js";
@@ -35,7 +35,7 @@ const LINES = 14;
 const LINES_READ = 40;
 
 /** The latest entries of the history from before the stream began, the newest first. */
-export const past = resource(() => latest("", "60d", LINES_READ, isMain), { topics: [READY] });
+export const past = resource(() => newest("", LINES_READ, isMain), { topics: [READY] });
 
 export function entries() {
   const fresh = news();

@@ -154,23 +154,12 @@ function answers(vm, events) {
     }`;
 }
 
-/** Whether a playbook can still hit a request. @param {any} fault */
-function isLive({ faults, loop, played }) {
-  const hits = faults.map((/** @type {string} */ each) =>
-    Number(/ x(\d+)/.exec(each)?.[1] ?? (/ (for|until) /.test(each) ? Infinity : 1)),
-  );
-  return (
-    loop ||
-    played < hits.reduce((/** @type {number} */ sum, /** @type {number} */ each) => sum + each, 0)
-  );
-}
-
 /** @param {any} vm @param {Known} known */
 export function card(vm, { text, requests, faults }) {
   const events = eventsOf(text);
   const address = vm.url?.replace(/^https?:\/\//, "") ?? "no address";
   const id = `vm-${vm.vm}`;
-  const fault = faults.filter(isLive).at(-1);
+  const fault = faults.filter((/** @type {any} */ each) => !each.over).at(-1);
   return html`<section class="card vm" aria-labelledby=${id}>
     <header>
       <b id=${id}>${vm.vm}</b><span class="mono soft">${address}</span

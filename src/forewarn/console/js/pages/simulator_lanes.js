@@ -75,9 +75,11 @@ function told(operation, vm, y, x, now) {
   const limit = time.at(operation.not_before);
   const last = [started, ended, now].find((each) => !Number.isNaN(each)) ?? now;
   const isOpen = Number.isNaN(started) && Number.isNaN(ended);
-  const approval = operation.approvals.find(
-    (/** @type {any} */ each) => each.approved && !each.approved_by.startsWith("(failure"),
-  );
+  // The event of a failure needs no approval, and has one from its beginning.
+  const approval =
+    operation.kind === "fail"
+      ? undefined
+      : operation.approvals.find((/** @type {any} */ each) => each.approved);
   const word = operation.kind === "fail" ? "failure" : operation.impact;
   return svg`${bar(
     y,
