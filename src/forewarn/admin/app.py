@@ -44,6 +44,7 @@ from forewarn.admin import (
 )
 from forewarn.admin import checks as checks_routes
 from forewarn.admin.answers import REVALIDATED, FixedResponse, with_schemas
+from forewarn.admin.campaign_memories import CampaignMemories
 from forewarn.admin.gate import Gate
 from forewarn.admin.gateways import CheckGateway, ClusterGateway, WebhookGateway
 from forewarn.admin.head import Head, Unread
@@ -143,6 +144,7 @@ def create_app(
     app.state.gateway = gateway
     app.state.watchers = watchers or watch.Watchers()
     app.state.shared_reads = SharedReads()
+    app.state.campaign_memories = CampaignMemories()
     app.state.receivers, app.state.replicas = receivers, replicas
     app.state.leading = leading
     app.state.features = _present(

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from forewarn.admin import limits, timeline_shapes
 from forewarn.admin.answers import answer, documented
+from forewarn.admin.campaign_memories import CampaignMemories
 from forewarn.admin.context import Desk, Service, v1_router
 from forewarn.admin.history import check_order, instant_of
 from forewarn.admin.lists import Name
@@ -21,6 +22,7 @@ from forewarn.reporting import campaign_rows
 from forewarn.reporting.campaign_host import campaign_host as one_host
 from forewarn.reporting.campaign_rows import Asked
 from forewarn.reporting.campaign_states import HostState
+from forewarn.reporting.campaign_tree import LANES_HOSTS_MAX
 from forewarn.reporting.campaign_tree import campaign_tree as tree_of
 from forewarn.reporting.expected import expected_of
 from forewarn.reporting.outlook import outlook
@@ -111,19 +113,21 @@ async def campaign_tree(
 ) -> Response:
     """Return the hosts of a campaign by cluster, and by rack if there are few racks.
 
-    Of a large campaign, callers share an answer that is at most some seconds old.
+    A campaign of more than 2,000 hosts has no racks here. After its first read, only what
+    has changed is read.
     """
     now = gateway.now()
     first, last = query.span(now)
 
+    memories = cast("CampaignMemories", request.app.state.campaign_memories)
+
     def read(reader: Reader) -> dict[str, Any]:
+        campaign = campaigns.find(reader, name)
+        if query.cluster is None and campaign.hosts > LANES_HOSTS_MAX:
+            memory = memories.of(campaign.campaign_id)
+            return memory.tree(reader, campaign, first=first, last=last, now=now)
         return tree_of(
-            reader,
-            campaigns.find(reader, name),
-            cluster=query.cluster,
-            first=first,
-            last=last,
-            now=now,
+            reader, campaign, cluster=query.cluster, first=first, last=last, now=now
         )
 
     shared = cast("SharedReads", request.app.state.shared_reads)

@@ -220,8 +220,21 @@ PROBLEMS_PAUSE = 20
 search takes: at most a twentieth of a core."""
 
 SHARED_PAUSE = 5
-"""Time for which the hosts of a whole campaign are not read again, in multiples of the time
-that one read takes: at most a sixth of a core. 400 hosts take 20 ms, 100,000 a second."""
+"""Time for which a slow answer is given again, in multiples of the time that it took: at
+most a sixth of a core. The fleet of 100,000 hosts takes a second, 400 hosts 20 ms."""
+
+SHARED_SECONDS_MAX = 5.0
+"""Maximum age of an answer in seconds when it is given again, however long it took: a page
+that asks each two seconds is at most this late."""
+
+SHARED_ANSWERS_MAX = 100
+"""Maximum answers that are kept to be given again: one for each console at the same time.
+The oldest are forgotten, such as those for times that nobody else asks for."""
+
+CAMPAIGN_MEMORIES_MAX = 3
+"""Maximum large campaigns whose hosts are kept between reads, some 40 MB each for 100,000
+hosts. Few campaigns are that large, and those that are looked at least lately are read
+again."""
 
 SHARED_FROM_SECONDS = 0.1
 """Duration of a read from which its answer is kept: shorter ones are read each time. With

@@ -13,6 +13,9 @@ from forewarn.admin import limits
 class SharedReads:
     """Answers by what was asked, each kept in proportion to the time that it took.
 
+    An answer that is given again is at most `limits.SHARED_SECONDS_MAX` old, and at most
+    `limits.SHARED_ANSWERS_MAX` are kept.
+
     All callers have the same rights: the key must have all that the answer depends on.
     """
 
@@ -46,5 +49,10 @@ class SharedReads:
         if took < limits.SHARED_FROM_SECONDS:
             del self._answers[key]
         else:
-            self._good_until[key] = clock() + limits.SHARED_PAUSE * took
+            # The answer is as old as its read.
+            pause = min(limits.SHARED_PAUSE * took, limits.SHARED_SECONDS_MAX - took)
+            self._good_until[key] = clock() + pause
+            while len(self._good_until) > limits.SHARED_ANSWERS_MAX:
+                oldest = next(iter(self._good_until))
+                del self._good_until[oldest], self._answers[oldest]
         return found

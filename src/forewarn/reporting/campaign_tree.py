@@ -25,6 +25,13 @@ from forewarn.reporting.campaign_states import (
 from forewarn.reporting.expected import Expected, announced_at, expected_of
 from forewarn.reporting.lanes import Stretch
 from forewarn.reporting.reports import names_each
+from forewarn.reporting.tree_reports import (
+    STEPS,
+    cluster_report,
+    counts_report,
+    times_of,
+    tree_report,
+)
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 
@@ -34,14 +41,12 @@ RACKS_MAX = 100
 """Maximum racks of a whole campaign that are shown with their lanes: 400 hosts have some
 40. A larger campaign has only its clusters."""
 
-CLUSTERS_MAX = 1_000
-"""Maximum clusters in one answer: the largest fleets have some hundreds."""
-
 STRETCHES_MAX = 40
 """Maximum stretches of one lane, the last ones: more do not fit into a row of a screen."""
 
-STEPS = 24
-"""Steps of the time of a cluster: as many bars as fit into a narrow row."""
+LANES_HOSTS_MAX = 2_000
+"""Maximum hosts of a whole campaign that are shown with lanes: more take a tenth of a
+second to read, and `campaign_memory` counts them."""
 
 
 @dataclass(slots=True)
@@ -91,47 +96,47 @@ def campaign_tree(
     # The list of the hosts that are not planned yet can be long: it is read once.
     known = tenant_reader.remembered(reader)
     found, places = (
-        _whole(reader, known, campaign)
-        if cluster is None
-        else _of_cluster(known, campaign, cluster)
+        _of_cluster(known, campaign, cluster)
+        if cluster
+        else _whole(reader, known, campaign)
     )
+    if cluster == "":  # no index has the hosts without a cluster
+        found = [each for each in found if not places.get(each.host, NOWHERE).cluster]
     racks = _racks(campaign, found, places)
     clusters: dict[str, _Part] = {}
     for where, part in racks.items():
         _add(clusters.setdefault(where.cluster, _Part()), part)
-    has_lanes = cluster is not None or len(racks) <= RACKS_MAX
-    first = first or campaign.created
     total = Counter[HostState]()
     for part in clusters.values():
         total += part.counts
-    names = sorted(clusters)
+    is_small = len(racks) <= RACKS_MAX and total.total() <= LANES_HOSTS_MAX
+    has_lanes = cluster is not None or is_small
     names_hosts = names_each(total.total())
+    times = times_of(campaign, first=first, last=last, now=now)
     expected = expected_of(known, campaign, now=now)
-    until = last or campaign.ended or now
-    return {
-        "campaign": campaign.campaign_id,
-        "at": format_instant(now),
-        "from": format_instant(first),
-        "until": format_instant(until),
-        "steps": STEPS,
-        "hosts": total.total(),
-        "counts": _counts(total),
-        "clusters": [
-            _cluster(name, clusters[name], first, until)
-            for name in names[:CLUSTERS_MAX]
-        ],
-        "clusters_left_out": max(0, len(names) - CLUSTERS_MAX),
-        "racks": [
+    return tree_report(
+        times,
+        total,
+        {
+            name: cluster_report(
+                name,
+                part.counts,
+                racks=len(part.racks),
+                busy=lanes.busy(part.work, times.first, times.until, steps=STEPS),
+            )
+            for name, part in clusters.items()
+        },
+        racks=[
             {
-                **_rack(expected, where, racks[where], first, last),
+                **_rack(expected, where, racks[where], times.first, last),
                 "states": _states(racks[where]) if names_hosts else [],
             }
             for where in sorted(racks)
         ]
         if has_lanes
         else [],
-        "racks_left_out": 0 if has_lanes else len(racks),
-    }
+        racks_left_out=0 if has_lanes else len(racks),
+    )
 
 
 def _whole(
@@ -177,21 +182,6 @@ def _states(part: _Part) -> list[list[str]]:
     return [[host, state.value] for host, state in sorted(part.hosts)]
 
 
-def _counts(counts: Counter[HostState]) -> dict[str, int]:
-    return {each.value: counts[each] for each in HostState if counts[each]}
-
-
-def _cluster(name: str, part: _Part, first: Micros, last: Micros) -> Json:
-    return {
-        "cluster": name,
-        "hosts": part.counts.total(),
-        "racks": len(part.racks),
-        "counts": _counts(part.counts),
-        "worst": worst(part.counts).value,
-        "busy": lanes.busy(part.work, first, last, steps=STEPS),
-    }
-
-
 def _rack(
     expected: Expected, where: Place, part: _Part, first: Micros, last: Micros
 ) -> Json:
@@ -205,7 +195,7 @@ def _rack(
         "cluster": where.cluster,
         "rack": where.rack,
         "hosts": part.counts.total(),
-        "counts": _counts(part.counts),
+        "counts": counts_report(part.counts),
         "worst": worst(part.counts).value,
         "lane": [stretch_report(each) for each in lanes.within(lane, first, last)],
     }

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin import limits, timeline_shapes
+from forewarn.admin import campaign_timeline, limits, timeline_shapes
 from forewarn.admin.shared_reads import SharedReads
 from tests.unit.admin.browsers import BEARER, Service
 from tests.unit.admin.gateway import LocalGateway
@@ -164,3 +164,47 @@ def test_slow_answer_is_shared_for_a_while_and_an_error_is_not(
                 await shared.get("c", fail)
 
     asyncio.run(story())
+
+
+def test_shared_answer_is_never_older_than_its_limit_and_few_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "SHARED_FROM_SECONDS", 0)
+    monkeypatch.setattr(limits, "SHARED_PAUSE", 1e9)
+    monkeypatch.setattr(limits, "SHARED_ANSWERS_MAX", 2)
+    reads: list[str] = []
+
+    async def story() -> None:
+        shared = SharedReads()
+
+        async def ask(key: str) -> None:
+            async def read() -> None:
+                reads.append(key)
+
+            await shared.get(key, read)
+
+        for key in "aabbcca":
+            await ask(key)
+        assert reads == ["a", "b", "c", "a"]
+        monkeypatch.setattr(limits, "SHARED_SECONDS_MAX", -1.0)
+        for key in "dd":
+            await ask(key)
+        assert reads[4:] == ["d", "d"]
+
+    asyncio.run(story())
+
+
+def test_large_campaign_has_its_clusters_from_memory_and_a_cluster_with_racks(
+    client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(client)
+    small = get(client, "tree")
+    monkeypatch.setattr(campaign_timeline, "LANES_HOSTS_MAX", 2)
+    for _ in range(3):
+        large = get(client, "tree")
+        check(large, timeline_shapes.CampaignTreeShape)
+        assert (large["racks"], large["racks_left_out"]) == ([], len(small["racks"]))
+        assert large["hosts"] == sum(large["counts"].values()) == 3
+        gateway.advance("30m")
+    assert large["counts"] != small["counts"]
+    assert get(client, "tree", cluster="")["racks"][0]["hosts"] == 3
