@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
-from tests.support.consoles import Place, Tab
+from tests.support.consoles import AXE, LOOKS, Place, Tab, findings
 
 SECRET = "0123456789abcdef0123456789abcdef"
 BEARER = {"Authorization": f"Bearer {SECRET}"}
@@ -108,3 +108,23 @@ def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
     dialog.get_by_role("button", name="Cordon 1 host").click()
     expect(dialog).not_to_be_visible()
     expect(field).to_have_value("c2-r0")
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+def test_axe_finds_nothing_on_the_login(
+    guarded: Place,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
+    size: dict[str, int],
+    scheme: str,
+) -> None:
+    context = new_context(viewport=size, color_scheme=scheme, bypass_csp=True)
+    page = new_tab(guarded, context).page
+    page.goto(f"{guarded.url}/console/")
+    expect(page.get_by_label("Token")).to_be_focused()
+    assert findings(page) == []
+    page.get_by_label("Token").fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("token")
+    assert findings(page) == []

@@ -1,25 +1,32 @@
 """All tabs of a browser follow one stream, which is cut and resumed."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from playwright.sync_api import BrowserContext, Route, expect
+import pytest
+from playwright.sync_api import BrowserContext, Error, Page, Request, Route, expect
 
-from tests.support.consoles import Place, Tab
+from tests.support.consoles import AXE, Place, Tab, findings
 
-TABS = 7
-"""One more than the connections that Chromium opens to a server."""
+TABS = [
+    # One more than the connections that Chromium opens to a server.
+    pytest.param(7, id="seven"),
+    pytest.param(12, id="twelve", marks=pytest.mark.long),
+]
 
 
-def test_seven_tabs_share_one_stream(
+@pytest.mark.parametrize("count", TABS)
+def test_tabs_share_one_stream(
+    count: int,
     place: Place,
     new_tab: Callable[..., Tab],
     new_context: Callable[..., BrowserContext],
 ) -> None:
     context = new_context()
-    tabs = [new_tab(place, context) for _ in range(TABS)]
+    tabs = [new_tab(place, context) for _ in range(count)]
     for tab in tabs:
         tab.open()
-    assert [tab.streams for tab in tabs] == [1] + [0] * (TABS - 1)
+    assert [tab.streams for tab in tabs] == [1] + [0] * (count - 1)
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
     for tab in tabs:
         expect(tab.page).to_have_title("(1) Now · forewarn")
@@ -38,10 +45,12 @@ def test_seven_tabs_share_one_stream(
 
 
 def test_lost_stream_is_said_and_resumed(
-    place: Place, new_tab: Callable[..., Tab]
+    place: Place,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
 ) -> None:
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
-    tab = new_tab(place)
+    tab = new_tab(place, new_context(bypass_csp=AXE.exists()))
     tab.page.clock.install()
     page = tab.open()
     row = page.get_by_role("row", name="shop-c1-r0-0")
@@ -57,6 +66,8 @@ def test_lost_stream_is_said_and_resumed(
     expect(row).to_be_visible()
     expect(page.locator(".live.stale")).to_be_visible()
     expect(notice.get_by_role("button", name="Now")).to_be_visible()
+    if AXE.exists():
+        assert findings(page) == []
     place.restart()
     place.ask("/v1/restore", {"names": ["shop-c1-r0-0"]})
     expect(notice).not_to_be_visible()
@@ -76,6 +87,58 @@ def test_title_counts_while_the_tab_is_hidden(
     page.evaluate("() => document.dispatchEvent(new Event('visibilitychange'))")
     place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
     expect(page).to_have_title("(1) Now · forewarn")
+
+
+def is_stream(request: Request) -> bool:
+    return "/v1/watch" in request.url
+
+
+def show(page: Page, state: str) -> None:
+    """Let a page believe that its tab is visible or hidden."""
+    page.evaluate(
+        "state => { const of = (name, get) => Object.defineProperty(document, name,"
+        " {get, configurable: true}); of('visibilityState', () => state);"
+        " of('hidden', () => state === 'hidden');"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        state,
+    )
+
+
+def test_tab_that_is_hidden_for_long_stops_listening_and_reads_all_anew(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(place)
+    tab.page.clock.install()
+    page = tab.open()
+    expect(page.get_by_text("Nothing needs attention")).to_be_visible()
+    show(page, "hidden")
+    page.clock.fast_forward("04:00")
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    expect(page).to_have_title("(1) Now · forewarn")
+    with page.expect_event("requestfailed", is_stream):
+        page.clock.fast_forward("01:05")
+    place.ask("/v1/fail", {"names": ["bank-c2-r1-2"]})
+    with page.expect_request(is_stream):
+        show(page, "visible")
+    for name in ("shop-c1-r0-0", "bank-c2-r1-2"):
+        expect(page.get_by_role("row", name=name)).to_be_visible()
+    expect(page).to_have_title("(2) Now · forewarn")
+    expect(page.locator(".live.live")).to_be_visible()
+
+
+def test_tab_that_leads_and_dies_is_followed_by_another(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    first = new_tab(place)
+    first.open()
+    other = new_tab(place, first.page.context)
+    other.open()
+    assert (first.streams, other.streams) == (1, 0)
+    with first.page.expect_event("crash"), suppress(Error):
+        first.page.goto("chrome://crash")
+    place.ask("/v1/fail", {"names": ["shop-c1-r0-0"]})
+    expect(other.page).to_have_title("(1) Now · forewarn")
+    assert other.streams == 1
 
 
 def test_page_that_loads_slowly_does_not_come_over_the_next(
