@@ -31,7 +31,7 @@ def grounds(page: Page, selector: str) -> tuple[float, float]:
     return text, ground
 
 
-def test_campaign_is_printed_dark_on_light_with_all_its_rows(
+def test_campaign_is_printed_dark_on_light_as_a_table(
     running: Place, new_tab: Callable[..., Tab]
 ) -> None:
     low = {"width": 1000, "height": 500}
@@ -44,17 +44,15 @@ def test_campaign_is_printed_dark_on_light_with_all_its_rows(
     text, ground = grounds(page, "body")
     assert text > ground
     page.emulate_media(media="print")
-    for selector in ("body", ".card", ".row.open .lab"):
+    for selector in ("body", ".card", ".hosts-table tbody th"):
         text, ground = grounds(page, selector)
         assert text < 0.3, selector
     assert grounds(page, "body")[1] > 0.9
     expect(page.get_by_role("heading", name="microcode")).to_be_visible()
     # What only a screen needs is not on paper.
     assert page.locator("button:visible, nav:visible, input:visible").count() == 0
-    box = page.locator(".rows").evaluate(
-        "each => [each.scrollHeight, each.clientHeight]"
-    )
-    assert box[0] <= box[1]
+    expect(page.get_by_role("treegrid")).to_have_count(0)
+    expect(page.locator(".hosts-table tbody tr")).to_have_count(12)
 
 
 def test_system_colors_keep_what_is_chosen_apart(

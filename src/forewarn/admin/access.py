@@ -243,6 +243,26 @@ DEMANDS: dict[str, Demand] = {
 }
 """The right that each route needs, by method and path."""
 
+_POST = "POST /v1/"
+
+
+def orders_of(caller: Caller) -> list[str]:
+    """Return the requests of this caller that its roles do not refuse, as `cancel`.
+
+    They are those that change something, or that only some roles may ask for. An argument
+    of a request can need a further role.
+    """
+    return [
+        key.removeprefix(_POST)
+        for key, demand in DEMANDS.items()
+        if key.startswith(_POST)
+        and "{" not in key
+        and demand.writes
+        and (demand.for_tenants or not caller.tenant)
+        and demand.is_met_by(caller.roles)
+    ]
+
+
 PAGES = frozenset({"/", "/docs", "/docs/page.css", "/docs/page.js", "/openapi.json"})
 """Paths that need no token, with a limit for each source."""
 

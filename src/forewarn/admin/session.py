@@ -11,7 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from forewarn import ids
-from forewarn.admin.access import CONSOLE, LOCAL_USER, SESSION, Caller, unauthorized
+from forewarn.admin.access import (
+    CONSOLE,
+    LOCAL_USER,
+    SESSION,
+    Caller,
+    orders_of,
+    unauthorized,
+)
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import caller_of, v1_router
 from forewarn.admin.cookies import cookies_of, removed
@@ -69,6 +76,7 @@ def _report(request: Request, caller: Caller, *, ends_at: Micros) -> dict[str, A
         "tenant": caller.tenant or None,
         "roles": [role.value for role in caller.roles],
         "read_only": caller.roles == READ_ONLY,
+        "orders": orders_of(caller),
         "identified_by": _identified_by(request, caller),
         "expires": format_instant(ends_at) if ends_at else None,
         "now": format_instant(_gateway(request).now()),

@@ -59,6 +59,13 @@ SessionShape = shape(
     tenant=(str | None, "The tenant of the token; null for an operator."),
     roles=(list[str], "The caller's roles."),
     read_only=(bool, "Whether the caller can only read."),
+    orders=(
+        list[str],
+        (
+            "The requests that the roles do not refuse, such as `campaign-pause` or "
+            "`approve`."
+        ),
+    ),
     identified_by=(
         str,
         (

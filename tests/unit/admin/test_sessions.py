@@ -37,6 +37,7 @@ def test_session_has_the_rights_of_its_token(shared: Service) -> None:
     assert said["tenant"] is None
     assert said["identified_by"] == "session"
     assert said["read_only"] is False
+    assert {"campaigns", "campaign-halt", "brake", "approve"} <= set(said["orders"])
     assert said["expires"] == "2030-01-01T12:00:00Z"
     assert said["now"] == "2030-01-01T00:00:00Z"
     assert said["version"] == "1.2"
@@ -65,13 +66,31 @@ def test_tenant_sees_only_its_own(shared: Service) -> None:
     browser = Browser(shared.client)
     said = browser.log_in(token=made["token"]).json()
     assert (said["name"], said["tenant"]) == ("shop/ci", "shop")
-    assert (said["roles"], said["read_only"]) == (["view"], True)
+    assert (said["roles"], said["read_only"], said["orders"]) == (["view"], True, [])
     assert browser.ask("GET", "/v1/capacity").status_code == 403
     assert browser.ask("POST", "/v1/reboot", json={"vms": ["web_0"]}).status_code == 403
     fleet = browser.ask("GET", "/v1/fleet").text
     assert "web_0" in fleet
     assert "db_0" not in fleet
     shared.revoke(made)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "roles", "offered", "refused"),
+    [
+        ("", ["approve"], {"approve", "campaign-halt"}, {"reboot", "campaign-resume"}),
+        ("", ["plan"], {"campaigns/plan", "brake"}, {"campaigns", "expedite"}),
+        ("shop", ["run"], {"redeploy", "cancel"}, {"approve", "campaign-halt", "fail"}),
+    ],
+)
+def test_orders_of_a_session_are_those_that_its_roles_admit(
+    shared: Service, tenant: str, roles: list[str], offered: set[str], refused: set[str]
+) -> None:
+    token = shared.token(tenant, roles=roles)
+    session = Browser(shared.client).log_in(token=token["token"]).json()
+    assert offered <= set(session["orders"])
+    assert not refused & set(session["orders"])
+    shared.revoke(token)
 
 
 @pytest.mark.parametrize("lifetime", ["5m", "30d"])

@@ -43,14 +43,15 @@ export const onUnknownCaller = (call) => (whenUnknown = call);
 /**
  * @param {string} path
  * @param {RequestInit} [options]
+ * @param {number} [patience] After so many ms, an answer counts as missing.
  * @returns {Promise<any>}
  */
-async function send(path, options = {}) {
+async function send(path, options = {}, patience = ANSWER_MS) {
   const began = Date.now();
   let response;
   let text;
   try {
-    const limit = AbortSignal.timeout(ANSWER_MS);
+    const limit = AbortSignal.timeout(patience);
     response = await fetch(path, {
       ...options,
       signal: options.signal ? AbortSignal.any([limit, options.signal]) : limit,
@@ -147,14 +148,19 @@ export async function newest(query, most, isWanted = () => true) {
  * @param {object} body
  * @param {Record<string, string>} [headers]
  * @param {AbortSignal} [signal]
+ * @param {number} [patience] As for `send`.
  */
-export const post = (path, body, headers = {}, signal) =>
-  send(path, {
-    method: "POST",
-    signal: signal ?? null,
-    headers: { "Content-Type": "application/json", ...headers },
-    body: JSON.stringify(body),
-  });
+export const post = (path, body, headers = {}, signal, patience) =>
+  send(
+    path,
+    {
+      method: "POST",
+      signal: signal ?? null,
+      headers: { "Content-Type": "application/json", ...headers },
+      body: JSON.stringify(body),
+    },
+    patience,
+  );
 
 /** @param {string} path */
 export const remove = (path) =>

@@ -29,6 +29,8 @@ const REASON_CHARACTERS_MIN = 3;
  * @property {() => Promise<Partial<Ask>>} [load] Reads what the order needs while the dialog is
  *   open already.
  * @property {boolean} [needsNoReason]
+ * @property {boolean} [isCounted] False: the service does not count what it does.
+ * @property {(answer: any) => void} [then] What follows when it is done.
  * @property {string} [back] The button that does nothing.
  */
 
@@ -109,7 +111,7 @@ const size = (effect) =>
 async function measure() {
   clearTimeout(timer);
   const mine = open;
-  if (!mine || mine.step !== "edit") return;
+  if (!mine || mine.step !== "edit" || mine.ask.isCounted === false) return;
   try {
     if (!mine.isLoaded) Object.assign(mine.ask, await mine.ask.load?.());
     mine.isLoaded = true;
@@ -168,7 +170,10 @@ async function submit(event) {
     refreshAll();
     if (mine !== open) return;
     mine.step = "result";
-    if (!mine.answer?.refused?.length) return close();
+    if (!mine.answer?.refused?.length) {
+      close();
+      return mine.ask.then?.(mine.answer);
+    }
   } catch (error) {
     // Without a session there is a form above this dialog: nothing was done, and one sends again.
     const isOut = error instanceof Refused && error.status === 401;

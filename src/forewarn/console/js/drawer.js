@@ -239,35 +239,35 @@ function output(host) {
 
 /** @param {any} campaign @param {any} host */
 function acts(campaign, host) {
-  if (!mayOrder()) return nothing;
   const hasStarted = ["impacting", "recovering"].includes(host.state);
   const isOver = ["done", "skipped"].includes(host.state) || Boolean(campaign.ended);
   if (isOver) return nothing;
   const isFailed = host.state === "failed";
-  const cancel = hasStarted ? "Started: cannot be cancelled." : "";
+  const isAnnounced = ["announced", "ready"].includes(host.state);
+  const vms = host.vm_list.map((/** @type {any} */ each) => each.vm);
+  const found = [
+    isFailed && mayOrder("campaign-retry")
+      ? html`<button @click=${() => orders.retry(campaign, [host.host])}>Retry…</button>`
+      : "",
+    !isFailed && !hasStarted && vms.length && mayOrder("expedite")
+      ? html`<button @click=${() => orders.expedite(host.host, vms)}>Expedite…</button>`
+      : "",
+    !hasStarted && mayOrder("campaign-skip")
+      ? html`<button @click=${() => orders.skip(campaign, [host.host])}>Skip host…</button>`
+      : "",
+    (isAnnounced || hasStarted) && mayOrder("cancel")
+      ? html`<button
+          aria-disabled=${hasStarted ? "true" : "false"}
+          title=${hasStarted ? "It has started, which is its point of no return" : ""}
+          @click=${() => !hasStarted && orders.cancel(host.operation, host.host)}
+        >
+          Cancel…
+        </button>`
+      : "",
+  ].filter(Boolean);
+  if (!found.length) return nothing;
   return html`<div class="in acts">
-    ${
-      isFailed
-        ? html`<button @click=${() => orders.retry(campaign, [host.host])}>Retry…</button>`
-        : nothing
-    }
-    ${
-      hasStarted
-        ? nothing
-        : html`<button @click=${() => orders.skip(campaign, [host.host])}>Skip host…</button>`
-    }
-    ${
-      isFailed || host.state === "planned"
-        ? nothing
-        : html`<button
-            aria-disabled=${hasStarted ? "true" : "false"}
-            title=${hasStarted ? "It has started, which is its point of no return" : ""}
-            @click=${() => !hasStarted && orders.cancel(host.operation, host.host)}
-          >
-            Cancel…
-          </button>`
-    }
-    <span class="soft">${cancel}</span>
+    ${found} ${hasStarted ? html`<span class="soft">Started: cannot be cancelled.</span>` : nothing}
   </div>`;
 }
 

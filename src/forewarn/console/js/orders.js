@@ -3,6 +3,7 @@
 
 import { html } from "./lit.js";
 import { ask } from "./dialogs.js";
+import { mayOrder } from "./parts.js";
 import { list } from "./api.js";
 import { count, some } from "./text.js";
 
@@ -224,6 +225,23 @@ export const resume = (campaign) =>
     placeholder: "Such as: cause is repaired",
   });
 
+/**
+ * Override a check that fails, until the next stage.
+ * @param {any} campaign
+ * @param {string} check
+ */
+export const override = (campaign, check) =>
+  ask({
+    ...steer(campaign, "resume", { despite: check }),
+    title: `Resume ${campaign.name} despite ${check}?`,
+    effect: says(
+      html`The check <b>${check}</b> fails, and is ignored <b>until the next stage</b>`,
+      "The next hosts are announced at once, as the budgets allow",
+    ),
+    button: () => `Resume despite ${check}`,
+    placeholder: "Such as: the alert is of another cluster, INC-77",
+  });
+
 /** @param {any} campaign */
 export const abort = (campaign) =>
   ask({
@@ -296,6 +314,22 @@ export const cancel = (operation, what) =>
     back: "Keep it",
   });
 
+/** @param {string} host @param {string[]} vms Its VMs. */
+export const expedite = (host, vms) =>
+  ask({
+    path: "/v1/expedite",
+    body: { vms },
+    title: `Expedite ${host}?`,
+    effect: says(
+      "It comes before the hosts of its stage that wait longer. Windows, budgets and halts " +
+        "hold it as before",
+      "The events of its VMs are approved, at once or with the announcement: agents that " +
+        "still prepare are not waited for",
+    ),
+    button: () => `Expedite ${count(vms.length, "VM")}`,
+    placeholder: "Such as: agreed with its tenants",
+  });
+
 /** @param {"retry" | "skip"} verb @param {string[]} hosts */
 export const visit = (verb, hosts) =>
   ask({
@@ -355,5 +389,11 @@ export function remedies(problem, campaign) {
     "visit skip": ["Skip…", () => visit("skip", problem.hosts)],
     "host open": ["Open…", () => cordon("open", problem.hosts)],
   };
-  return problem.actions.map((/** @type {string} */ each) => known[each]).filter(Boolean);
+  // Whoever may put the brake on may not always take it off: the service says so in the dialog.
+  const verb = (/** @type {string} */ action) =>
+    action.startsWith("brake") ? "brake" : action.replace(" ", "-");
+  return problem.actions
+    .filter((/** @type {string} */ each) => mayOrder(verb(each)))
+    .map((/** @type {string} */ each) => known[each])
+    .filter(Boolean);
 }

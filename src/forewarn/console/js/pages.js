@@ -37,6 +37,7 @@ export const ROUTES = [
     load: () => import("./pages/report.js"),
     who: "operator",
   },
+  { path: /^plan$/, load: () => import("./pages/planning.js"), who: "operator" },
   { path: /^campaigns\/([^/]+)$/, load: () => import("./pages/campaign.js"), who: "operator" },
   {
     path: /^campaigns$/,

@@ -216,8 +216,8 @@ function causes(seconds) {
     <p class="soft">Hosts waited ${spent(seconds.waiting)} for their turn, before any notice.</p>`;
 }
 
-/** @param {any} sums */
-function failures(sums) {
+/** @param {any} sums @param {Link} link */
+function failures(sums, link) {
   if (!sums.failures.length) return html`<p class="soft">None.</p>`;
   const left = sums.failures_count - sums.failures.length;
   return html`<div class="scrollx" tabindex="0" role="region" aria-label="Failures">
@@ -234,10 +234,12 @@ function failures(sums) {
           ${sums.failures.map(
             (/** @type {any} */ each) =>
               html`<tr>
-                <td class="mono nw">${each.host}</td>
+                <td class="mono nw">${link(each.host, ["host", each.host], ["since", "60d"])}</td>
                 <td>${each.state}</td>
                 <td>${capital(each.note)}</td>
-                <td class="mono nw">${each.operation}</td>
+                <td class="mono nw">
+                  ${link(each.operation, ["operation", each.operation], ["since", "60d"])}
+                </td>
               </tr>`,
           )}
         </tbody>
@@ -255,8 +257,13 @@ function stages(campaign) {
   return parts.join(" · ");
 }
 
-/** @param {{campaign: any, sums: any, at: string}} told */
-export function paper({ campaign, sums, at }) {
+/** @typedef {(text: any, ...query: [string, string][]) => any} Link */
+
+/**
+ * @param {{campaign: any, sums: any, at: string}} told
+ * @param {Link} [link] Makes a text a link to the history; in a file, there is none.
+ */
+export function paper({ campaign, sums, at }, link = (text) => text) {
   const begin = time.at(campaign.created);
   const end = time.at(campaign.ended);
   const tenants = sums.tenants.slice(0, TENANTS_MAX);
@@ -306,12 +313,16 @@ export function paper({ campaign, sums, at }) {
     }
     <section aria-labelledby="failures">
       <h2 id="failures">Failures</h2>
-      ${failures(sums)}
+      ${failures(sums, link)}
     </section>
     <p class="soft">
       Down times are those that the service knew of; a guest’s boot is not in them. Every line of
       the history of this campaign:
-      <span class="mono">forewarn history --rollout ${campaign.rollout}</span>
+      ${link(
+        html`<span class="mono">forewarn history --rollout ${campaign.rollout}</span>`,
+        ["operation", campaign.rollout],
+        ["since", "60d"],
+      )}
     </p>
   </article>`;
 }

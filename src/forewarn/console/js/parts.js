@@ -29,8 +29,15 @@ const CAMPAIGN_FORMS = {
 export const campaignPill = (campaign) =>
   pill(CAMPAIGN_FORMS[campaign.state] ?? "idle", campaign.state);
 
-/** Whether the caller may give orders at all; what is allowed, the service decides. */
-export const mayOrder = () => Boolean(state.session && !state.session.read_only);
+/**
+ * Whether the caller's roles admit an order, as the service says; without a name, any order.
+ * What an order is about can be refused all the same.
+ * @param {string} [name] Such as campaign-pause.
+ */
+export function mayOrder(name) {
+  const known = state.session?.orders ?? [];
+  return name ? known.includes(name) : known.length > 0;
+}
 
 /** @param {...[any, any]} query */
 export const address = (/** @type {string} */ path, ...query) => {

@@ -103,10 +103,15 @@ function groups(id, title, list) {
   </section>`;
 }
 
-/** @param {any} told The plan, as `/v1/campaigns/plan` answers. */
+/** @param {any} told The plan, in a file: it is looked at later. */
 export function plan(told) {
+  time.stand(time.at(told.planned_at));
+  return planSheet(told);
+}
+
+/** @param {any} told The plan, as `/v1/campaigns/plan` answers. */
+export function planSheet(told) {
   const planned = time.at(told.planned_at);
-  time.stand(planned);
   const last = told.hosts.at(-1);
   const [from, until] = [time.at(told.typical.begins), time.at(told.typical.ends)];
   return html`<article class="paper wide">

@@ -29,8 +29,8 @@ const KEYS = {
 };
 
 /**
- * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean, expires:
- *   string | null,
+ * @typedef {{name: string, tenant: string | null, roles: string[], read_only: boolean,
+ *   orders: string[], expires: string | null,
  *   identified_by?: string, now?: string, version?: string, features?: string[]}} Session
  */
 
@@ -87,6 +87,10 @@ export function take(found) {
   state.isReady = true;
   noteTopics([...Object.keys(KEYS), READY]);
 }
+
+/** The open campaign with an ID or a name. @param {string} name @returns {any} */
+export const campaignNamed = (name) =>
+  one("campaigns", name) ?? all("campaigns").find((each) => each.name === name && !each.ended);
 
 /** The objects, for another tab of this browser. */
 export const given = () => (state.isReady && !coming ? topics : null);
@@ -157,6 +161,12 @@ export function changed({ now: isNow = false } = {}) {
     () => (document.hidden ? frame(true) : requestAnimationFrame(() => frame(false))),
     pause,
   );
+}
+
+/** Draw the page before this call returns. */
+export function drawNow() {
+  isPlanned = true;
+  frame(false);
 }
 
 /** @param {boolean} isHidden */

@@ -6,6 +6,7 @@ import { legend } from "./parts.js";
 import { asked, look } from "./query.js";
 import { afterDraw, changed } from "./store.js";
 import { closeAll, isFolded, isOpen, open, opener, toggle } from "./timeline_open.js";
+import { edgesOf } from "./timeline_chain.js";
 import { rowsOf, hostRow } from "./timeline_rows.js";
 import { arrow, axis, drawing, ground, nowLine, viewOf } from "./timeline_bars.js";
 import { number } from "./text.js";
@@ -24,10 +25,13 @@ const WHOLE_MAX = 120;
 /** Rows around those in sight that are drawn too. */
 const AROUND = 10;
 const NARROW = matchMedia("(max-width: 760px)");
+const TOUCH = matchMedia("(pointer: coarse)");
 
 let offset = 0;
 let focused = "";
 let scrolled = 0;
+/** The row under the pointer. */
+let hovered = "";
 
 /** A host whose row is to be brought into sight as soon as it is there. */
 let sought = "";
@@ -58,9 +62,15 @@ export function pan(by) {
   changed({ now: true });
 }
 
-/** @param {import("./timeline_rows.js").Row} row */
-const heightOf = (row) =>
-  row.kind === "cluster" && !row.isOpen ? (NARROW.matches ? 36 : 34) : NARROW.matches ? 30 : 24;
+/**
+ * The height of a row in px, as in the style sheet.
+ * @param {import("./timeline_rows.js").Row} row
+ */
+function heightOf(row) {
+  const isClosed = row.kind === "cluster" && !row.isOpen;
+  if (TOUCH.matches || (NARROW.matches && isClosed)) return 36;
+  return isClosed ? 34 : NARROW.matches ? 30 : 24;
+}
 
 /** @param {import("./timeline_rows.js").Row[]} rows */
 function inSight(rows) {
@@ -195,6 +205,37 @@ function rowView(view, row, selected, select) {
   </div>`;
 }
 
+/** @param {string} [id] */
+function hover(id = "") {
+  if (id === hovered) return;
+  hovered = id;
+  changed({ now: true });
+}
+
+/** The host whose chain is drawn: under the pointer, or with the focus. */
+function lookedAt() {
+  const id = hovered || (document.activeElement?.closest(".row") ? focused : "");
+  return shown.find((each) => each.id === id)?.host?.host ?? "";
+}
+
+/**
+ * An arrow of the timeline. Of a chain, it ends at the edge with a name if the other row is out
+ * of sight.
+ * @param {import("./timeline_bars.js").View} view
+ * @param {Map<string, number>} places The middle of each row.
+ * @param {import("./timeline_chain.js").Edge} edge
+ */
+function drawn(view, places, { from, to, isOn }) {
+  const start = places.get(`h:${from}`);
+  const end = places.get(`h:${to}`);
+  if (start === undefined || (end === undefined && !isOn)) return nothing;
+  const sight = document.querySelector(".rows")?.clientHeight ?? Infinity;
+  const [top, bottom] = [scrolled + 8, scrolled + sight - 8];
+  if (!isOn || (end !== undefined && end > top && end < bottom))
+    return arrow(view, start, end ?? start, isOn);
+  return arrow(view, start, (end ?? -1) < start ? top : bottom, isOn, to);
+}
+
 /**
  * @param {object} from
  * @param {any} from.tree
@@ -225,13 +266,12 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
         box.scrollTop = top - box.clientHeight / 2;
     });
   }
-  const place = new Map(
+  const places = new Map(
     shown.map((row, index) => [row.id, (tops[index] ?? 0) + heightOf(row) / 2]),
   );
-  const arrows = shown.slice(first, last).flatMap((row) => {
-    const to = row.holder && place.get(`h:${row.holder}`);
-    return to ? [arrow(view, place.get(row.id) ?? 0, to)] : [];
-  });
+  const arrows = edgesOf(shown.slice(first, last), shown, lookedAt()).map((each) =>
+    drawn(view, places, each),
+  );
   const pad = (/** @type {number} */ size) =>
     size > 0 ? html`<svg class="pad" aria-hidden="true" height=${size}></svg>` : nothing;
   const rows = (/** @type {number} */ from, /** @type {number} */ to) =>
@@ -254,7 +294,7 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
     kept >= last
       ? [...gap(last, kept), ...rows(kept, kept + 1), ...gap(kept + 1, shown.length)]
       : gap(last, shown.length);
-  const drawn = [...above, ...rows(first, last), ...below];
+  const inDocument = [...above, ...rows(first, last), ...below];
   return html`<div class="axis">
       <div>${found ? "host" : "cluster › rack › host"}</div>
       <svg aria-hidden="true">${axis(view)}</svg>
@@ -272,10 +312,14 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
         aria-label="Hosts over time"
         aria-rowcount=${shown.length}
         @keydown=${(/** @type {KeyboardEvent} */ event) => onKey(event, select)}
+        @pointerover=${(/** @type {any} */ { target }) => hover(target.closest(".row")?.dataset.id)}
+        @pointerleave=${() => hover("")}
+        @focusin=${() => changed({ now: true })}
+        @focusout=${() => changed({ now: true })}
       >
         <svg class="under" aria-hidden="true" height=${height}>${ground(view, terms)}</svg>
         ${repeat(
-          drawn,
+          inDocument,
           (each) => each.key,
           (each) => each.show(),
         )}
@@ -291,8 +335,11 @@ export function timeline({ tree, racksOf, hostsOf, found, terms, selected, selec
     }${legend}`;
 }
 
-/** @param {Record<string, number>} counts */
-export function tools(counts) {
+/**
+ * @param {Record<string, number>} counts
+ * @param {boolean} isTable
+ */
+export function tools(counts, isTable) {
   const show = asked("show");
   const total = Object.values(counts).reduce((sum, each) => sum + each, 0);
   const running = (counts.impacting ?? 0) + (counts.recovering ?? 0);
@@ -317,7 +364,7 @@ export function tools(counts) {
       )}
     </div>
     ${
-      asked("as")
+      isTable
         ? nothing
         : html`<div class="seg hide-n" role="group" aria-label="Span">
               ${Object.entries(SPANS).map(
@@ -339,13 +386,9 @@ export function tools(counts) {
               }<button class="quiet small" aria-label="Later" @click=${() => pan(0.5)}>▸</button>
             </div>`
     }
-    <span class="grow"></span>${asked("as") ? nothing : opener()}
-    <button
-      class="quiet small"
-      aria-pressed=${asked("as") === "table" ? "true" : "false"}
-      @click=${() => look({ as: asked("as") ? "" : "table" })}
-    >
-      ${asked("as") ? "Timeline" : "Table"}
+    <span class="grow"></span>${isTable ? nothing : opener()}
+    <button class="quiet small" @click=${() => look({ as: isTable ? "timeline" : "table" })}>
+      ${isTable ? "Timeline" : "Table"}
     </button>
   </div>`;
 }

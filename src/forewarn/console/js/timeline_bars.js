@@ -155,15 +155,22 @@ export const nowLine = (view) => {
 
 /**
  * An arrow from a held host to what holds it.
- * @param {View} view @param {number} from The middle of the held row, in px. @param {number} to
+ * @param {View} view
+ * @param {number} from The middle of the held row, in px.
+ * @param {number} to
+ * @param {boolean} isOn Whether it is of the chain that one looks at.
+ * @param {string} [name] What holds it, if its row is out of sight.
  */
-export function arrow(view, from, to) {
+export function arrow(view, from, to, isOn, name = "") {
+  const form = isOn ? "arrow on" : "arrow";
   const x = place(view, time.now());
   const side = percent(x + 0.9);
   const tip = to < from ? to + 6 : to - 6;
-  return svg`<line class="arrow" x1=${percent(x)} x2=${side} y1=${from} y2=${from}/>
-    <line class="arrow" x1=${side} x2=${side} y1=${from} y2=${tip}/>
+  return svg`<line class=${form} x1=${percent(x)} x2=${side} y1=${from} y2=${from}/>
+    <line class=${form} x1=${side} x2=${side} y1=${from} y2=${tip}/>
     <svg x=${side} y=${tip} width="12" height="9" overflow="visible"><path class="arrow t" d=${
       to < from ? "M0 -5l4 8h-8z" : "M0 5l4 -8h-8z"
-    }/></svg>`;
+    }/>${
+      name ? svg`<text class="away" x="9" y=${to < from ? 4 : 0}>${name}</text>` : nothing
+    }</svg>`;
 }

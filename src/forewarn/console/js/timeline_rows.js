@@ -33,7 +33,8 @@ export const FORMS = {
  * @property {Bar[][]} lanes
  * @property {boolean} [isOpen] Undefined: it has nothing to open.
  * @property {any} [host] The host, as the service tells it.
- * @property {string} [holder] The host that holds it.
+ * @property {string} [holder] The host that holds it, while it is ready.
+ * @property {string} [waitsFor] The host that it waits for, in any state.
  * @property {string} [fact] What stands right of its bars.
  * @property {string} spoken The same in words.
  */
@@ -221,6 +222,7 @@ export function hostRow(host, level = 3) {
     lanes: [hostBars(host)],
     host,
     holder: host.state === "ready" ? heldBy(host) : "",
+    waitsFor: heldBy(host),
     fact,
     spoken: `${host.host}, ${host.state}: ${word.text}${since}`,
   };

@@ -4,15 +4,17 @@
 import { html, nothing } from "../lit.js";
 import { list as listOf, newest } from "../api.js";
 import { READY, afterDraw, all, changed, news, one, resource } from "../store.js";
-import { address, empty, errorNote, feed, isMain, loading } from "../parts.js";
+import { address, empty, errorNote, feed, isMain, loading, mayOrder } from "../parts.js";
 import { hold } from "../hold.js";
 import { asked, look } from "../query.js";
 import { detail, drawer } from "../drawer.js";
 import * as orders from "../orders.js";
+import { count, number } from "../text.js";
 import * as timeline from "../timeline.js";
 import { opensFirst } from "../timeline_rows.js";
 import { head, progress, waves, termsOf } from "./campaign_head.js";
 import { hostTable } from "./campaign_table.js";
+import { isOnPaper } from "../printing.js";
 import { waitsTable } from "./now_lists.js";
 
 /** Clusters up to this size are fetched as a whole: larger ones by rack. */
@@ -69,6 +71,14 @@ const hosts = (/** @type {string} */ query) =>
     ),
   );
 
+/** The checks of the service, while one of them holds the campaign. */
+const checks = () => list("checks", () => resource("/v1/checks", { topics: ["campaigns"] }));
+const isHaltedByCheck = () => campaign()?.halted?.cause === "check";
+const failing = () =>
+  isHaltedByCheck()
+    ? (checks().value?.checks ?? []).filter((/** @type {any} */ each) => each.outcome !== "pass")
+    : [];
+
 const campaign = () =>
   one("campaigns", id) ?? all("campaigns").find((each) => each.name === id) ?? self().value;
 
@@ -116,6 +126,31 @@ function close() {
   timeline.focusHost(was);
 }
 
+const NARROW = matchMedia("(max-width: 760px)");
+
+/** Whether the hosts are a table: chosen, on a narrow screen, and always on paper. */
+const asTable = () => isOnPaper() || (asked("as") || (NARROW.matches ? "table" : "")) === "table";
+
+/** The hosts that have been read so far. */
+const known = () => {
+  const read = Object.entries(lists).filter(([key]) => key.startsWith("hosts "));
+  const found = new Map(
+    read.flatMap(([, each]) => each.value ?? []).map((each) => [each.host, each]),
+  );
+  return [...found.values()].sort(
+    (one, other) => one.stage - other.stage || one.position - other.position,
+  );
+};
+
+/** What can be done with all hosts of the filter Failed. @param {Record<string, number>} counts */
+const bulk = ({ failed = 0 }) =>
+  failed && !campaign().ended && mayOrder("campaign-retry")
+    ? html`<div class="bulk">
+        <b>${count(failed, "failed host")}</b>
+        <button @click=${() => orders.retry(campaign(), [])}>Retry all ${number(failed)}…</button>
+      </div>`
+    : nothing;
+
 function hostsCard() {
   const value = tree().value;
   if (!value)
@@ -127,10 +162,10 @@ function hostsCard() {
   wanted = new Set();
   const found = filter ? (hosts(`state=${filter}`).value ?? []) : null;
   if (filter) wanted.add(`state=${filter}`);
-  const isTable = asked("as") === "table";
-  if (isTable && !filter) wanted.add("");
+  const isTable = asTable();
+  if (isTable && !filter && !isOnPaper()) wanted.add("");
   const body = isTable
-    ? hostTable(found ?? hosts("").value ?? [], select)
+    ? hostTable(found ?? hosts("").value ?? known(), value.hosts, select)
     : timeline.timeline({
         tree: value,
         racksOf,
@@ -143,7 +178,8 @@ function hostsCard() {
   // What was opened just now is fetched with the next drawing.
   if ([...wanted].some((each) => !before.has(each))) changed();
   return html`<section class="card tl" aria-labelledby="tlh">
-    ${timeline.tools(value.counts)}${body}
+    ${timeline.tools(value.counts, isTable)}
+    ${asked("show") === "failed" ? bulk(value.counts) : nothing}${body}
   </section>`;
 }
 
@@ -201,7 +237,7 @@ function view() {
   }
   const host = asked("host");
   reveal(host);
-  return html`${head(found, outlook().value)}
+  return html`${head(found, outlook().value, failing())}
     <div class="sum">
       ${progress(
         found,
@@ -270,6 +306,7 @@ export const page = {
       outlook(),
       capacity(),
       ...(campaign() ? [waits(), past()] : []),
+      ...(isHaltedByCheck() ? [checks()] : []),
       ...opened,
       ...parts,
       ...shown,

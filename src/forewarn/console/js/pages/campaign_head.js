@@ -21,43 +21,65 @@ function because(campaign) {
   return campaign.waits_for ? capital(campaign.waits_for) : nothing;
 }
 
-/** @param {any} campaign @param {any} outlook */
-function verbs(campaign, outlook) {
-  if (!mayOrder() || campaign.ended) return nothing;
+/**
+ * @param {any} campaign
+ * @param {any} outlook
+ * @param {any[]} failing Checks that do not pass, if one of them has halted it.
+ */
+function verbs(campaign, outlook, failing) {
+  if (campaign.ended) return nothing;
   const isStopped = campaign.state === "Halted";
   const isIdle = isStopped || campaign.pauses.length > 0;
   const may = (/** @type {string} */ verb) =>
-    !outlook || outlook.verbs.includes(`campaign-${verb}`);
+    mayOrder(`campaign-${verb}`) && (!outlook || outlook.verbs.includes(`campaign-${verb}`));
   const waits =
     !campaign.released || outlook?.stages.some((/** @type {any} */ each) => each.needs_approval);
   return html`${
-      waits && may("approve")
-        ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>
-            Approve stage ${orders.stageToApprove(campaign)}…
-          </button>`
-        : nothing
-    }
-    <button
-      class=${isIdle && !waits ? "prim" : ""}
-      @click=${() => (isIdle ? orders.resume(campaign) : orders.pause(campaign))}
-    >
-      ${isIdle ? "Resume…" : "Pause…"}
-    </button>
-    ${
-      isStopped
+    waits && may("approve")
+      ? html`<button class="prim" @click=${() => orders.approveStage(campaign)}>
+          Approve stage ${orders.stageToApprove(campaign)}…
+        </button>`
+      : nothing
+  }
+  ${
+    mayOrder(isIdle ? "campaign-resume" : "campaign-pause")
+      ? html`<button
+          class=${isIdle && !waits ? "prim" : ""}
+          @click=${() => (isIdle ? orders.resume(campaign) : orders.pause(campaign))}
+        >
+          ${isIdle ? "Resume…" : "Pause…"}
+        </button>`
+      : nothing
+  }
+  ${
+    mayOrder("campaign-resume")
+      ? failing.map(
+          ({ name }) =>
+            html`<button @click=${() => orders.override(campaign, name)}>
+              Override ${name}…
+            </button>`,
+        )
+      : nothing
+  }
+  ${
+    isStopped
+      ? mayOrder("campaign-abort")
         ? html`<button @click=${() => orders.abort(campaign)}>Abort…</button>`
-        : html`<button
+        : nothing
+      : mayOrder("campaign-halt")
+        ? html`<button
               class="stop"
               aria-describedby="stopwhat"
               @click=${() => orders.halt(campaign)}
             >
               ■ Stop</button
             ><span class="vh" id="stopwhat">Asks first; cancels what has not started</span>`
-    }`;
+        : nothing
+  }`;
 }
 
-/** @param {any} campaign @param {any} outlook */
-export function head(campaign, outlook) {
+/** @param {any} campaign @param {any} outlook @param {any[]} failing As for `verbs`. */
+export function head(campaign, outlook, failing) {
   return html`<div class="head steer">
     <div class="tell">
       <h1>
@@ -77,7 +99,7 @@ export function head(campaign, outlook) {
     <div class="acts stopbar">
       <a class="btn" href=${address(`campaigns/${encodeURIComponent(campaign.campaign)}/report`)}
         >Report</a
-      >${verbs(campaign, outlook)}
+      >${verbs(campaign, outlook, failing)}
     </div>
   </div>`;
 }

@@ -2,6 +2,8 @@
 
 import { html, repeat } from "../lit.js";
 import { moment } from "../parts.js";
+import { isOnPaper } from "../printing.js";
+import { count, number } from "../text.js";
 import { standing } from "../timeline_rows.js";
 import * as time from "../time.js";
 
@@ -19,7 +21,13 @@ function row(host, select) {
     host.state === "done" ? time.at(host.segments.at(-1)?.until) : time.at(host.forecast?.until);
   return html`<tr>
     <th scope="row">
-      <button class="quiet small mono link" @click=${() => select(host.host)}>${host.host}</button>
+      ${
+        isOnPaper()
+          ? html`<span class="mono">${host.host}</span>`
+          : html`<button class="quiet small mono link" @click=${() => select(host.host)}>
+              ${host.host}
+            </button>`
+      }
     </th>
     <td class="hide-n">${host.rack || host.cluster}</td>
     <td data-l="stage">${host.stage}</td>
@@ -31,8 +39,12 @@ function row(host, select) {
   </tr>`;
 }
 
-/** @param {any[]} hosts @param {(host: string) => void} select */
-export const hostTable = (hosts, select) =>
+/**
+ * @param {any[]} hosts
+ * @param {number} whole Hosts of the campaign.
+ * @param {(host: string) => void} select
+ */
+export const hostTable = (hosts, whole, select) =>
   html`<div class="scrollx">
     <table class="flow hosts-table">
       <thead>
@@ -55,4 +67,11 @@ export const hostTable = (hosts, select) =>
         )}
       </tbody>
     </table>
+    ${
+      whole > Math.min(hosts.length, ROWS_MAX)
+        ? html`<p class="in soft">
+            ${count(Math.min(hosts.length, ROWS_MAX), "host")} of ${number(whole)}.
+          </p>`
+        : ""
+    }
   </div>`;

@@ -2,12 +2,15 @@
 
 import { html } from "../lit.js";
 import { resource } from "../store.js";
-import { empty, loaded } from "../parts.js";
+import { address, empty, loaded, mayOrder } from "../parts.js";
 import { count } from "../text.js";
 import { etas } from "./campaign_etas.js";
 import { campaignCard } from "./now.js";
 
 const every = resource("/v1/campaigns?all=true&limit=200", { topics: ["campaigns"] });
+
+const newCampaign = () =>
+  mayOrder("campaigns/plan") ? html`<a class="btn" href=${address("plan")}>New campaign…</a>` : "";
 
 function view() {
   return html`<h1 class="vh">Campaigns</h1>
@@ -17,7 +20,10 @@ function view() {
           const open = campaigns.filter((/** @type {any} */ each) => !each.ended);
           const ended = campaigns.filter((/** @type {any} */ each) => each.ended).reverse();
           return html`<section class="card" aria-labelledby="open">
-              <header><h2 id="open">${count(open.length, "open campaign")}</h2></header>
+              <header>
+                <h2 id="open">${count(open.length, "open campaign")}</h2>
+                <span class="grow"></span>${newCampaign()}
+              </header>
               ${open.map(campaignCard)}
               ${
                 open.length

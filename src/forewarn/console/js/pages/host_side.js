@@ -61,7 +61,7 @@ const work = (operation) =>
     </div>
     <span class="grow"></span>
     ${
-      mayOrder() && !operation.started
+      mayOrder("cancel") && !operation.started
         ? html`<div class="acts">
             <button @click=${() => orders.cancel(operation.operation, operation.target)}>
               Cancel…
@@ -152,15 +152,17 @@ export function side(name) {
       >
     </div>
     ${
-      mayOrder() && host
+      host
         ? html`<div class="in acts">
             ${
-              isCordoned
-                ? html`<button @click=${() => orders.cordon("open", [name])}>Open…</button>`
-                : html`<button @click=${() => orders.cordon("cordon", [name])}>Cordon…</button>`
+              !mayOrder(isCordoned ? "host-open" : "host-cordon")
+                ? nothing
+                : isCordoned
+                  ? html`<button @click=${() => orders.cordon("open", [name])}>Open…</button>`
+                  : html`<button @click=${() => orders.cordon("cordon", [name])}>Cordon…</button>`
             }
             ${
-              host.state === "down"
+              host.state === "down" && mayOrder("restore")
                 ? html`<button @click=${() => orders.restore([name])}>Mark restored…</button>`
                 : nothing
             }

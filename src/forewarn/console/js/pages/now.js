@@ -14,6 +14,7 @@ import {
   isMain,
   loaded,
   loading,
+  mayOrder,
 } from "../parts.js";
 import { hold } from "../hold.js";
 import { count, number } from "../text.js";
@@ -282,7 +283,12 @@ function quiet() {
   const campaigns = open.length
     ? `Of ${count(open.length, "open campaign")}, ${running} in progress.`
     : "No campaign runs.";
-  return html`<div class="card">${empty("Nothing needs attention", hosts + campaigns)}</div>`;
+  const plan = mayOrder("campaigns/plan")
+    ? html` <a href=${address("plan")}>Plan a campaign…</a>`
+    : nothing;
+  return html`<div class="card">
+    ${empty("Nothing needs attention", html`${hosts}${campaigns}${plan}`)}
+  </div>`;
 }
 
 /** @param {string[]} _ */

@@ -1,7 +1,7 @@
 // The first list of Now: VMs that are down, and what can be done for those that are chosen.
 
 import { html, nothing, repeat } from "../lit.js";
-import { all, changed, resource } from "../store.js";
+import { all, campaignNamed, changed, resource } from "../store.js";
 import { hostLink, mayOrder, pill } from "../parts.js";
 import { hold } from "../hold.js";
 import * as orders from "../orders.js";
@@ -64,6 +64,9 @@ function toggle(vm) {
   changed({ now: true });
 }
 
+/** Whether something can be done with VMs that are chosen. */
+const isChosen = () => ["redeploy", "restore", "campaign-retry"].some((each) => mayOrder(each));
+
 /** @param {any[]} problems @param {any} capacity Free slots, which a redeployment needs. */
 export function down(problems, capacity) {
   const rows = downVms(problems);
@@ -96,7 +99,7 @@ export function down(problems, capacity) {
       <thead>
         <tr>
           ${
-            mayOrder()
+            isChosen()
               ? html`<th>
                   <input
                     type="checkbox"
@@ -123,22 +126,23 @@ export function down(problems, capacity) {
         )}
       </tbody>
     </table>
-    ${mayOrder() && chosen.size ? bulk(rows, capacity) : nothing}
+    ${isChosen() && chosen.size ? bulk(rows, capacity) : nothing}
   </section>`;
 }
 
 /** @param {DownVm} each @param {boolean} isOver Whether it is up again. */
 function downRow(each, isOver) {
   const { vm, problem } = each;
+  const verb = problem.actions.includes("redeploy") && vm ? "redeploy" : "restore";
   const first =
-    problem.actions.includes("redeploy") && vm
+    verb === "redeploy"
       ? html`<button class="quiet small" @click=${() => orders.redeploy([vm])}>Redeploy…</button>`
       : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>
           Mark restored…
         </button>`;
   return html`<tr class=${isOver ? "over" : ""} aria-selected=${chosen.has(vm) ? "true" : nothing}>
     ${
-      mayOrder()
+      isChosen()
         ? html`<td>
             ${
               vm
@@ -158,7 +162,7 @@ function downRow(each, isOver) {
     <td class="mono nw">${hostLink(each.host)}</td>
     <td class="bad b nw">${time.lasting(time.now() - each.since)}</td>
     <td class="wide">${each.text}</td>
-    <td>${mayOrder() ? first : problem.actions[0]}</td>
+    <td>${mayOrder(verb) ? first : problem.actions[0]}</td>
   </tr>`;
 }
 
@@ -171,12 +175,22 @@ function bulk(rows, capacity) {
   );
   const mine = rows.filter((each) => chosen.has(each.vm));
   const may = (/** @type {string} */ verb) =>
-    mine.every((each) => each.problem.actions.includes(verb));
+    mayOrder(verb.replace(" ", "-")) && mine.every((each) => each.problem.actions.includes(verb));
+  const campaigns = new Set(mine.map((each) => each.problem.campaign));
+  const campaign = campaigns.size === 1 ? campaignNamed([...campaigns][0] ?? "") : undefined;
+  const hosts = [...new Set(mine.map((each) => each.host))];
   return html`<div class="bulk">
     <b>${count(chosen.size, "VM")}</b>
     ${
       may("redeploy")
         ? html`<button @click=${() => orders.redeploy([...chosen])}>Redeploy elsewhere…</button>`
+        : nothing
+    }
+    ${
+      campaign && may("campaign retry")
+        ? html`<button @click=${() => orders.retry(campaign, hosts)}>
+            Retry ${count(hosts.length, "host")}…
+          </button>`
         : nothing
     }
     ${

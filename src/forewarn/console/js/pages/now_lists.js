@@ -1,7 +1,7 @@
 // Three lists of Now: unknown, waiting for approval, held.
 
 import { html, nothing, repeat } from "../lit.js";
-import { all, one } from "../store.js";
+import { all, campaignNamed } from "../store.js";
 import { address, campaignAddress, little, mayOrder, moment, pill } from "../parts.js";
 import { hold } from "../hold.js";
 import * as orders from "../orders.js";
@@ -33,7 +33,7 @@ export function unknown(problems) {
           </div>
           <span class="grow"></span>
           ${
-            mayOrder()
+            mayOrder("resolve")
               ? html`<div class="acts">
                   <button
                     @click=${() =>
@@ -82,7 +82,7 @@ function waitRow(wait, isShort, rollout) {
   const over = time.share(since, limit);
   const isLate = over > 0.75;
   const start = html`${time.when(limit)} · ${time.until(limit)}`;
-  const may = mayOrder() && wait.enabled;
+  const may = mayOrder("approve") && wait.enabled;
   return html`<tr>
     <th scope="row">${wait.tenant}</th>
     <td class="num" data-l="missing">${wait.events}</td>
@@ -188,15 +188,11 @@ const KINDS = {
   "vms-stopped": ["err", "VMs stopped"],
 };
 
-/** @param {string} name */
-const campaignNamed = (name) =>
-  one("campaigns", name) ?? all("campaigns").find((each) => each.name === name && !each.ended);
-
 /** @param {any} problem */
 function caseRow(problem) {
   const [form, word] = KINDS[problem.kind] ?? ["wait", capital(problem.kind.replaceAll("-", " "))];
   const campaign = problem.campaign && campaignNamed(problem.campaign);
-  const buttons = mayOrder() ? orders.remedies(problem, campaign) : [];
+  const buttons = orders.remedies(problem, campaign);
   const link = campaign
     ? html`<a class="btn" href=${campaignAddress(campaign.campaign)}>Show</a>`
     : problem.hosts.length

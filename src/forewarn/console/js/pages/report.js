@@ -3,10 +3,11 @@
 
 import { html, nothing } from "../lit.js";
 import { get, list } from "../api.js";
-import { all, one, resource } from "../store.js";
-import { campaignAddress, errorNote, loading } from "../parts.js";
+import { all, changed, one, resource } from "../store.js";
+import { address, campaignAddress, errorNote, loading } from "../parts.js";
 import { csv } from "../csv.js";
 import { paper } from "../paper.js";
+import * as time from "../time.js";
 
 let id = "";
 /** @type {import("../store.js").Resource | null} */
@@ -19,7 +20,7 @@ function figures() {
   told ??= resource(
     async () => {
       const [campaign, sums] = await Promise.all([get(path()), get(`${path()}/sums`)]);
-      return { campaign, sums, at: new Date().toISOString() };
+      return { campaign, sums, at: new Date(time.now()).toISOString() };
     },
     { topics: ["campaigns"], pause: 10_000 },
   );
@@ -52,6 +53,7 @@ async function download(form) {
     else save(`${name}.csv`, "text/csv", csv(items));
   } catch (error) {
     figures().error = /** @type {Error} */ (error);
+    changed({ now: true });
   }
   isBusy = false;
 }
@@ -65,9 +67,12 @@ function view() {
     ><button class="prim" @click=${() => print()}>Print…</button>
   </div>`;
   return html`${bar}${error ? html`<div class="paperbar gap">${errorNote(error)}</div>` : nothing}${
-    value ? paper(value) : error ? nothing : html`<div class="paper">${loading}</div>`
+    value ? paper(value, link) : error ? nothing : html`<div class="paper">${loading}</div>`
   }`;
 }
+
+/** Where the history tells more. @param {any} text @param {...[string, string]} query */
+const link = (text, ...query) => html`<a href=${address("history", ...query)}>${text}</a>`;
 
 const name = () =>
   figures().value?.campaign.name ??

@@ -43,7 +43,7 @@ function choices() {
             <span class="soft">${each.by}</span> <q class="soft">${each.reason}</q>
           </div>
           ${
-            mayOrder() && !each.expedited
+            mayOrder("defer") && !each.expedited
               ? html`<button class="small" @click=${() => orders.clear(each.vm ?? each.scope)}>
                   Clear…
                 </button>`

@@ -263,7 +263,7 @@ export function cards() {
   ];
   const shown = isAll ? found : found.slice(0, CARDS_MAX);
   return html`${
-    mayOrder() && missing.length > 1
+    mayOrder("approve") && missing.length > 1
       ? html`<div class="card bulk">
           <b>${count(missing.length, "event")} without an approval</b>
           <button @click=${() => orders.approve(missing)}>Approve all ${missing.length}…</button>
@@ -300,7 +300,7 @@ export function banner() {
           platform.</span
         >
         ${
-          mayOrder() && problem.actions.includes("redeploy")
+          mayOrder("redeploy") && problem.actions.includes("redeploy")
             ? html`<button class="small" @click=${() => orders.redeploy([vm])}>
                 Redeploy it elsewhere…
               </button>`

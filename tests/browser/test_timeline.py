@@ -1,0 +1,109 @@
+"""The timeline draws who waits for whom, and is a table on paper and on a narrow screen."""
+
+import re
+from collections.abc import Callable, Mapping
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tests.support.consoles import NARROW, Place, Tab
+from tests.support.processes import eventually
+
+WAITS = {"c1-r0-1": ("ready", "c1-r0-0"), "c1-r0-2": ("planned", "c1-r0-1")}
+"""The state of some hosts, and the hosts that they wait for."""
+
+
+@pytest.fixture(scope="module")
+def campaign(shared: Place) -> str:
+    """Return a campaign that has announced its first host."""
+    campaign_id = shared.start_campaign()
+    eventually(
+        lambda: shared.ask(f"/v1/campaigns/{campaign_id}"),
+        lambda shown: shown["in_flight"] > 0,
+        what="the first host",
+    )
+    return campaign_id
+
+
+def chain(page: Page, waits: Mapping[str, tuple[str, str]]) -> None:
+    """Have the service say that hosts wait for each other."""
+
+    def answer(route: Route) -> None:
+        body = route.fetch().json()
+        for row in body["hosts"]:
+            if row["host"] in waits:
+                state, holder = waits[row["host"]]
+                blocker = {"kind": "host", "text": f"waits for {holder}"}
+                blockers = [{**blocker, "host": holder, "until": None}]
+                row.update(state=state, blockers=blockers)
+        route.fulfill(json=body)
+
+    page.route(re.compile(r"/campaigns/[^/]+/hosts\?"), answer)
+
+
+def arrows(page: Page) -> tuple[int, int]:
+    """Return how many arrows there are, and how many of them are of a chain."""
+    tips = page.locator(".sheet .arrow.t").count()
+    return tips, page.locator(".sheet line.arrow.on").count() // 2
+
+
+def test_chain_of_a_host_is_drawn_while_one_looks_at_it(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(shared)
+    chain(tab.page, WAITS)
+    page = tab.open(f"campaigns/{campaign}")
+    last = page.locator('.row[data-id="h:c1-r0-2"]')
+    # A host that is not ready has an arrow only while it is looked at.
+    expect(page.locator(".sheet .arrow.t")).to_have_count(1)
+    assert arrows(page) == (1, 0)
+    last.hover()
+    expect(page.locator(".sheet .arrow.t")).to_have_count(2)
+    assert arrows(page) == (2, 2)
+    page.get_by_role("heading", name="Hosts", exact=True).hover()
+    expect(page.locator(".sheet .arrow.t")).to_have_count(1)
+    # By keys, and from the other end of the chain.
+    page.locator('.row[data-id="c:c1"]').focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowDown")
+    expect(page.locator('.row[data-id="h:c1-r0-0"]')).to_be_focused()
+    expect(page.locator(".sheet .arrow.t")).to_have_count(2)
+
+
+def test_arrow_to_a_row_out_of_sight_has_its_name(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    tab = new_tab(shared)
+    chain(tab.page, {"c1-r0-1": ("ready", "c2-r1-2")})
+    page = tab.open(f"campaigns/{campaign}")
+    row = page.locator('.row[data-id="h:c1-r0-1"]')
+    expect(row).to_contain_text("held by c2-r1-2")
+    assert arrows(page) == (0, 0)
+    row.hover()
+    expect(page.locator(".sheet text.away")).to_have_text("c2-r1-2")
+
+
+def test_paper_gets_a_table(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(shared).open(f"campaigns/{campaign}")
+    expect(page.locator('.row[data-id="h:c1-r0-0"]')).to_be_visible()
+    page.emulate_media(media="print")
+    rows = page.locator(".hosts-table tbody tr")
+    expect(rows.first).to_be_visible()
+    assert page.get_by_role("treegrid").count() == 0
+    assert page.get_by_role("button", name="Stop").count() == 0
+    page.emulate_media(media="screen")
+    expect(page.get_by_role("treegrid")).to_be_visible()
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_narrow_screen_gets_a_table_and_can_have_the_timeline(
+    shared: Place, campaign: str, new_tab: Callable[..., Tab]
+) -> None:
+    page = new_tab(shared, viewport=NARROW).open(f"campaigns/{campaign}")
+    expect(page.locator(".hosts-table tbody tr")).to_have_count(12)
+    page.get_by_role("button", name="Timeline").click()
+    expect(page.get_by_role("treegrid")).to_be_visible()
+    page.get_by_role("button", name="Table").click()
+    expect(page.locator(".hosts-table tbody tr")).to_have_count(12)
