@@ -155,7 +155,7 @@ PARTS: Mapping[str, Part] = {
         report, folder, seconds=extent.seconds
     ),
     "console": lambda report, folder, extent: console.measure(
-        report, folder, seconds=3 * extent.seconds
+        report, folder, rounds=2 * extent.rounds, seconds=extent.seconds
     ),
     "rollout": lambda report, folder, extent: rollout.measure(
         report, folder, hosts=extent.rollout, rounds=extent.rounds

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, expect
 
-from tests.support.consoles import AXE, LOOKS, Place, Tab, findings
+from tests.support.consoles import (
+    AXE,
+    CONNECTIONS_LOST_MAX,
+    LOOKS,
+    Place,
+    Tab,
+    findings,
+)
 
 SECRET = "0123456789abcdef0123456789abcdef"
 BEARER = {"Authorization": f"Bearer {SECRET}"}
@@ -81,7 +88,12 @@ def test_revoked_token_ends_the_page_and_keeps_what_was_typed(
 
     def order(path: str, body: object) -> Any:
         asked = tab.page.context.request
-        answer = asked.post(f"{guarded.url}{path}", headers=BEARER, data=body)
+        answer = asked.post(
+            f"{guarded.url}{path}",
+            headers=BEARER,
+            data=body,
+            max_retries=CONNECTIONS_LOST_MAX,
+        )
         return json.loads(answer.text())
 
     made = order("/v1/tokens", {"name": "bob"})

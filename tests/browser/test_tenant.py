@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.support.consoles import AXE, LOOKS, NARROW, Place, Tab, findings
+from tests.support.consoles import (
+    AXE,
+    CONNECTIONS_LOST_MAX,
+    LOOKS,
+    NARROW,
+    Place,
+    Tab,
+    findings,
+)
 
 OTHERS = ("quokka", "walrus", "narwhal", "axolotl", "platypus", "okapi", "tapir")
 """Words that are only in the names, reasons and texts of others."""
@@ -50,7 +58,7 @@ class Home:
 
 def told(page: Page, path: str) -> Any:
     """Return what the API answers to the holder of the page's token."""
-    answer = page.request.get(path)
+    answer = page.request.get(path, max_retries=CONNECTIONS_LOST_MAX)
     assert answer.ok, answer.text()
     return answer.json()
 

@@ -115,6 +115,11 @@ class Place:
         self.serving.kill()
 
 
+CONNECTIONS_LOST_MAX = 3
+"""Requests beside a page that are sent again: the service closes a connection that was idle
+for some seconds, and on a slow machine the next request can be on its way by then."""
+
+
 class Tab:
     """A page of the console. What it writes to its own console is a failure."""
 
