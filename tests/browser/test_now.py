@@ -1,5 +1,6 @@
 """Now answers what an operator asks first, and acts only through a dialog."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -281,3 +282,65 @@ def test_read_only_page_has_no_buttons_that_act(
     expect(page.get_by_role("row", name=re.compile("shop-c1-r0-0"))).to_be_visible()
     expect(page.get_by_role("button", name=re.compile("…$"))).to_have_count(0)
     expect(page.get_by_role("checkbox")).to_have_count(0)
+
+
+def test_unknown_outcome_is_shown_with_what_was_seen_of_its_vms(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    """The driver of this service knows each outcome, so its stream is made up."""
+    seen = {
+        "vm": "shop-c1-r0-0",
+        "running": True,
+        "host": "c2-r1-2",
+        "at": "2026-11-28T10:00:00Z",
+        "text": "",
+    }
+    problem = {
+        "problem": "outcome-unknown:op-1",
+        "kind": "outcome-unknown",
+        "since": "2026-11-28T09:00:00Z",
+        "text": "the driver does not know",
+        "operation": "op-1",
+        "target": "c1-r0-0",
+        "actions": ["resolve"],
+        "tenants": ["shop"],
+        "scopes": [],
+        "hosts": ["c1-r0-0"],
+        "events": [],
+        "webhook": None,
+        "campaign": None,
+        "vms": ["shop-c1-r0-0"],
+    }
+    news = [
+        ("problems", {**problem, "sighted": [seen]}),
+        ("problems", {**problem, "problem": "outcome-unknown:op-2", "sighted": []}),
+        ("ready", {}),
+    ]
+    body = "".join(
+        f"event: {name}\ndata: {json.dumps(each)}\n\n" for name, each in news
+    )
+    tab = new_tab(place)
+    tab.page.route(
+        "**/v1/watch?*",
+        lambda route: route.fulfill(body=body, content_type="text/event-stream"),
+    )
+    unknown = section(tab.open(), re.compile("did the driver do it or not"))
+    expect(unknown.get_by_text("Seen since")).to_have_text(
+        re.compile(r"shop-c1-r0-0 runs on c2-r1-2,\s+.* ago")
+    )
+    expect(
+        unknown.get_by_text("Nothing new was seen of its VMs since.")
+    ).to_be_visible()
+
+
+def test_approval_names_the_vms_whose_agents_may_still_prepare(
+    place: Place, new_tab: Callable[..., Tab]
+) -> None:
+    place.serving.document("shop-c1-r0-0")
+    place.start_campaign()
+    page = new_tab(place).open()
+    page.get_by_role("button", name="Approve for shop…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("Agents that may still prepare")).to_have_text(
+        re.compile(r"shop-c1-r0-0 for .*,\s+(polled .* ago|not polled yet)")
+    )

@@ -81,7 +81,7 @@ async def surroundings(
         found = await receivers.webhooks() if receivers else ()
     return Surroundings(
         problems=health.problems,
-        withheld=health.withheld,
+        seen=health.seen,
         webhooks=found,
         cluster=cluster,
     )

@@ -71,6 +71,16 @@ ExplanationShape = shape(
     ),
 )
 
+SightedShape = shape(
+    "SightedShape",
+    "What the driver saw of a VM while the outcome of its operation is unknown.",
+    vm=str,
+    running=bool,
+    host=(str | None, "The host that it was seen on; null: the driver cannot tell."),
+    at=(str, "When the driver saw it."),
+    text=(str, "What the driver says about it."),
+)
+
 ProblemEntry = shape(
     "ProblemEntry",
     "One problem.",
@@ -88,6 +98,13 @@ ProblemEntry = shape(
     events=list[str],
     webhook=str | None,
     campaign=(str | None, "The name of the campaign."),
+    sighted=(
+        list_of(SightedShape),
+        (
+            "Of an unknown outcome: what was seen of its VMs since, for operators. A VM that "
+            "is as recorded is not named."
+        ),
+    ),
 )
 
 ProblemPage = shape(
@@ -96,6 +113,15 @@ ProblemPage = shape(
     Page,
     problems=list_of(ProblemEntry),
     counts=(dict[str, int], "The number of problems of each kind in all pages."),
+)
+
+PreparingShape = shape(
+    "PreparingShape",
+    "A scope whose agents know its events, and have not approved all of them.",
+    scope=str,
+    vms=(list[str], "The VMs of these events."),
+    since=(str, "When the first of these events was announced."),
+    last_poll=(str | None, "Stored rarely, so it can be some minutes old."),
 )
 
 WaitShape = shape(
@@ -111,6 +137,10 @@ WaitShape = shape(
     since=str,
     not_before=(str, "NotBefore of the first event."),
     last_poll=str | None,
+    preparing=(
+        list_of(PreparingShape),
+        "At most 20 of the enabled scopes, those announced last first.",
+    ),
 )
 
 WaitSums = shape(

@@ -15,7 +15,7 @@ from forewarn.control.execution import calls, visit_calls, visits
 from forewarn.control.requests import outcome
 from forewarn.control.rules.abilities import Abilities
 from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.sightings import Withheld
+from forewarn.control.rules.sightings import Seen
 from forewarn.control.sighting_link import SightingLink
 from forewarn.control.transactions.inquiries import (
     AbilityAnswer,
@@ -220,9 +220,9 @@ class DriverLink:
         )
         return min((each for each in found if each is not None), default=None)
 
-    def withheld(self) -> Withheld | None:
-        """Return which VMs stopped together; any thread may call this."""
-        return self._sightings.withheld
+    def seen(self) -> Seen:
+        """Return what is seen of VMs and not recorded; any thread may call this."""
+        return self._sightings.seen
 
     def has_more(self) -> bool:
         """Return whether results are waiting."""

@@ -14,7 +14,7 @@ from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.requests.campaigns import start_once
 from forewarn.control.requests.idempotency import Once, Result, earlier_result
-from forewarn.control.rules.sightings import Withheld
+from forewarn.control.rules.sightings import NOTHING_SEEN, Seen
 from forewarn.control.transactions.work import Check, Who, Work
 from forewarn.fleet.file import FleetText
 from forewarn.fleet.merge import MergePlan
@@ -46,8 +46,8 @@ class Health:
     problems: tuple[str, ...] = ()
     role: str = LEADS
     """Whether this service decides, or follows the replica that does."""
-    withheld: Withheld | None = None
-    """VMs that stopped together, and are not failed for that reason."""
+    seen: Seen = NOTHING_SEEN
+    """What drivers saw of VMs that is not recorded."""
 
 
 class CallerGateway(Protocol):

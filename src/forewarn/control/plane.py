@@ -36,7 +36,7 @@ from forewarn.control.requests import (
 from forewarn.control.requests.followups import LEFT_OVER, FollowUps
 from forewarn.control.rules.consent import whole_second
 from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.sightings import Withheld
+from forewarn.control.rules.sightings import Seen
 from forewarn.control.transactions import publishing
 from forewarn.control.transactions.inquiries import Inquirer
 from forewarn.control.transactions.who import CLOCK, DRIVER, Who
@@ -147,9 +147,9 @@ class Plane:
         """
         self._is_turn_over = is_over
 
-    def withheld(self) -> Withheld | None:
-        """Return which VMs stopped together; any thread may call this."""
-        return self._link.withheld()
+    def seen(self) -> Seen:
+        """Return what is seen of VMs and not recorded; any thread may call this."""
+        return self._link.seen()
 
     # Requests
 

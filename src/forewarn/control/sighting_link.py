@@ -11,7 +11,7 @@ from functools import partial
 from forewarn.control.requests import sighted
 from forewarn.control.requests.sighted import Meaning
 from forewarn.control.rules.policy import Policy
-from forewarn.control.rules.sightings import Confirmations, Withheld
+from forewarn.control.rules.sightings import NOTHING_SEEN, Confirmations
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.port import Driver, Sighting
 from forewarn.instants import Micros
@@ -43,8 +43,8 @@ class SightingLink:
         )
         self._new: deque[Sighting] = deque()
         self._confirmed: deque[Sighting] = deque()
-        self.withheld: Withheld | None = None
-        """VMs that stopped together and are not failed; other threads may read it."""
+        self.seen = NOTHING_SEEN
+        """What is seen and not recorded; other threads may read it."""
 
     def collect(self, *, now: Micros) -> None:
         """Take the new sightings of the driver, and those that are confirmed."""
@@ -108,5 +108,5 @@ class SightingLink:
             self._confirmed.append(sighting)
 
     def _judge(self) -> None:
-        """Publish whether too many VMs stopped at once."""
-        self.withheld = self._confirmations.withheld()
+        """Publish what is not recorded, and whether too many VMs stopped at once."""
+        self.seen = self._confirmations.seen()

@@ -18,7 +18,7 @@ from forewarn.control.redaction.tenant_reader import TenantReader
 from forewarn.control.rules import campaign_gate, guard, relay_links, waits
 from forewarn.control.rules.brake import blocker_of
 from forewarn.control.rules.remedies import Remedy, actionable_first, remedy_of
-from forewarn.control.rules.sightings import Withheld
+from forewarn.control.rules.sightings import NOTHING_SEEN, Seen
 from forewarn.fleet.model import Scope
 from forewarn.instants import (
     DAY,
@@ -38,7 +38,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.reporting import apart_hosts, blackout_problems, replicas, visit_problems
 from forewarn.reporting.campaigns import held_stage, why_waiting
-from forewarn.reporting.problem import Problem, ProblemKind
+from forewarn.reporting.problem import Problem, ProblemKind, sighted, sighting_report
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
 from forewarn.store.records import BRAKE_KEY, Brake
@@ -101,8 +101,8 @@ class Surroundings:
 
     problems: tuple[str, ...] = ()
     """The problems in `/readyz` for operators."""
-    withheld: Withheld | None = None
-    """VMs that stopped together, and are not failed for that reason."""
+    seen: Seen = NOTHING_SEEN
+    """What drivers saw of VMs that is not recorded."""
     webhooks: Sequence[Mapping[str, Any]] = ()
     """Reports of the receivers."""
     cluster: View | None = None
@@ -121,6 +121,7 @@ def problems(
     if is_tenant:
         found = [each for each in found if each.kind in _FOR_TENANTS]
     else:
+        found = [sighted(each, around.seen.early) for each in found]
         found += _around(around)
     return sorted(found, key=lambda each: each.key)
 
@@ -142,6 +143,7 @@ def report(problem: Problem) -> Json:
         "events": list(problem.events),
         "webhook": problem.webhook or None,
         "campaign": problem.campaign or None,
+        "sighted": list(map(sighting_report, problem.sighted)),
     }
 
 
@@ -462,13 +464,14 @@ def _around(around: Surroundings) -> list[Problem]:
         Problem(kind=ProblemKind.NOT_READY, name=str(number), text=text)
         for number, text in enumerate(around.problems, start=1)
     ]
-    if around.withheld is not None:
+    withheld = around.seen.withheld
+    if withheld is not None:
         found.append(
             Problem(
                 kind=ProblemKind.VMS_STOPPED,
                 name="sightings",
-                text=explained.vms_stopped(around.withheld.vms),
-                since=around.withheld.since,
+                text=explained.vms_stopped(withheld.vms),
+                since=withheld.since,
                 actions=("fail",),
             )
         )

@@ -26,7 +26,7 @@ from forewarn.reporting.tree_reports import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.store.records import AuditEntry
+from forewarn.store.records import AuditEntry, AuditKind
 
 Json: TypeAlias = dict[str, Any]
 
@@ -34,8 +34,8 @@ ENTRIES_MAX = 5_000
 """Maximum new entries of the history that are read: a tenth of a second's work. After
 more, the whole campaign is read again."""
 
-_HOST_CHANGES = "host "
-"""Beginning of the kinds of entries after which a host can stand elsewhere."""
+_HOST_CHANGES = frozenset(each for each in AuditKind if each.name.startswith("HOST_"))
+"""The kinds of entries after which a host can stand elsewhere, and some others."""
 
 
 class _Known(NamedTuple):
@@ -213,7 +213,7 @@ def _hosts_in(entries: Iterable[AuditEntry], campaign: CampaignRecord) -> Iterab
     """Yield the hosts that new entries can have changed."""
     request = f"request:{campaign.request}"
     for entry in entries:
-        if request in entry.subjects or entry.what.startswith(_HOST_CHANGES):
+        if request in entry.subjects or entry.kind in _HOST_CHANGES:
             for subject in entry.subjects:
                 kind, _, name = subject.partition(":")
                 if kind == "host":

@@ -1,9 +1,13 @@
 """Problems that need attention, as values."""
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
 
-from forewarn.instants import Micros, sortable
+from forewarn.drivers.port import Sighting
+from forewarn.instants import Micros, format_instant, sortable
 
 
 class ProblemKind(enum.Enum):
@@ -39,6 +43,10 @@ class ProblemKind(enum.Enum):
 _RANKS = {kind: rank for rank, kind in enumerate(ProblemKind)}
 
 
+SIGHTED_MAX = 20
+"""Maximum VMs of a problem that are shown with what was seen of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One problem."""
@@ -64,8 +72,30 @@ class Problem:
     """The name of the campaign."""
     actions: tuple[str, ...] = ()
     """Commands that can end the problem."""
+    sighted: tuple[Sighting, ...] = ()
+    """What the driver saw of its VMs last, if the outcome of their operation is unknown;
+    only for operators."""
 
     @property
     def key(self) -> str:
         """Return the sort key: the worst kind first, then the oldest."""
         return f"{_RANKS[self.kind]:02d}.{sortable(self.since)}.{self.name}"
+
+
+def sighted(problem: Problem, seen: Iterable[Sighting]) -> Problem:
+    """Return a problem with what was seen of its VMs, if an outcome is unknown."""
+    if problem.kind is not ProblemKind.OUTCOME_UNKNOWN:
+        return problem
+    own = (each for each in seen if each.vm in problem.vms)
+    return replace(problem, sighted=tuple(islice(own, SIGHTED_MAX)))
+
+
+def sighting_report(sighting: Sighting) -> dict[str, Any]:
+    """Return what was seen of a VM, as JSON."""
+    return {
+        "vm": sighting.vm,
+        "running": sighting.running,
+        "host": sighting.host or None,
+        "at": format_instant(sighting.at),
+        "text": sighting.text,
+    }

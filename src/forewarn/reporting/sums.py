@@ -1,6 +1,6 @@
 """Sums for operators: missing approvals by tenant, and free capacity by zone."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -21,6 +21,20 @@ EVENTS_MAX = 20_000
 marked as incomplete."""
 
 
+PREPARING_MAX = 20
+"""Maximum scopes of a tenant that are named with their agents: a dialog has no room for
+more."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Scope:
+    """The events of one scope that wait for its approval."""
+
+    since: Micros
+    """The time when the first of them was announced."""
+    vms: set[str] = field(default_factory=set[str])
+
+
 @dataclass(slots=True, kw_only=True)
 class Wait:
     """The events of one tenant that wait for its approval."""
@@ -29,7 +43,7 @@ class Wait:
     events: int = 0
     vms: set[str] = field(default_factory=set[str])
     hosts: set[str] = field(default_factory=set[str])
-    scopes: set[str] = field(default_factory=set[str])
+    scopes: dict[str, "_Scope"] = field(default_factory=dict[str, "_Scope"])
     since: Micros = 0
     """The time when the first of these events was announced."""
     not_before: Micros = 0
@@ -43,9 +57,12 @@ class Wait:
     def take(self, event: Event, host: str) -> None:
         """Count one more event."""
         self.events += 1
-        self.vms.update(resource.vm for resource in event.resources)
+        vms = [resource.vm for resource in event.resources]
+        self.vms.update(vms)
         self.hosts.update({host} - {""})
-        self.scopes.add(event.scope)
+        scope = self.scopes.setdefault(event.scope, _Scope(since=event.created))
+        scope.vms.update(vms)
+        scope.since = min(scope.since, event.created)
         self.since = min(self.since or event.created, event.created)
         self.not_before = min(self.not_before or event.not_before, event.not_before)
 
@@ -81,21 +98,42 @@ def wait_report(reader: Reader, wait: Wait) -> Json:
         for scope in sorted(wait.scopes)
         for view in every(reader, kinds.VIEWS_OF_SCOPE, scope)
     ]
-    enabled = {view.scope for view in views if view.is_enabled}
+    polled: dict[str, Micros] = {}
+    for view in views:
+        if view.is_enabled:
+            polled[view.scope] = max(polled.get(view.scope, 0), view.last_seen)
     return {
         "tenant": wait.tenant,
         "events": wait.events,
         "vms": len(wait.vms),
         "hosts": len(wait.hosts),
         "scopes": len(wait.scopes),
-        "scopes_enabled": len(enabled),
-        "enabled": bool(enabled),
+        "scopes_enabled": len(polled),
+        "enabled": bool(polled),
         "since": format_instant(wait.since),
         "not_before": format_instant(wait.not_before),
         "last_poll": instant_or_none(
             max((view.last_seen for view in views), default=0)
         ),
+        "preparing": _preparing(wait, polled),
     }
+
+
+def _preparing(wait: Wait, polled: Mapping[str, Micros]) -> list[Json]:
+    """Return the scopes whose agents know their events and have approved none of them.
+
+    Those that prepare for the shortest time come first: the others may never approve.
+    """
+    scopes = sorted(polled, key=lambda name: (-wait.scopes[name].since, name))
+    return [
+        {
+            "scope": name,
+            "vms": sorted(wait.scopes[name].vms),
+            "since": format_instant(wait.scopes[name].since),
+            "last_poll": instant_or_none(polled[name]),
+        }
+        for name in scopes[:PREPARING_MAX]
+    ]
 
 
 def wait_sums(found: Iterable[Wait]) -> Json:

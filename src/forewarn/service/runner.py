@@ -25,7 +25,7 @@ from forewarn.control.gateway import BusyError
 from forewarn.control.plane import Plane
 from forewarn.control.requests import enabling
 from forewarn.control.requests.approvals import Approval
-from forewarn.control.rules.sightings import Withheld
+from forewarn.control.rules.sightings import Seen
 from forewarn.control.transactions.work import Who, Work
 from forewarn.drivers.port import DriverError
 from forewarn.fleet.model import Vm, VmState
@@ -158,9 +158,9 @@ class Runner:
         """Check the timers now; any thread can call this."""
         self._inbox.wake()
 
-    def withheld(self) -> Withheld | None:
-        """Return which VMs stopped together, and are not failed for that reason."""
-        return self._plane.withheld()
+    def seen(self) -> Seen:
+        """Return what is seen of VMs and not recorded."""
+        return self._plane.seen()
 
     def is_alive(self) -> bool:
         """Return whether the thread runs and makes progress.

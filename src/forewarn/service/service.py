@@ -24,6 +24,7 @@ from forewarn.clock import Clock, SystemClock
 from forewarn.control.call_gate import OPEN, CallGate
 from forewarn.control.gateway import Health
 from forewarn.control.requests import fleet_changes
+from forewarn.control.rules.sightings import NOTHING_SEEN
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.errors import FleetFileError
 from forewarn.fleet.file import FleetText
@@ -331,7 +332,7 @@ class Service:
             alive=alive,
             ready=alive and self._is_ready and not problems[0],
             problems=tuple(filter(None, problems)),
-            withheld=None if runner is None else runner.withheld(),
+            seen=NOTHING_SEEN if runner is None else runner.seen(),
         )
 
     def _listener_problems(self) -> list[str]:

@@ -7,7 +7,8 @@ from starlette.testclient import TestClient
 
 from forewarn.admin import attention_shapes
 from forewarn.control.gateway import Health
-from forewarn.control.rules.sightings import Withheld
+from forewarn.control.rules.sightings import Seen, Withheld
+from forewarn.drivers.port import Sighting
 from tests.unit.admin.gateway import LocalGateway
 from tests.unit.admin.tenants import Shared
 
@@ -56,7 +57,7 @@ def test_the_worst_problem_comes_first(
         alive=True,
         ready=True,
         problems=("no listener for vm web_1",),
-        withheld=Withheld(vms=40, since=gateway.now()),
+        seen=Seen(withheld=Withheld(vms=40, since=gateway.now())),
     )
     assert told(client) == [
         ("not-ready", "no listener for vm web_1"),
@@ -127,6 +128,22 @@ def test_unknown_outcome_of_a_silent_driver_is_a_problem(
     assert problem["kind"] == "outcome-unknown"
     assert problem["operation"] == made["operations"][0]["operation"]
     assert problem["actions"] == ["resolve"]
+    assert problem["sighted"] == []
+    seen = [
+        Sighting(vm=vm, running=False, host="h1", at=gateway.now(), text="no answer")
+        for vm in ("web_0", "web_1")
+    ]
+    gateway.state = Health(alive=True, ready=True, seen=Seen(early=tuple(seen)))
+    (problem,) = get(client, "problems")["problems"]
+    assert problem["sighted"] == [
+        {
+            "vm": "web_0",
+            "running": False,
+            "host": "h1",
+            "at": "2030-01-01T00:31:00Z",
+            "text": "no answer",
+        }
+    ]
 
 
 def test_answers_have_tags_and_unchanged_ones_return_304(
@@ -160,6 +177,16 @@ def test_longest_wait_for_an_approval_comes_first(
     assert bank["not_before"] == "2030-01-01T00:35:00Z"
     assert (bank["scopes"], bank["scopes_enabled"], bank["enabled"]) == (2, 1, True)
     assert bank["last_poll"] == "2030-01-01T00:00:00Z"
+    # Only its scope that enabled events has agents, which know them.
+    assert bank["preparing"] == [
+        {
+            "scope": "db",
+            "vms": ["db_0", "db_1"],
+            "since": "2030-01-01T00:20:00Z",
+            "last_poll": "2030-01-01T00:00:00Z",
+        }
+    ]
+    assert shop["preparing"] == []
     assert (shop["tenant"], shop["enabled"], shop["last_poll"]) == ("shop", False, None)
     assert page["sums"] == {"tenants": 2, "events": 6, "vms": 5, "hosts": 2}
     assert page["complete"] is True

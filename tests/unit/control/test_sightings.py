@@ -295,7 +295,9 @@ def test_stop_during_a_call_is_expected_until_the_call_ends() -> None:
     for vm in ("v0_0", "v0_1", "v0_2", "v1_0"):
         see(world, vm)
     # Expected stops are no mass: the fourth VM fails as usual.
-    assert world.plane.withheld() is None
+    assert world.plane.seen().withheld is None
+    # Operators see them beside the operation while they are not recorded.
+    assert [each.vm for each in world.plane.seen().early] == ["v0_0", "v0_1", "v0_2"]
     world.advance("30s")
     assert down(world, "v0_0", "v1_0") == [False, True]
     see(world, "v0_1", running=True)
@@ -313,11 +315,11 @@ def test_mass_of_stopped_vms_fails_none_until_few_are_left() -> None:
     began = world.now
     world.advance("1h")
     assert down(world, *stopped) == [False] * 4
-    withheld = world.plane.withheld()
+    withheld = world.plane.seen().withheld
     assert withheld is not None
     assert (withheld.vms, withheld.since) == (4, began)
     see(world, "v1_0", running=True)
-    assert world.plane.withheld() is None
+    assert world.plane.seen().withheld is None
     world.advance("29s")
     assert down(world, *stopped) == [False] * 4
     world.advance("1s")
@@ -331,7 +333,7 @@ def test_operator_ends_a_mass_by_failing_what_has_failed() -> None:
     world.advance("1m")
     world.order(lambda work: failures.fail_host(work, "h0"))
     world.advance("2m")
-    assert world.plane.withheld() is None
+    assert world.plane.seen().withheld is None
     assert down(world, "v1_0") == [True]
 
 
@@ -365,7 +367,7 @@ def test_mass_of_a_large_fleet_costs_no_transaction() -> None:
             driver.see(Sighting(vm=f"v{host}_{number}", running=False, at=world.now))
     before = Counter(world.passed)
     world.advance("5m")
-    withheld = world.plane.withheld()
+    withheld = world.plane.seen().withheld
     assert withheld is not None
     assert withheld.vms == 6_000
     assert Counter(world.passed) == before
@@ -430,6 +432,8 @@ def test_sightings_wait_their_time_and_are_counted_once(
         )
         withheld = rule.withheld()
         assert (withheld.vms if withheld else 0) == (stopped if stopped > 2 else 0)
+        early = {sighting for sighting, is_expected in model.values() if is_expected}
+        assert {*rule.seen().early} == early
         assert (rule.next_due() is None) is (not model)
 
 

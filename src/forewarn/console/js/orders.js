@@ -4,8 +4,9 @@
 import { html } from "./lit.js";
 import { ask } from "./dialogs.js";
 import { mayOrder } from "./parts.js";
-import { list } from "./api.js";
+import { get, list } from "./api.js";
 import { count, some } from "./text.js";
+import * as time from "./time.js";
 
 const NOTHING_STARTS = "Nothing new starts. Announced hosts go on.";
 
@@ -104,11 +105,23 @@ export const resolve = (operation, outcome, what) =>
 /** Pages of 1,000 events of a tenant that are read at most. */
 const EVENT_PAGES_MAX = 5;
 
+/** Scopes that the dialog of an approval names. */
+const PREPARING_SHOWN = 4;
+
+/** @param {any} scope @param {number} index */
+const stillPreparing = ({ vms, since, last_poll }, index) =>
+  html`${index ? "; " : ""}<b>${some(vms, 3)}</b> for ${time.roughly(time.now() - time.at(since))},
+    ${last_poll ? `polled ${time.ago(time.at(last_poll))}` : "not polled yet"}`;
+
 /** @param {string} tenant @param {string} [rollout] Only events of its operations. */
 export function approveFor(tenant, rollout = "") {
   const load = async () => {
     const query = new URLSearchParams({ tenant, rollout, limit: "1000" });
-    const { items, more } = await list(`/v1/events?${query}`, "events", EVENT_PAGES_MAX);
+    const about = new URLSearchParams({ tenant, rollout });
+    const [{ items, more }, { waits }] = await Promise.all([
+      list(`/v1/events?${query}`, "events", EVENT_PAGES_MAX),
+      get(`/v1/waits?${about}`),
+    ]);
     const open = items.filter((each) => each.EventStatus === "Scheduled" && !each.approved_by);
     const vms = new Set(open.flatMap((each) => each.vms));
     return approval(
@@ -116,6 +129,7 @@ export function approveFor(tenant, rollout = "") {
       tenant,
       vms.size,
       more,
+      waits[0]?.preparing ?? [],
     );
   };
   ask({
@@ -136,8 +150,9 @@ export const approve = (ids, tenant, vms) => ask(approval(ids, tenant, vms));
  * @param {string} tenant
  * @param {number} vms
  * @param {boolean} [more] Whether there are events beside these.
+ * @param {any[]} [preparing] Scopes whose agents have not approved.
  */
-const approval = (ids, tenant, vms, more = false) => ({
+const approval = (ids, tenant, vms, more = false, preparing = []) => ({
   title: `Approve ${count(ids.length, "event")} for ${tenant}?`,
   path: "/v1/approve",
   body: { event_ids: ids },
@@ -147,7 +162,14 @@ const approval = (ids, tenant, vms, more = false) => ({
         for the rest`,
     html`<b>${count(vms, "VM")}</b> of ${tenant}: their hosts can start before NotBefore, when their
       turn comes`,
-    "Agents that still prepare are not waited for",
+    preparing.length
+      ? html`Agents that may still prepare are not waited for:
+        ${preparing.slice(0, PREPARING_SHOWN).map(stillPreparing)}${
+          preparing.length > PREPARING_SHOWN
+            ? `, and ${count(preparing.length - PREPARING_SHOWN, "more scope")}`
+            : ""
+        }`
+      : "Agents that still prepare are not waited for",
     `The history and ${tenant} see who has approved, and why`,
   ),
   button: () => `Approve ${count(ids.length, "event")}`,

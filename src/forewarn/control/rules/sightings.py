@@ -9,6 +9,7 @@ failed until few enough of them are left.
 import enum
 import heapq
 from dataclasses import dataclass
+from itertools import islice
 
 from forewarn.drivers.port import Sighting, StopCause
 from forewarn.instants import MINUTE, Micros
@@ -16,6 +17,11 @@ from forewarn.instants import MINUTE, Micros
 RECHECK_MAX: Micros = 10 * MINUTE
 """Maximum time between two checks of a sighting that cannot be acted on. A check reads the
 VM; the time doubles from the confirmation time up to this."""
+
+
+EARLY_MAX = 200
+"""Maximum sightings during calls that are shown to operators: few calls have an unknown
+outcome at once."""
 
 
 class SightingAct(enum.Enum):
@@ -35,6 +41,18 @@ class Withheld:
 
     vms: int
     since: Micros
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What drivers saw of VMs that is not recorded."""
+
+    withheld: Withheld | None = None
+    early: tuple[Sighting, ...] = ()
+    """Sightings of VMs that the driver works on, whose calls decide; at most EARLY_MAX."""
+
+
+NOTHING_SEEN = Seen()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +83,14 @@ class Confirmations:
         self._waiting: dict[str, _Waiting] = {}
         self._dues: list[tuple[Micros, str]] = []
         """The times of sightings; those that do not fit `_waiting` are obsolete."""
+        self._early: dict[str, Sighting] = {}
         self._stopped = 0
         self._stopped_since: Micros = 0
+
+    def seen(self) -> Seen:
+        """Return what is seen and not recorded."""
+        early = tuple(islice(self._early.values(), EARLY_MAX))
+        return Seen(withheld=self.withheld(), early=early)
 
     def withheld(self) -> Withheld | None:
         """Return how many VMs are not failed, because too many stopped at once."""
@@ -89,6 +113,7 @@ class Confirmations:
     def drop(self, vm: str, *, now: Micros) -> None:
         """Remove the sighting of a VM: it was contradicted, or means nothing."""
         known = self._waiting.pop(vm, None)
+        self._early.pop(vm, None)
         if known is None or not known.counts:
             return
         was_withheld = self.withheld() is not None
@@ -153,6 +178,10 @@ class Confirmations:
             sighting=sighting, due=due, wait=wait, is_expected=is_expected
         )
         self._waiting[sighting.vm] = waiting
+        if is_expected:
+            self._early[sighting.vm] = sighting
+        else:
+            self._early.pop(sighting.vm, None)
         heapq.heappush(self._dues, (due, sighting.vm))
 
 

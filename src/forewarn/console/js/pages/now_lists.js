@@ -10,6 +10,24 @@ import * as time from "../time.js";
 
 // Unknown
 
+/** VMs of an operation that are named with what was seen of them. */
+const SIGHTED_SHOWN = 3;
+
+/** What was seen of the VMs since, which helps to decide. @param {any} problem */
+function sighted({ sighted: seen }) {
+  if (!seen.length) return html`<span class="soft">Nothing new was seen of its VMs since.</span>`;
+  const more = seen.length - SIGHTED_SHOWN;
+  const parts = seen.slice(0, SIGHTED_SHOWN).map(seenOf);
+  return html`Seen since: ${parts}${more > 0 ? `, and ${count(more, "more VM")}` : ""}`;
+}
+
+/** @param {any} each @param {number} index */
+const seenOf = ({ vm, running, host, at }, index) =>
+  html`${index ? "; " : ""}<b>${vm}</b> ${running ? "runs" : "does not run"}${
+      host ? ` on ${host}` : ""
+    },
+    ${time.ago(time.at(at))}`;
+
 /** @param {any[]} problems */
 export function unknown(problems) {
   const rows = problems.filter((each) => each.kind === "outcome-unknown");
@@ -29,7 +47,8 @@ export function unknown(problems) {
             <b class="mono">${each.operation}</b> of
             <b>${each.target ?? some(each.hosts)}</b
             >${each.tenants.length ? ` (${some(each.tenants)})` : ""}, since
-            ${moment(time.at(each.since))} <br /><span class="soft">${each.text}</span>
+            ${moment(time.at(each.since))} <br /><span class="soft">${each.text}</span
+            ><br />${sighted(each)}
           </div>
           <span class="grow"></span>
           ${
