@@ -311,7 +311,7 @@ AttemptShape = shape(
     operation=str,
     host=str,
     stage=int,
-    state=str,
+    state=(str, "State of the operation and of the host steps together."),
     outcome=(
         str | None,
         "completed, failed, cancelled, or deferred: the VMs could not be moved away.",
@@ -321,7 +321,10 @@ AttemptShape = shape(
     not_before=str | None,
     started=str | None,
     ended=str | None,
-    waited_seconds=(float | None, "From its plan to its announcement."),
+    waited_seconds=(
+        float | None,
+        "To its announcement, since the campaign or the attempt before.",
+    ),
     notice_seconds=(float | None, "Notice that it was given."),
     notice_used_seconds=(float | None, "From its announcement to its start."),
     work_seconds=(float | None, "From its start to the end of the impact."),
@@ -365,7 +368,10 @@ CampaignSums = shape(
     "The sums of the attempts of a campaign.",
     campaign=(str, "ID of the campaign."),
     attempts=int,
-    states=(dict[str, int], "Attempts by state; `Deferred` if no VM could be moved."),
+    states=(
+        dict[str, int],
+        "Attempts by state with their host steps; `Deferred` if no VM could be moved.",
+    ),
     stages=(dict[str, dict[str, int]], "Attempts by stage and state."),
     seconds=(
         dict[str, float],

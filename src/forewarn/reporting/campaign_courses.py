@@ -57,7 +57,7 @@ def of_campaign(
     """
     one = (campaign.request, campaign.request)
     ends: dict[str, tuple[VisitState, Micros]] = {
-        operation: (state, _over(state, ended, since))
+        operation: (state, end_of(state, ended, since))
         for page in columns(
             reader,
             kinds.VISITS_OF_REQUEST,
@@ -117,11 +117,7 @@ def visit_of(reader: Reader, operation: Operation) -> Visit | None:
 
 def attempt_of(operation: Operation, visit: Visit | None) -> Attempt:
     """Return the attempt of an operation."""
-    over = (
-        operation.ended_at
-        if visit is None
-        else _over(visit.state, visit.ended_at, visit.since)
-    )
+    over = operation.ended_at if visit is None else attempt_end(visit)
     return Attempt(
         operation.host,
         operation.operation_id,
@@ -168,5 +164,11 @@ def by_host(attempts: Sequence[Attempt]) -> dict[str, list[Attempt]]:
     return found
 
 
-def _over(state: VisitState, ended: Micros, since: Micros) -> Micros:
+def attempt_end(visit: Visit) -> Micros:
+    """Return when an attempt with a visit ended or came to a standstill; 0: not yet."""
+    return end_of(visit.state, visit.ended_at, visit.since)
+
+
+def end_of(state: VisitState, ended: Micros, since: Micros) -> Micros:
+    """Return when a visit ended, or came to a standstill that only an operator ends."""
     return since if state in STUCK_VISITS else ended

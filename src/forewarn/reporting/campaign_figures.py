@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from forewarn.fleet.model import SpanKind
 from forewarn.instants import MINUTE, Micros, format_instant
 from forewarn.protocol.actors import Actor, ActorKind
-from forewarn.protocol.operations import OperationState
 from forewarn.reporting.uptime import seconds
 
 Json: TypeAlias = dict[str, Any]
@@ -90,10 +89,9 @@ class CampaignFigures:
         self._hours = Counter[Micros]()
         self._tenants: defaultdict[str, _Tenant] = defaultdict(_Tenant)
 
-    def add_end(self, state: OperationState, ended: Micros) -> None:
-        """Add how and when an attempt ended."""
-        if state is OperationState.DONE:
-            self._hours[ended - ended % HOUR] += 1
+    def add_done(self, ended: Micros) -> None:
+        """Add the end of an attempt that was done."""
+        self._hours[ended - ended % HOUR] += 1
 
     def add_events(
         self,

@@ -152,7 +152,7 @@ def _steps(visit: Visit) -> list[Json]:
                 "current": step.kind is current,
                 "outcome": None if result is None else result.outcome.value,
                 "at": None if result is None else instant_or_none(result.at),
-                "said": "" if result is None else operators.call_end(result.end),
+                "said": "" if result is None else operators.step_said(result),
             }
         )
     return found

@@ -4,6 +4,7 @@ An attempt is an operation of the campaign's rollout. A host has several of them
 retried, or if its announcement was withdrawn by a halt. For operators only.
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from forewarn.campaigns.record import CampaignRecord
@@ -12,17 +13,28 @@ from forewarn.instants import Micros, format_instant, instant_or_none
 from forewarn.protocol.blockers import NoCommonWindow
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, OperationState
-from forewarn.protocol.visits import Visit, VisitState
-from forewarn.reporting.accounts import outcome_of
+from forewarn.protocol.visits import Visit
+from forewarn.reporting import campaign_courses
+from forewarn.reporting.campaign_courses import visit_of
+from forewarn.reporting.campaign_states import (
+    DEFERRED,
+    FAILED_SKIPS,
+    attempt_state,
+)
 from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.wording import operators
+from forewarn.wording import operators, visits
 
 Json: TypeAlias = dict[str, Any]
 
-DEFERRED = "deferred"
-"""Outcome of an attempt that could not move the VMs of the host away."""
+_OUTCOMES = {
+    "Done": "completed",
+    "Cancelled": "cancelled",
+    "Failed": "failed",
+    DEFERRED: "deferred",
+}
+"""The outcome of an attempt by its state; in the others it has none yet."""
 
 
 def attempts(
@@ -41,6 +53,9 @@ def attempts(
 def _attempt(
     reader: Reader, campaign: CampaignRecord, operation: Operation, *, now: Micros
 ) -> Json:
+    visit = visit_of(reader, operation)
+    state = state_of_attempt(operation, visit)
+    ended = ended_at(operation.ended_at, visit)
     # An operation that waits for its turn has neither events nor spans.
     events: list[Event] = []
     spans: list[Span] = []
@@ -54,16 +69,24 @@ def _attempt(
         "operation": operation.operation_id,
         "host": operation.host,
         "stage": stage_of(campaign, operation.position),
-        "state": operation.state.value,
-        "outcome": DEFERRED
-        if _is_deferred(reader, operation)
-        else outcome_of(operation),
-        "note": operators.note(operation.note) or _why_never(operation),
+        "state": state,
+        "outcome": _OUTCOMES.get(state),
+        "note": why_failed(operation, visit)
+        or operators.note(operation.note)
+        or _why_never(operation),
         "announced": instant_or_none(announced),
         "not_before": format_instant(operation.not_before) if announced else None,
         "started": instant_or_none(operation.started_at),
-        "ended": instant_or_none(operation.ended_at),
-        **_times(operation, announced, now),
+        "ended": instant_or_none(ended),
+        **_times(
+            operation,
+            waited_since(
+                campaign, _others(reader, campaign, operation), announced or now
+            ),
+            announced,
+            ended,
+            now,
+        ),
         "events": len(events),
         "approvals": [
             {
@@ -92,25 +115,62 @@ def _why_never(operation: Operation) -> str:
     return operators.JOINT.join(operators.reasons(never))
 
 
-def _is_deferred(reader: Reader, operation: Operation) -> bool:
-    """Return whether the VMs of the host could not be moved away."""
-    if not operation.visit:
-        return operation.could_not_move
-    visit = reader.get(Visit, operation.visit)
-    return visit is not None and visit.state is VisitState.DEFERRED
+def _others(
+    reader: Reader, campaign: CampaignRecord, operation: Operation
+) -> Iterator[Micros]:
+    """Yield when the other attempts on the host of an operation ended."""
+    for each in campaign_courses.on_host(reader, campaign, operation.host):
+        if each.ended_at and each.operation_id != operation.operation_id:
+            yield ended_at(each.ended_at, visit_of(reader, each))
 
 
-def _times(operation: Operation, announced: Micros, now: Micros) -> Json:
+def state_of_attempt(operation: Operation, visit: Visit | None) -> str:
+    """Return the state of an attempt; Deferred if no VM could be moved away."""
+    if visit is None:
+        return DEFERRED if operation.could_not_move else operation.state.value
+    return attempt_state(operation.state, visit.state, visit.skipped)
+
+
+def why_failed(operation: Operation, visit: Visit | None) -> str:
+    """Return the step of the host in which an attempt failed; empty: in none."""
+    if visit is None or operation.state is OperationState.FAILED:
+        return ""
+    has_failed = visit.failed_in is not None or visit.skipped in FAILED_SKIPS
+    return visits.failure(visit) if has_failed else ""
+
+
+def ended_at(ended: Micros, visit: Visit | None) -> Micros:
+    """Return when an attempt ended, with the steps on its host; 0: not yet."""
+    return ended if visit is None else campaign_courses.attempt_end(visit)
+
+
+def waited_since(
+    campaign: CampaignRecord, ends: Iterable[Micros], announced: Micros
+) -> Micros:
+    """Return since when an attempt waited for its announcement.
+
+    The first one waits since the start of the campaign, another one since the end of the
+    attempt before. `ends` has the ends of the other attempts on the host.
+    """
+    return max((each for each in ends if each <= announced), default=campaign.created)
+
+
+def _times(
+    operation: Operation,
+    waited: Micros,
+    announced: Micros,
+    ended: Micros,
+    now: Micros,
+) -> Json:
     """Return where the time of an attempt went; null for what has not begun."""
     started, over = operation.started_at, operation.impact_ended_at
-    ended = operation.ended_at
 
     def between(first: Micros, last: Micros) -> float | None:
         return seconds(max(0, last - first)) if first and last else None
 
     stop = ended or now
     return {
-        "waited_seconds": between(operation.created, announced or stop),
+        "waited_seconds": between(waited, announced or stop),
         "notice_seconds": between(announced, operation.not_before),
         "notice_used_seconds": between(announced, started or stop),
         "work_seconds": between(started, over or stop),

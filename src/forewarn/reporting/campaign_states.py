@@ -4,7 +4,12 @@ import enum
 from collections.abc import Iterable, Mapping
 
 from forewarn.protocol.operations import OperationState
-from forewarn.protocol.visits import VisitState
+from forewarn.protocol.visits import (
+    ENDED_VISITS,
+    STUCK_VISITS,
+    SkipReason,
+    VisitState,
+)
 
 
 class HostState(enum.Enum):
@@ -77,6 +82,13 @@ _OF_VISIT = {
 """The state of a host by its visit. In the others, its operation decides."""
 
 
+DEFERRED = "Deferred"
+"""State of an attempt that could not move the VMs of the host away."""
+
+FAILED_SKIPS = frozenset({SkipReason.NEEDED_FAILED, SkipReason.GIVEN_UP})
+"""Reasons for which a host is skipped after one of its steps failed."""
+
+
 def state_of(operation: OperationState, visit: VisitState | None) -> HostState:
     """Return how far a host is by its last operation, and by its visit if it has one.
 
@@ -87,6 +99,25 @@ def state_of(operation: OperationState, visit: VisitState | None) -> HostState:
     if found in {HostState.PLANNED, HostState.SKIPPED} or visit is None:
         return found
     return _OF_VISIT.get(visit, found)
+
+
+def attempt_state(
+    operation: OperationState, visit: VisitState | None, skipped: SkipReason | None
+) -> str:
+    """Return the state of an attempt by its operation, and by its visit if it has one.
+
+    Its VMs can be through, and their operation Done, while a step on the host runs or
+    has failed. A failed attempt stays so after an operator gave it up.
+    """
+    if visit is None:
+        return operation.value
+    if visit is VisitState.DEFERRED:
+        return DEFERRED
+    if visit in STUCK_VISITS or skipped in FAILED_SKIPS:
+        return OperationState.FAILED.value
+    if operation is OperationState.DONE and visit not in ENDED_VISITS:
+        return state_of(operation, visit).value.title()
+    return operation.value
 
 
 def worst(states: Iterable[HostState]) -> HostState:

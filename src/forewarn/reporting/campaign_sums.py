@@ -5,7 +5,7 @@ kind of record once: operations by rollout, their events and spans by the range 
 IDs, which sort by time. For operators only.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
@@ -19,9 +19,11 @@ from forewarn.protocol.operations import (
     OperationState,
     could_not_move,
 )
-from forewarn.protocol.visits import VisitState
+from forewarn.protocol.visits import SkipReason, VisitState
+from forewarn.reporting.campaign_courses import end_of, visit_of
 from forewarn.reporting.campaign_figures import CampaignFigures
-from forewarn.reporting.campaign_reports import DEFERRED, stage_of
+from forewarn.reporting.campaign_reports import stage_of, waited_since, why_failed
+from forewarn.reporting.campaign_states import DEFERRED, attempt_state
 from forewarn.reporting.uptime import seconds
 from forewarn.store import kinds
 from forewarn.store.port import Columns, Reader, columns
@@ -37,12 +39,21 @@ _PHASES = ("waiting", "notice", "work", "recovery")
 """The phases of an attempt, in their order."""
 
 _FIELDS = (
-    *("operation_id", "host", "position", "state", "created", "not_before"),
-    *("started_at", "impact_ended_at", "ended_at", "visit"),
+    *("operation_id", "host", "position", "state", "not_before"),
+    *("started_at", "impact_ended_at", "ended_at"),
 )
 
 
 _MOVE_FIELDS = ("moves.vm", "moves.to_host", "moves.done", "moves.is_down")
+
+
+class _VisitEnd(NamedTuple):
+    """How far the visit of an operation is, or how it ended."""
+
+    state: VisitState
+    skipped: SkipReason | None
+    at: Micros
+    """When it ended, or came to a standstill; 0: not yet."""
 
 
 class _Attempt(NamedTuple):
@@ -52,12 +63,10 @@ class _Attempt(NamedTuple):
     host: str
     position: int
     state: OperationState
-    created: Micros
     not_before: Micros
     started_at: Micros
     impact_ended_at: Micros
     ended_at: Micros
-    visit: str
     could_not_move: bool
 
 
@@ -100,15 +109,24 @@ class _Sums:
             self.vms.update(vms)
 
     def add(
-        self, attempt: _Attempt, state: str, stage: int, announced: Micros, now: Micros
+        self,
+        attempt: _Attempt,
+        state: str,
+        stage: int,
+        begun: tuple[Micros, Micros],
+        now: Micros,
     ) -> None:
-        """Add an attempt with its state, and the time of its announcement or 0."""
+        """Add an attempt with its state.
+
+        `begun` is since when it waited, and the time of its announcement or 0.
+        """
+        waited, announced = begun
         self.attempts += 1
         self.stages.setdefault(stage, Counter())[state] += 1
         started, over = attempt.started_at, attempt.impact_ended_at
         stop = attempt.ended_at or now
         spent = (
-            _between(attempt.created, announced or stop),
+            _between(waited, announced or stop),
             _between(announced, started or stop),
             _between(started, over or stop),
             _between(over, stop),
@@ -119,7 +137,7 @@ class _Sums:
             self.started += 1
             self.given += _between(announced, attempt.not_before)
             self.used += _between(announced, started)
-        if state in {OperationState.FAILED.value, DEFERRED.title()}:
+        if state in {OperationState.FAILED.value, DEFERRED}:
             self.failures.append((attempt.operation_id, state))
 
 
@@ -147,29 +165,26 @@ def campaign_sums(
     `figures` get the same rows.
     """
     sums = _Sums()
-    attempts = _attempts(reader, campaign, sums)
+    visits = _visits(reader, campaign)
+    attempts = _attempts(reader, campaign, sums, visits)
     names = {each.operation_id for each in attempts}
     span = (min(names, default=""), max(names, default=""))
     announced, approvals = _events(reader, names, span, figures)
-    one = (campaign.request, campaign.request)
-    deferred = {
-        operation
-        for operation, state in _rows(
-            reader, kinds.VISITS_OF_REQUEST, ("operation", "state"), one
-        )
-        if state is VisitState.DEFERRED
-    }
+    ends: defaultdict[str, list[Micros]] = defaultdict(list)
     for each in attempts:
-        if figures is not None:
-            figures.add_end(each.state, each.ended_at)
-        is_deferred = each.operation_id in deferred or (
-            not each.visit and each.could_not_move
-        )
+        if each.ended_at:
+            ends[each.host].append(each.ended_at)
+    for each in attempts:
+        state = _state(each, visits.get(each.operation_id))
+        if figures is not None and state == OperationState.DONE.value:
+            figures.add_done(each.ended_at)
+        noticed = announced.get(each.operation_id, 0)
+        others = (at for at in ends[each.host] if at != each.ended_at)
         sums.add(
             each,
-            DEFERRED.title() if is_deferred else each.state.value,
+            state,
             stage_of(campaign, each.position),
-            announced.get(each.operation_id, 0),
+            (waited_since(campaign, others, noticed or now), noticed),
             now,
         )
     return {
@@ -179,8 +194,34 @@ def campaign_sums(
     }
 
 
-def _attempts(reader: Reader, campaign: CampaignRecord, sums: _Sums) -> list[_Attempt]:
+def _visits(reader: Reader, campaign: CampaignRecord) -> dict[str, _VisitEnd]:
+    """Return how far the visit of each operation is that has one."""
+    one = (campaign.request, campaign.request)
+    names = ("operation", "state", "skipped", "ended_at", "since")
+    return {
+        operation: _VisitEnd(state, skipped, end_of(state, ended, since))
+        for operation, state, skipped, ended, since in _rows(
+            reader, kinds.VISITS_OF_REQUEST, names, one
+        )
+    }
+
+
+def _state(attempt: _Attempt, visit: _VisitEnd | None) -> str:
+    """Return the state of an attempt, which is that of its visit if it has one."""
+    if visit is None:
+        return DEFERRED if attempt.could_not_move else attempt.state.value
+    return attempt_state(attempt.state, visit.state, visit.skipped)
+
+
+def _attempts(
+    reader: Reader,
+    campaign: CampaignRecord,
+    sums: _Sums,
+    visits: dict[str, _VisitEnd],
+) -> list[_Attempt]:
     """Return the attempts of a campaign, and add their moves to the sums.
+
+    An attempt ends with its visit, if it has one.
 
     Only some fields of the moves are read: a campaign of 10,000 hosts has 100,000 moves,
     and to create them took a third of the time of the report.
@@ -193,6 +234,8 @@ def _attempts(reader: Reader, campaign: CampaignRecord, sums: _Sums) -> list[_At
         state = fields[_FIELDS.index("state")]
         could_not = could_not_move(state, action, is_any_down=any(down))
         each = _Attempt._make((*fields, could_not))
+        if visit := visits.get(each.operation_id):
+            each = each._replace(ended_at=visit.at)
         is_started = bool(each.started_at)
         sums.add_moves(each.host, vms, to_hosts, done, is_started=is_started)
         found.append(each)
@@ -307,5 +350,6 @@ def _failure(reader: Reader, operation_id: str, state: str) -> Json:
         "host": operation.host,
         "operation": operation_id,
         "state": state,
-        "note": operators.note(operation.note),
+        "note": why_failed(operation, visit_of(reader, operation))
+        or operators.note(operation.note),
     }

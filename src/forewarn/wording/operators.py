@@ -84,6 +84,7 @@ from forewarn.protocol.operations import (
     OperationState,
 )
 from forewarn.protocol.verbs import Verb
+from forewarn.protocol.visits import StepOutcome, StepResult
 from forewarn.store.records import (
     AuditEntry,
     AuditKind,
@@ -289,6 +290,12 @@ def note(found: AnyNote | None) -> str:  # noqa: C901, PLR0912 - one for each cl
             return "an operator reported that it failed"
         case _:
             assert_never(found)
+
+
+def step_said(result: StepResult) -> str:
+    """Return what the driver said about a step; a step that succeeded can say nothing."""
+    is_good = result.outcome in {StepOutcome.DONE, StepOutcome.NOT_NEEDED}
+    return "" if is_good and result.end == CallEnd() else call_end(result.end)
 
 
 def _step_ended(found: StepEnded) -> str:

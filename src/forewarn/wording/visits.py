@@ -120,7 +120,7 @@ def failure(visit: Visit) -> str:
     if visit.failed_in is VisitState.RESTORING:
         return "the VMs could not be resumed or started after the work"
     result = visit.last_result
-    if result is None:
+    if result is None or result.outcome is StepOutcome.DONE:
         return "a step failed"
     is_unknown = result.outcome is StepOutcome.UNKNOWN
     return operators.note(

@@ -11,6 +11,7 @@ from forewarn.control.requests import campaigns
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.operations import Action
+from forewarn.protocol.visits import VisitState
 from forewarn.reporting import campaign_reports, campaign_sums
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
@@ -20,6 +21,7 @@ from forewarn.store.sqlite import SqliteStore
 from tests.support.campaigns import ONE_STAGE, campaign, start, steer
 from tests.support.rollouts import world_of
 from tests.support.worlds import World
+from tests.unit.control.test_campaign_steps import STEPS, of, visits
 
 TOLERANT = "[campaign.tolerance]\nfailures = 1\nin_a_row = 1\n" + ONE_STAGE
 
@@ -258,3 +260,59 @@ def test_a_campaign_that_has_announced_nothing_has_empty_sums() -> None:
     assert told["started"] == 0
     assert told["moves_per_vm"] == {}
     assert list(shown.lines(told))[-1].startswith("time of all hosts: waiting")
+
+
+def test_a_host_whose_step_failed_is_a_failure_also_after_it_was_skipped() -> None:
+    it = of(2, "work fail")
+    start(it, STEPS + TOLERANT, impact="none")
+    it.advance("1d")
+    assert campaign(it).failed_hosts == ("h0000",)
+    for is_skipped in (False, True):
+        if is_skipped:
+            steer(it, lambda work: campaigns.skip(work, "bios", ["h0000"]))
+        told = sums(it)
+        assert told["states"] == {"Failed": 1, "Done": 1}
+        (failure,) = told["failures"]
+        assert failure["note"] == "step work failed: a simulated fault"
+        assert sum(figures(it)["hours"].values()) == 1
+        assert [each["outcome"] for each in attempts(it)] == ["failed", "completed"]
+        assert list(shown.lines(told))[-1].startswith("failed: h0000 (")
+
+
+def test_a_host_is_done_when_its_last_step_has_ended() -> None:
+    it = of(2, "verify stall times=9")
+    start(it, STEPS + ONE_STAGE, impact="none")
+    while not any(each.state is VisitState.VERIFYING for each in visits(it)):
+        it.advance("10s")
+    assert sums(it)["states"] == {"Recovering": 1, "Planned": 1}
+    assert figures(it)["hours"] == {}
+    found = attempts(it)[0]
+    assert (found["outcome"], found["ended"]) == (None, None)
+
+
+def test_time_that_hosts_waited_is_kept_when_they_are_announced() -> None:
+    it = world_of([{f"s{number}": 0} for number in range(3)])
+    start(it)
+    waited = [sums(it)["seconds"]["waiting"]]
+    for _ in range(12):
+        it.advance("10m")
+        waited.append(sums(it)["seconds"]["waiting"])
+    assert campaign(it).done == 3
+    assert waited == sorted(waited)
+    # The second host waited for the first one, and the third one for both.
+    second, third = (each["waited_seconds"] for each in attempts(it)[1:])
+    assert 15 * 60 < second < third
+
+
+def test_another_attempt_waited_since_the_end_of_the_one_before() -> None:
+    driver = SimulatedDriver()
+    driver.inject(Fault(kind=FaultKind.FAIL, action=Action.REBOOT, vm="s0-0", times=3))
+    it = world_of([{f"s{number}": 0} for number in range(2)], driver=driver)
+    start(it, TOLERANT)
+    it.advance("4h")
+    steer(it, lambda work: campaigns.retry(work, "bios", []))
+    it.advance("4h")
+    first, again = (each for each in attempts(it) if each["host"] == "h0000")
+    assert first["waited_seconds"] == 0
+    assert 3 * 3600 < again["waited_seconds"] < 4 * 3600
+    assert sums(it)["seconds"]["waiting"] > 3 * 3600

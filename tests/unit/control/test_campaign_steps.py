@@ -26,7 +26,9 @@ from forewarn.reporting.campaigns import campaign_report
 from forewarn.reporting.explanations import explain
 from forewarn.store import kinds
 from forewarn.store.port import every
+from forewarn.store.records import AuditKind
 from forewarn.store.sqlite import SqliteStore
+from forewarn.wording.operators import detail_of, step_said
 from tests.support.campaigns import (
     ONE_STAGE,
     campaign,
@@ -189,6 +191,30 @@ def test_host_that_is_asked_whether_it_needs_the_work_is_not_in_its_own_way() ->
     assert first["blocked_by"] == []
     assert "step needed" in first["standing"]
     assert "1 of 1 hosts are in flight" in second["blocked_by"][0]
+
+
+def test_visit_that_a_halt_withdrew_says_so_and_blames_no_step() -> None:
+    it = of(2)
+    start(it, STEPS + ONE_STAGE, impact="live-migrate")
+    it.advance("1m")
+    (visit,) = visits(it)
+    assert visit.state is VisitState.ANNOUNCED
+    steer(it, lambda work: campaigns.halt(work, "bios"))
+    subject = f"visit:{visit.visit_id}"
+    entries = it.read(
+        lambda reader: list(every(reader, kinds.AUDIT_OF_SUBJECT, subject))
+    )
+    assert entries[-1].kind is AuditKind.VISIT_SKIPPED
+    detail = detail_of(entries[-1])
+    assert detail.startswith("campaign bios was halted; the host waits")
+
+
+def test_step_that_succeeded_without_a_word_has_no_output() -> None:
+    it = of(2)
+    start(it, STEPS + ONE_STAGE, impact="none")
+    it.advance("1d")
+    results = [each for visit in visits(it) for each in visit.results]
+    assert {step_said(each) for each in results} == {""}
 
 
 def test_visits_are_deleted_with_their_operations(tmp_path: Path) -> None:

@@ -7,9 +7,15 @@ from forewarn.protocol.actors import Actor, service_part
 from forewarn.protocol.frozen import changed
 from forewarn.protocol.host_steps import STEP_TIMEOUT, HostStep, StepKind
 from forewarn.protocol.lifecycle import VisitInput, step_visit
-from forewarn.protocol.notes import StepEnded
-from forewarn.protocol.operations import Action, CallState
-from forewarn.protocol.visits import StepOutcome, StepResult, Visit, VisitState
+from forewarn.protocol.notes import AnyNote, StepEnded
+from forewarn.protocol.operations import Action, CallState, Operation
+from forewarn.protocol.visits import (
+    SkipReason,
+    StepOutcome,
+    StepResult,
+    Visit,
+    VisitState,
+)
 from forewarn.store.records import NOTHING, AuditKind, Facts
 
 STEP_SLACK: Micros = MINUTE
@@ -94,13 +100,27 @@ def subjects(visit: Visit) -> tuple[str, ...]:
 
 def note(work: Work, visit: Visit) -> None:
     """Store an audit entry about the state of a visit."""
-    result = visit.last_result
-    is_stuck = visit.failed_in is not None or visit.state is VisitState.SKIPPED
-    facts = NOTHING
-    is_of_step = visit.failed_in is not VisitState.RESTORING
-    if is_stuck and is_of_step and result is not None:
-        facts = Facts(note=end_of_step(result))
+    why = _why_stopped(work, visit)
+    facts = NOTHING if why is None else Facts(note=why)
     work.note(AuditKind[f"VISIT_{visit.state.name}"], subjects(visit), facts)
+
+
+def _why_stopped(work: Work, visit: Visit) -> AnyNote | None:
+    """Return why a visit failed or was skipped; None: it goes on, or no step is why.
+
+    A step that succeeded is never the reason. A visit before its start ends with its
+    operation.
+    """
+    is_skipped = visit.state is VisitState.SKIPPED
+    if not is_skipped and visit.failed_in is None:
+        return None
+    if visit.skipped is SkipReason.CANCELLED:
+        operation = work.tx.get(Operation, visit.operation)
+        return None if operation is None else operation.note
+    result = visit.last_result
+    if result is None or visit.failed_in is VisitState.RESTORING:
+        return None
+    return None if result.outcome is StepOutcome.DONE else end_of_step(result)
 
 
 def end_of_step(result: StepResult) -> StepEnded:
