@@ -3,7 +3,7 @@
 import { html } from "./lit.js";
 import { meaning } from "./choice.js";
 import { ask } from "./dialogs.js";
-import { says } from "./orders.js";
+import { says } from "./effect.js";
 import { capital, count, some } from "./text.js";
 import * as time from "./time.js";
 
