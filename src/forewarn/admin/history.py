@@ -254,7 +254,7 @@ async def history(query: Annotated[HistoryQuery, Query()], gateway: Desk) -> Res
             _check_known(reader, named, said=query.event)
             check_places(reader, query)
         return {
-            "entries": [reports.audit_report(entry) for entry in found],
+            "entries": [reports.audit_report(reader, entry) for entry in found],
             "next": following or None,
         }
 

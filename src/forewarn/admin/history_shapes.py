@@ -17,6 +17,10 @@ EntryShape = shape(
     why=str,
     detail=str,
     subjects=list[str],
+    visit=(
+        str | None,
+        "The visit whose steps decide how the host ends; null: the operation decides.",
+    ),
 )
 
 ApprovalShape = shape(

@@ -310,8 +310,9 @@ def instance_facts(reader: Reader, name: str) -> InstanceFacts | None:
     )
 
 
-def audit_report(entry: AuditEntry) -> Json:
+def audit_report(reader: Reader, entry: AuditEntry) -> Json:
     """Return an entry of the history."""
+    operation = reader.get(Operation, entry.operation) if entry.operation else None
     return {
         "id": entry.entry_id,
         "at": format_instant(entry.at),
@@ -322,6 +323,7 @@ def audit_report(entry: AuditEntry) -> Json:
         "why": entry.why,
         "detail": operators.detail_of(entry),
         "subjects": list(entry.subjects),
+        "visit": (operation.visit or None) if operation else None,
     }
 
 

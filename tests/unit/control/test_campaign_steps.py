@@ -24,6 +24,7 @@ from forewarn.protocol.operations import Action, OperationState
 from forewarn.protocol.visits import Visit, VisitState
 from forewarn.reporting.campaigns import campaign_report
 from forewarn.reporting.explanations import explain
+from forewarn.reporting.reports import audit_report
 from forewarn.store import kinds
 from forewarn.store.port import every
 from forewarn.store.records import AuditKind
@@ -319,3 +320,20 @@ def test_hosts_that_wait_get_their_usual_notice_after_the_clock_was_set_back() -
     assert announced.not_before <= it.now + it.plane.policy.reboot_notice
     it.advance("2h")
     assert (campaign(it).state, campaign(it).done) == (CampaignState.DONE, 3)
+
+
+def test_end_of_an_operation_names_the_visit_that_decides_how_its_host_ends() -> None:
+    it = of(2, "work fail")
+    start(it, CANARY, impact="none")
+    it.advance("1d")
+    (visit,) = visits(it)
+    subject = f"host:{visit.host}"
+    entries = it.read(
+        lambda reader: [
+            audit_report(reader, each)
+            for each in every(reader, kinds.AUDIT_OF_SUBJECT, subject)
+        ]
+    )
+    ends = {each["what"]: each["visit"] for each in entries}
+    assert ends["operation done"] == visit.visit_id
+    assert ends["visit failed"] is None

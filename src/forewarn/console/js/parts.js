@@ -164,13 +164,17 @@ export const loading = html`<div class="in" aria-busy="true">
 
 /** Changes that only explain others. */
 const DETAIL = new RegExp(
-  "^(event (scheduled|started|removed|shrunk)|visit |vm moved|driver done" +
+  "^(event (scheduled|started|removed|shrunk)|visit (?!done|deferred|skipped|failed|unknown)" +
+    "|vm moved|driver done" +
     "|(scope|vm|host|tenant) (add|change)|hosts planned|scope enabled)",
 );
 const BAD = /failed|unknown|halted|gave up|stopped$/;
 
+/** The end of an operation, which says little if steps of its host follow. */
+const END = /^operation (recovering|done)/;
+
 /** @param {any} entry */
-export const isMain = (entry) => !DETAIL.test(entry.what);
+export const isMain = (entry) => !DETAIL.test(entry.what) && !(entry.visit && END.test(entry.what));
 
 /** @param {any} entry @param {string} kind */
 const subjects = (entry, kind) =>
@@ -231,7 +235,7 @@ function sentence(group) {
       ? vms
       : hosts;
   const words =
-    ["operation", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
+    ["operation", "visit", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
   const links =
     named.length > 2
       ? some(named, 2)
