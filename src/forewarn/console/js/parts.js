@@ -235,7 +235,9 @@ function sentence(group) {
       ? vms
       : hosts;
   const words =
-    ["operation", "visit", "host", "vm"].includes(noun) && named.length ? rest.join(" ") : entry.what;
+    ["operation", "visit", "host", "vm"].includes(noun) && named.length
+      ? rest.join(" ")
+      : entry.what;
   const links =
     named.length > 2
       ? some(named, 2)
