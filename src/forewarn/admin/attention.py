@@ -122,7 +122,7 @@ async def problems(
 async def list_waits(query: Annotated[WaitQuery, Query()], gateway: Desk) -> Response:
     """List the tenants whose approval is missing, the longest wait first.
 
-    `held` has the windows, blackouts and silent relays that hold maintenance, those that
+    `held` has the windows, deferrals, blackouts and silent relays that hold maintenance, those that
     end first before the others. It is empty for a tenant, and after the first page.
     """
     now = gateway.now()

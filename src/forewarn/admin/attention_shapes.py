@@ -157,7 +157,7 @@ HeldShape = shape(
     "Hosts that a window, a blackout or a silent relay holds.",
     kind=(
         str,
-        "`window closed` of a scope, `campaign window`, `blackout` or `relay silent`.",
+        "`window closed` or `deferred` of a scope, `campaign window`, `blackout`, `relay silent`.",
     ),
     scope=str | None,
     campaign=str | None,

@@ -214,7 +214,7 @@ def held_stage(reader: Reader, campaign: CampaignRecord) -> HeldStage | None:
         blocker = _last_to_open(each)
         if blocker is None:
             return None
-        held = HeldStage(host=each.host, blocker=blocker, until=_end_of(blocker))
+        held = HeldStage(host=each.host, blocker=blocker, until=end_of(blocker))
         found.append(held)
         unread -= 1
         if not unread:
@@ -226,7 +226,7 @@ def _last_to_open(operation: Operation) -> WindowClosed | Deferred | None:
     """Return the window or deferral that lets a host go on; None: it waits for more."""
     held = [e for e in operation.held_by if isinstance(e, WindowClosed | Deferred)]
     is_held = held and len(held) == len(operation.held_by)
-    return max(held, key=_end_of) if is_held else None
+    return max(held, key=end_of) if is_held else None
 
 
 def _first_of_stage(reader: Reader, campaign: CampaignRecord) -> list[Operation]:
@@ -276,11 +276,11 @@ def _why_no_turn(reader: Reader, campaign: CampaignRecord) -> tuple[str, Micros]
         if each.held_by:
             blocker = actionable_first(each.held_by)[0]
             reason = operators.reason(blocker)
-            return rollouts.first_host(each.host, reason), _end_of(blocker)
+            return rollouts.first_host(each.host, reason), end_of(blocker)
     return "", 0
 
 
-def _end_of(blocker: AnyBlocker) -> Micros:
+def end_of(blocker: AnyBlocker) -> Micros:
     """Return when a reason ends by itself; 0: something else must happen."""
     match blocker:
         case InBlackout():

@@ -5,6 +5,7 @@ The cost depends on the windows that are looked at, and not on the number of hos
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import islice
 
 from forewarn.campaigns import gate, pace
 from forewarn.campaigns.lifecycle import CampaignState
@@ -17,9 +18,9 @@ from forewarn.instants import DAY, Micros
 from forewarn.protocol.operations import Operation, OperationState, Request
 from forewarn.reporting import campaign_courses
 from forewarn.reporting.campaign_courses import Attempt, attempt_of, visit_of
-from forewarn.reporting.campaigns import deferred_count
+from forewarn.reporting.campaigns import HELD_HOSTS_MAX, deferred_count, end_of
 from forewarn.store import kinds
-from forewarn.store.port import Reader
+from forewarn.store.port import Reader, every
 
 AHEAD_MAX: Micros = 90 * DAY
 """Maximum time that is looked ahead: each day can have windows to compute."""
@@ -80,12 +81,33 @@ class Expected:
             and not list(brake.why_braked(self.reader, self.request.verb))
         )
 
+    @cached_property
+    def held(self) -> Mapping[int, Micros]:
+        """Return until when waiting hosts are held one by one, by their positions.
+
+        A tenant has deferred them, its windows are closed, or they are tried again later.
+        Of a long campaign, these are the first of its waiting hosts.
+        """
+        waiting = every(self.reader, kinds.PLANNED_OF_REQUEST, self.campaign.request)
+        found = {
+            each.position: max(map(end_of, each.held_by), default=0)
+            for each in islice(waiting, HELD_HOSTS_MAX)
+        }
+        return {place: until for place, until in found.items() if until > self.now}
+
     def end(self) -> Micros | None:
         """Return when the last host is expected to be done; None: unknown."""
         if self.pace is None or not self.is_moving:
             return None
         found = pace.spent(self._free(), pace.end_after(self.line, self.pace))
-        return None if found is None else found + self._soaks(len(self.campaign.stages))
+        last = max(self.held.values(), default=0)
+        if found is None or (after_last := self._turn_from(last, self.pace)) is None:
+            return None
+        return max(found + self._soaks(len(self.campaign.stages)), after_last)
+
+    def _turn_from(self, held: Micros, usual: Pace) -> Micros | None:
+        """Return when the turn of a host ends that is held until then; 0: none is."""
+        return pace.spent(self._free(held), usual.turn) if held else 0
 
     def stage_begins(self, stage: int) -> Micros | None:
         """Return when a later stage is expected to begin; None: unknown."""
@@ -102,7 +124,17 @@ class Expected:
             waiting=waiting, in_flight=min(hosts, self.line.in_flight), slots=self.slots
         )
         found = pace.spent(self._free(), pace.end_after(line, self.pace))
-        return None if found is None else found + self._soaks(stage)
+        last = max(
+            (
+                until
+                for position, until in self.held.items()
+                if self.campaign.stage_of(position) < stage
+            ),
+            default=0,
+        )
+        if found is None or (after_last := self._turn_from(last, self.pace)) is None:
+            return None
+        return max(found, after_last) + self._soaks(stage)
 
     def host_begins(self, position: int) -> Micros | None:
         """Return when a waiting host is expected to be announced; None: unknown.
@@ -113,6 +145,8 @@ class Expected:
         if self.pace is None or not self.is_moving:
             return None
         behind = self.campaign.hosts - position
+        if position in self.held:
+            return pace.spent(self._free(self.held[position]), 0)
         ahead = max(0, self.line.waiting - 1 - behind)
         after = pace.turn_after(self.line, self.pace, ahead)
         found = pace.spent(self._free(), after)
@@ -120,10 +154,12 @@ class Expected:
             return None
         return found + self._soaks(self.campaign.stage_of(position))
 
-    def _free(self) -> Iterator[Opening]:
+    def _free(self, start: Micros = 0) -> Iterator[Opening]:
+        """Yield the times in which hosts may be announced, from `start` or now on."""
         hours = campaign_gate.hours_of(self.reader, self.campaign)
         closed = (*hours.blackouts, *hours.wide)
-        return free_times(hours.windows, closed, self.now, self.now + AHEAD_MAX)
+        first = max(start, self.now)
+        return free_times(hours.windows, closed, first, first + AHEAD_MAX)
 
     def _soaks(self, stage: int) -> Micros:
         """Return the soaks before a stage begins, as if it were approved at once."""

@@ -1,5 +1,5 @@
-"""Maintenance that windows, blackouts and relays hold, with the time when each ends. For
-operators."""
+"""Maintenance that windows, deferrals, blackouts and relays hold, with the time when each
+ends. For operators."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,14 @@ from forewarn.fleet.model import Scope
 from forewarn.instants import Micros, instant_or_none
 from forewarn.protocol.blockers import (
     AnyBlocker,
+    Deferred,
     InBlackout,
     OutsideWindow,
     RelaySilent,
     WindowClosed,
 )
 from forewarn.protocol.operations import Operation, Request
+from forewarn.reporting.campaigns import end_of
 from forewarn.store import kinds
 from forewarn.store.port import Reader, count, every
 from forewarn.wording import operators
@@ -52,7 +54,8 @@ class Held:
 def by_scopes(
     reader: Reader, *, scope: str = "", tenant: str = ""
 ) -> tuple[list[Held], bool]:
-    """Return the windows of scopes that hold maintenance, and whether they are complete.
+    """Return the windows and deferrals of scopes that hold maintenance, and whether they
+    are complete.
 
     `scope` and `tenant` narrow them; empty: all.
     """
@@ -65,33 +68,46 @@ def by_scopes(
             continue
         held = list(islice(_held(reader, each.name), left))
         left -= len(held)
-        if held:
-            first = min(held, key=lambda blocker: blocker.opens)
-            found.append(
-                Held(
-                    blocker=first,
-                    tenant=each.tenant,
-                    hosts=len(held),
-                    until=first.opens,
+        for kind in (WindowClosed, Deferred):
+            of_kind = [blocker for blocker in held if isinstance(blocker, kind)]
+            if of_kind:
+                first = min(of_kind, key=end_of)
+                found.append(
+                    Held(
+                        blocker=first,
+                        tenant=each.tenant,
+                        hosts=len(of_kind),
+                        until=end_of(first),
+                    )
                 )
-            )
     return found, left > 0
 
 
 def _scopes(reader: Reader, name: str) -> Iterator[Scope]:
-    if not name:
-        return every(reader, kinds.SCOPES_WITH_WINDOW)
-    found = reader.get(Scope, name)
-    return iter([found] if found is not None and found.maintenance_window else [])
+    """Yield the scopes that have a window, or whose tenants have made a choice."""
+    if name:
+        found = reader.get(Scope, name)
+        yield from [] if found is None else [found]
+        return
+    yield from every(reader, kinds.SCOPES_WITH_WINDOW)
+    choices = islice(every(reader, kinds.ALL_CHOICES), OPERATIONS_MAX)
+    for scope in dict.fromkeys(each.scope for each in choices if each.until):
+        found = reader.get(Scope, scope)
+        if found is not None and not found.maintenance_window:
+            yield found
 
 
-def _held(reader: Reader, scope: str) -> Iterator[WindowClosed]:
-    """Yield the closed window of a scope as each operation that waits for it stored it."""
+def _held(reader: Reader, scope: str) -> Iterator[WindowClosed | Deferred]:
+    """Yield the closed window or the deferral of a scope as each operation stored it that
+    waits for it."""
     for name in (waits.turn_for_window(scope), waits.for_window(scope)):
         operation: Operation
         for operation in every(reader, kinds.OPERATIONS_THAT_WAIT, name):
             for blocker in operation.held_by:
-                if isinstance(blocker, WindowClosed) and blocker.scope == scope:
+                if (
+                    isinstance(blocker, WindowClosed | Deferred)
+                    and blocker.scope == scope
+                ):
                     yield blocker
 
 

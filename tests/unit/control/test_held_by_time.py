@@ -5,7 +5,7 @@ import pytest
 from forewarn.control.requests import windows
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleet.window_fields import window_of
-from forewarn.instants import format_instant
+from forewarn.instants import HOUR, format_instant
 from forewarn.protocol.operations import Action
 from forewarn.reporting import held
 from forewarn.reporting.held import Held, by_campaigns, by_scopes, held_report
@@ -13,6 +13,7 @@ from forewarn.store.memory import MemoryStore
 from tests.support.campaigns import ONE_STAGE, start
 from tests.support.rollouts import fleet, roll_out, world_of
 from tests.support.worlds import World
+from tests.unit.control.test_deferrals import defer
 
 EXPECT = '[campaign.expect]\ntypical = "20m"\nslow = "30m"\n'
 
@@ -71,6 +72,21 @@ def test_window_of_a_scope_shows_its_hosts_and_next_opening() -> None:
     assert sum(each["hosts"] for each in told) >= 3
     assert [each.blocker.kind for each in scopes(it, scope="web")] == ["window closed"]
     assert scopes(it, tenant="bank") == scopes(it, scope="s0") == []
+
+
+def test_host_that_its_tenant_deferred_is_held_until_then() -> None:
+    it = of(2)
+    roll_out(it, 2, action=Action.REBOOT)
+    defer(it, "s1-1", 24 * HOUR)
+    it.advance("6h")
+    (found,) = scopes(it)
+    told = held_report(found)
+    assert (told["kind"], told["scope"], told["tenant"]) == ("deferred", "s1", "shop")
+    assert (told["hosts"], told["until"]) == (1, "2030-01-02T00:00:00Z")
+    assert scopes(it, scope="s1") == scopes(it, tenant="shop") == [found]
+    assert scopes(it, scope="s0") == []
+    it.advance("1d")
+    assert scopes(it) == []
 
 
 def test_approved_work_that_waits_for_its_window_is_counted() -> None:

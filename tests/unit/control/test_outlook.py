@@ -12,15 +12,18 @@ from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
-from forewarn.instants import HOUR, parse_instant
+from forewarn.instants import HOUR, MINUTE, SECOND, parse_instant
 from forewarn.protocol.errors import BadRequestError, RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.reporting.expected import expected_of
 from forewarn.reporting.outlook import outlook
+from forewarn.store import kinds
+from forewarn.store.port import every
 from forewarn.verbs.model import Given
 from tests.support.campaigns import campaign, start, steer
 from tests.support.worlds import World
 from tests.unit.control.test_campaign_tree import TWO_AT_ONCE, world_of
+from tests.unit.control.test_deferrals import defer
 
 STAGES = """
 [campaign.budget]
@@ -90,6 +93,30 @@ def test_end_is_unknown_until_a_host_is_done_and_then_comes_true() -> None:
     assert half
     assert all(abs(expected - ended) <= HOUR // 4 for _, expected in half)
     assert seen(it)["eta"]["unknown"] == "ended"
+
+
+def test_end_waits_for_the_last_host_that_a_tenant_deferred() -> None:
+    it = world_of()
+    start(it, TWO_AT_ONCE)
+    defer(it, "s5-5", 24 * HOUR)
+    until = it.now + 24 * HOUR
+    it.advance("6h")
+    assert campaign(it).left == 1
+    turn = seen(it)["eta"]["turn_seconds"] * SECOND
+    expected = until + turn
+    for _ in range(3):
+        found = parse_instant(seen(it)["eta"]["at"])
+        assert expected <= found <= expected + MINUTE
+        it.advance("1h")
+    (host,) = it.read(
+        lambda r: list(every(r, kinds.PLANNED_OF_REQUEST, campaign(it).request))
+    )
+    begins = it.read(
+        lambda reader: expected_of(reader, campaign(it), now=it.now).host_begins(
+            host.position
+        )
+    )
+    assert begins == until
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ LISTS = (
         path=("waits",),
         summary="list the tenants whose approval is missing",
         text="List the tenants whose approval is missing, the longest wait first. A second "
-        "table has the windows, blackouts and silent relays that hold maintenance, with the "
+        "table has the windows, deferrals, blackouts and silent relays that hold maintenance, with the "
         "number of hosts and the next opening.",
         run="forewarn.cli.attention:waits",
         options=(
