@@ -97,6 +97,9 @@ def new_tab(
 
     yield new
     for tab in tabs:
+        # An answer that a test changes can still be on its way.
+        tab.page.unroute_all(behavior="ignoreErrors")
+    for tab in tabs:
         assert tab.said == []
 
 

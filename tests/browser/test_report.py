@@ -46,11 +46,14 @@ def test_report_of_a_campaign_that_has_ended(
     hours = ", ".join(str(hosts) for hosts in sums["hours"].values())
     assert sum(sums["hours"].values()) == told["done"], hours
     file = tmp_path / "report.html"
-    data = {"campaign": told, "sums": sums, "at": told["ended"]}
+    visit = {"host": "n131", "operation": "op-9", "reason": "the step work failed"}
+    data = {"campaign": {**told, "failed": [visit]}, "sums": sums, "at": told["ended"]}
     single = single_page("report", module="js/paper.js", view="paper", data=data)
     file.write_text(single, encoding="utf-8")
     page.goto(file.as_uri())
     expect(page.get_by_role("article")).to_contain_text("<b>CHG-1</b>")
+    failures = page.get_by_role("region", name="Failures")
+    expect(failures.get_by_role("row", name="n131")).to_contain_text("The step work")
     assert page.get_by_role("link").count() == 0
     page.go_back()
     expect(paper).to_be_visible()

@@ -101,8 +101,13 @@ def test_paper_gets_a_table(
 def test_narrow_screen_gets_a_table_and_can_have_the_timeline(
     shared: Place, campaign: str, new_tab: Callable[..., Tab]
 ) -> None:
-    page = new_tab(shared, viewport=NARROW).open(f"campaigns/{campaign}")
-    expect(page.locator(".hosts-table tbody tr")).to_have_count(12)
+    tab = new_tab(shared, viewport=NARROW)
+    chain(tab.page, WAITS)
+    page = tab.open(f"campaigns/{campaign}")
+    rows = page.locator(".hosts-table tbody tr")
+    expect(rows).to_have_count(12)
+    # The host that is held comes first.
+    expect(rows.first).to_contain_text("c1-r0-1")
     page.get_by_role("button", name="Timeline").click()
     expect(page.get_by_role("treegrid")).to_be_visible()
     page.get_by_role("button", name="Table").click()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import BrowserContext, expect
 
 from tests.support.consoles import NARROW, WIDE, Place, Tab
 
@@ -30,6 +30,8 @@ SMALL = """(least) => [...document.querySelectorAll(
   .map(([box, each]) => `${each.outerHTML.slice(0, 120)}: ${box.getBoundingClientRect().height}`)
 """
 
+WIDTH = "() => document.documentElement.scrollWidth"
+
 
 @pytest.fixture(scope="module")
 def busy(shared: Place) -> Place:
@@ -49,3 +51,22 @@ def test_targets_are_large_enough_for_a_finger(
         tab.open(path)
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         assert page.evaluate(SMALL, PX_MIN) == [], path
+        assert page.evaluate(WIDTH) <= size["width"], path
+
+
+def test_pages_of_a_tenant_fit_a_phone(
+    busy: Place,
+    new_tab: Callable[..., Tab],
+    new_context: Callable[..., BrowserContext],
+) -> None:
+    token = busy.ask("/v1/tokens", {"name": "ci", "tenant": "shop"})["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    phone = new_context(
+        viewport=NARROW, has_touch=True, is_mobile=True, extra_http_headers=headers
+    )
+    tab = new_tab(busy, phone)
+    for path in ("vms", "availability", "history"):
+        page = tab.open(path)
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        assert page.evaluate(SMALL, PX_MIN) == [], path
+        assert page.evaluate(WIDTH) <= NARROW["width"], path

@@ -4,6 +4,7 @@
 import { html, nothing, render } from "./lit.js";
 import { isRefusal, newKey, NoAnswer, order, post, Refused } from "./api.js";
 import { refreshAll } from "./store.js";
+import { marked } from "./parts.js";
 import { capital, count } from "./text.js";
 import * as time from "./time.js";
 
@@ -278,7 +279,7 @@ function outcome(at) {
                 other.reason ? html` <q>${other.reason}</q>` : nothing
               }. `
             : nothing
-        }${error instanceof Refused ? error.hint : ""}
+        }${error instanceof Refused ? marked(error.hint) : nothing}
         <span class="nw">Nothing was changed.</span></span
       >
     </div>`;

@@ -2,7 +2,7 @@
 // be done about it now.
 
 import { html, nothing } from "./lit.js";
-import { errorNote, loading, mayOrder, moment, pill } from "./parts.js";
+import { errorNote, loading, marked, mayOrder, moment, pill } from "./parts.js";
 import { address } from "./parts.js";
 import * as orders from "./orders.js";
 import { changed, resource } from "./store.js";
@@ -126,7 +126,7 @@ function why(host) {
       ${host.note ? html`<li>${host.note}</li>` : nothing}${found.map(
         (/** @type {any} */ each) =>
           html`<li>
-            ${each.text}${
+            ${marked(each.text)}${
               each.until
                 ? html` <span class="soft nw">(${time.until(time.at(each.until))})</span>`
                 : nothing

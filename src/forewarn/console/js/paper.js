@@ -177,7 +177,7 @@ const downtime = (tenants) =>
                 ${lasting(each.unplanned_down_seconds)}
               </td>
               <td class="num nw">${lasting(each.longest_down_seconds)}</td>
-              <td class="mono">${each.longest_down_vm ?? ""}</td>
+              <td class="mono nw">${each.longest_down_vm ?? ""}</td>
             </tr>`,
         )}
       </tbody>
@@ -216,9 +216,12 @@ function causes(seconds) {
     <p class="soft">Hosts waited ${spent(seconds.waiting)} for their turn, before any notice.</p>`;
 }
 
-/** @param {any} sums @param {Link} link */
-function failures(sums, link) {
-  if (!sums.failures.length) return html`<p class="soft">None.</p>`;
+/** @param {any} campaign @param {any} sums @param {Link} link */
+function failures({ failed }, sums, link) {
+  const listed = new Set(sums.failures.map((/** @type {any} */ each) => each.operation));
+  // Of a host whose visit failed, the operation itself was completed.
+  const visits = failed.filter((/** @type {any} */ each) => !listed.has(each.operation));
+  if (!sums.failures.length && !visits.length) return html`<p class="soft">None.</p>`;
   const left = sums.failures_count - sums.failures.length;
   return html`<div class="scrollx" tabindex="0" role="region" aria-label="Failures">
       <table>
@@ -231,12 +234,12 @@ function failures(sums, link) {
           </tr>
         </thead>
         <tbody>
-          ${sums.failures.map(
+          ${[...sums.failures, ...visits].map(
             (/** @type {any} */ each) =>
               html`<tr>
                 <td class="mono nw">${link(each.host, ["host", each.host], ["since", "60d"])}</td>
-                <td>${each.state}</td>
-                <td>${capital(each.note)}</td>
+                <td>${each.state ?? "visit failed"}</td>
+                <td>${capital(each.note ?? each.reason)}</td>
                 <td class="mono nw">
                   ${link(each.operation, ["operation", each.operation], ["since", "60d"])}
                 </td>
@@ -313,7 +316,7 @@ export function paper({ campaign, sums, at }, link = (text) => text) {
     }
     <section aria-labelledby="failures">
       <h2 id="failures">Failures</h2>
-      ${failures(sums, link)}
+      ${failures(campaign, sums, link)}
     </section>
     <p class="soft">
       Down times are those that the service knew of; a guest’s boot is not in them. Every line of

@@ -128,6 +128,10 @@ export const legend = html`<div class="legend" role="group" aria-label="Legend">
   >
 </div>`;
 
+/** A sentence of the service, with its commands as such. @param {string} text */
+export const marked = (text) =>
+  text.split("`").map((part, index) => (index % 2 ? html`<code>${part}</code>` : part));
+
 /** @param {any} title @param {any} text */
 export const empty = (title, text) => html`<div class="empty"><b>${title}</b>${text}</div>`;
 
@@ -139,7 +143,7 @@ export function errorNote(error) {
     </div>`;
   const hint = error instanceof Refused ? error.hint : "";
   return html`<div class="note e" role="alert">
-    <span><b>${capital(error.message)}.</b> ${hint}</span>
+    <span><b>${capital(error.message)}.</b> ${marked(hint)}</span>
   </div>`;
 }
 

@@ -68,20 +68,22 @@ const line = (name, each) =>
 
 /** @param {string} first @param {any} rows */
 const table = (first, rows) =>
-  html`<table class="clus">
-    <thead>
-      <tr>
-        <th scope="col">${first}</th>
-        <th scope="col" class="num">Up</th>
-        <th scope="col" class="num">Planned</th>
-        <th scope="col" class="num">Unplanned</th>
-        <th scope="col" class="num hide-n">Longest</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${rows}
-    </tbody>
-  </table>`;
+  html`<div class="scrollx" tabindex="0" role="region" aria-label="Availability by ${first}">
+    <table class="clus">
+      <thead>
+        <tr>
+          <th scope="col">${first}</th>
+          <th scope="col" class="num">Up</th>
+          <th scope="col" class="num">Planned</th>
+          <th scope="col" class="num">Unplanned</th>
+          <th scope="col" class="num hide-n">Longest</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${rows}
+      </tbody>
+    </table>
+  </div>`;
 
 /** @param {{items: any[]}} value */
 export function scopes({ items }) {

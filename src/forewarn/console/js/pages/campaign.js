@@ -165,7 +165,7 @@ function hostsCard() {
   const isTable = asTable();
   if (isTable && !filter && !isOnPaper()) wanted.add("");
   const body = isTable
-    ? hostTable(found ?? hosts("").value ?? known(), value.hosts, select)
+    ? hostTable(found ?? hosts("").value ?? known(), value.hosts, select, NARROW.matches)
     : timeline.timeline({
         tree: value,
         racksOf,

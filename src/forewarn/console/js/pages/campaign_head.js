@@ -1,7 +1,7 @@
 // The upper part of a campaign: name and verbs, counts, waves and budgets.
 
 import { html, nothing } from "../lit.js";
-import { address, bar, campaignPill, mayOrder } from "../parts.js";
+import { address, bar, campaignPill, marked, mayOrder } from "../parts.js";
 import * as orders from "../orders.js";
 import { capital, count, number } from "../text.js";
 import * as time from "../time.js";
@@ -12,13 +12,13 @@ function because(campaign) {
   const { halted } = campaign;
   if (halted)
     return html`<b class="bad">Halted</b> by ${halted.by}, ${time.when(time.at(halted.at))}:
-      ${halted.message || halted.cause}`;
+      ${marked(halted.message || halted.cause)}`;
   const [paused] = campaign.pauses;
   if (paused)
     return html`Paused by ${paused.by}, ${time.when(time.at(paused.at))}
     ${paused.reason ? html`<q>${paused.reason}</q>` : nothing}: ${count(campaign.in_flight, "host")}
     in work ${campaign.in_flight === 1 ? "goes" : "go"} on, nothing starts`;
-  return campaign.waits_for ? capital(campaign.waits_for) : nothing;
+  return campaign.waits_for ? marked(capital(campaign.waits_for)) : nothing;
 }
 
 /**
@@ -197,6 +197,30 @@ function budget(each) {
   >`;
 }
 
+/** Places of a label, such as racks, whose budgets are named one by one. */
+const PLACES_MAX = 8;
+
+/** Budgets of one label together: `c1` and `c2` of the label cluster. @param {any[]} found */
+function byLabel(found) {
+  /** @type {Map<string, any[]>} */
+  const groups = new Map();
+  for (const each of found) {
+    const label = each.subject?.includes("=") ? each.subject.split("=")[0] : each.kind;
+    groups.set(label, [...(groups.get(label) ?? []), each]);
+  }
+  return [...groups];
+}
+
+/** @param {[string, any[]]} group */
+function limit([label, found]) {
+  if (found.length <= PLACES_MAX) return found.map(budget);
+  const full = found.filter((each) => each.full);
+  const names = full.map((each) => each.subject.split("=")[1]).join(", ");
+  return html`<span class=${full.length ? "full" : ""} title=${names}
+    >${label}s full <b>${number(full.length)}</b> of ${number(found.length)} in use</span
+  >`;
+}
+
 /** @param {any} campaign @param {any} outlook @param {any} capacity */
 export function waves(campaign, outlook, capacity) {
   const budgets = outlook?.budgets ?? [
@@ -213,7 +237,7 @@ export function waves(campaign, outlook, capacity) {
   const halts = budgets.filter((/** @type {any} */ each) => HALTS.includes(each.kind));
   return html`<section class="card" aria-label="Stages and budgets">
     ${waveList(campaign, outlook?.stages)}
-    <div class="budget">${limits.map(budget)}</div>
+    <div class="budget">${byLabel(limits).map(limit)}</div>
     <div class="budget">
       ${halts.length ? html`${halts.map(budget)}<span>more than that halts it</span>` : nothing}${
         capacity ? html`<span class="hide-n">free VM slots: ${slots(capacity)}</span>` : nothing

@@ -1,14 +1,29 @@
 // The hosts of a campaign as a table: for a screen reader, a narrow screen and a printer.
 
-import { html, repeat } from "../lit.js";
+import { html, nothing, repeat } from "../lit.js";
 import { moment } from "../parts.js";
 import { isOnPaper } from "../printing.js";
+import { changed } from "../store.js";
 import { count, number } from "../text.js";
 import { standing } from "../timeline_rows.js";
 import * as time from "../time.js";
 
 /** Rows that are shown; a filter finds the others. */
 const ROWS_MAX = 500;
+/** Rows on a narrow screen, before a person asks for more. */
+const NARROW_ROWS_MAX = 30;
+/** On a narrow screen, hosts in these states come first. */
+const FIRST = ["failed", "ready", "impacting", "recovering", "announced", "planned"];
+let isWhole = false;
+
+/** @param {any} host */
+const rank = ({ state }) => (FIRST.includes(state) ? FIRST.indexOf(state) : FIRST.length);
+
+/** @param {any[]} hosts The hosts of a narrow screen: what needs a person is at the top. */
+const narrow = (hosts) =>
+  isWhole
+    ? hosts
+    : [...hosts].sort((one, other) => rank(one) - rank(other)).slice(0, NARROW_ROWS_MAX);
 
 /** @param {any} host @param {string} state */
 const begin = (host, state) =>
@@ -43,9 +58,11 @@ function row(host, select) {
  * @param {any[]} hosts
  * @param {number} whole Hosts of the campaign.
  * @param {(host: string) => void} select
+ * @param {boolean} isNarrow
  */
-export const hostTable = (hosts, whole, select) =>
-  html`<div class="scrollx">
+export function hostTable(hosts, whole, select, isNarrow) {
+  const rows = (isNarrow && !isOnPaper() ? narrow(hosts) : hosts).slice(0, ROWS_MAX);
+  return html`<div class="scrollx">
     <table class="flow hosts-table">
       <thead>
         <tr>
@@ -61,17 +78,29 @@ export const hostTable = (hosts, whole, select) =>
       </thead>
       <tbody>
         ${repeat(
-          hosts.slice(0, ROWS_MAX),
+          rows,
           (each) => each.host,
           (each) => row(each, select),
         )}
       </tbody>
     </table>
     ${
-      whole > Math.min(hosts.length, ROWS_MAX)
-        ? html`<p class="in soft">
-            ${count(Math.min(hosts.length, ROWS_MAX), "host")} of ${number(whole)}.
-          </p>`
-        : ""
+      whole > rows.length
+        ? html`<div class="in acts">
+            <span class="soft">${count(rows.length, "host")} of ${number(whole)}</span>
+            ${rows.length < Math.min(hosts.length, ROWS_MAX) ? more : nothing}
+          </div>`
+        : nothing
     }
   </div>`;
+}
+
+const more = html`<button
+  class="noprint"
+  @click=${() => {
+    isWhole = true;
+    changed({ now: true });
+  }}
+>
+  Show more
+</button>`;

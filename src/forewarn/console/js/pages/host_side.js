@@ -10,6 +10,7 @@ import {
   feed,
   isMain,
   loading,
+  marked,
   mayOrder,
   moment,
   pill,
@@ -99,13 +100,13 @@ export function side(name) {
         ? html`<div class="in">${errorNote(explained.error)}</div>`
         : found
           ? html`<div class="in">
-              <p>${found.standing || found.what}</p>
+              <p>${marked(found.standing || found.what)}</p>
               ${
                 found.blockers.length
                   ? html`<h3>Why it is waiting</h3>
                       <ul class="why">
                         ${found.blockers.map(
-                          (/** @type {any} */ each) => html`<li>${each.text}</li>`,
+                          (/** @type {any} */ each) => html`<li>${marked(each.text)}</li>`,
                         )}
                       </ul>`
                   : nothing

@@ -2,7 +2,7 @@
 
 import { html, nothing, repeat } from "../lit.js";
 import { all, campaignNamed } from "../store.js";
-import { address, campaignAddress, little, mayOrder, moment, pill } from "../parts.js";
+import { address, campaignAddress, little, marked, mayOrder, moment, pill } from "../parts.js";
 import { hold } from "../hold.js";
 import * as orders from "../orders.js";
 import { capital, count, some } from "../text.js";
@@ -219,7 +219,7 @@ function caseRow(problem) {
       : nothing;
   return html`<div class="in head case">
     <div class="tell">
-      ${pill(form, word)} ${problem.text}
+      ${pill(form, word)} ${marked(problem.text)}
       ${
         problem.since
           ? html`<span class="soft nw">since ${moment(time.at(problem.since))}</span>`

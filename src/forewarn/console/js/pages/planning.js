@@ -133,7 +133,7 @@ function form() {
           changed({ now: true });
         }}
       ></textarea>
-      <div class="acts">
+      <div class="acts gap">
         <button class=${made ? "" : "prim"} aria-disabled=${isReady ? "false" : "true"}>
           Plan
         </button>
@@ -176,13 +176,15 @@ function view() {
   return html`<div class="acts paperbar noprint"><a href=${`${BASE}campaigns`}>‹ Campaigns</a></div>
     <div class="paperbar gap">
       <h1>New campaign</h1>
-      ${
-        mayOrder("campaigns/plan")
-          ? form()
-          : html`<div class="note">
-              <span><b>Your roles plan no campaign.</b> It needs the role plan.</span>
-            </div>`
-      }
+      <div class="gap">
+        ${
+          mayOrder("campaigns/plan")
+            ? form()
+            : html`<div class="note">
+                <span><b>Your roles plan no campaign.</b> It needs the role plan.</span>
+              </div>`
+        }
+      </div>
       ${error ? html`<div class="gap">${errorNote(error)}</div>` : nothing}
     </div>
     ${made ? result(made) : nothing}`;
