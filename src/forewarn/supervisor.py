@@ -37,7 +37,7 @@ class Supervisor:
     watchdog_seconds: float = 0.0
     """The watchdog timeout; 0: no watchdog."""
 
-    def tell(self, *lines: str) -> None:
+    def notify(self, *lines: str) -> None:
         """Send lines; a supervisor that does not listen is not an error."""
         if not self.address:
             return

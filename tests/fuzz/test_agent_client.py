@@ -1,7 +1,8 @@
-"""The agent's HTTP client against bytes of any kind: an answer or an error, in time.
+"""The agent's HTTP client against bytes of any kind: a response or an error, in time.
 
-The reader is compared with itself: however an answer is cut, it reads the same. On
-sockets the same bytes must give an end, never a hang and never another exception.
+The reader is compared with itself: it must return the same result however a response is
+split. On sockets, the client must end with that result: it must not hang or raise another
+exception.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A test is marked `amounts` if the numbers of a run change it, and only then.
 
 `make far` repeats the tests with this mark. Without the mark, a test would never be run with
-the larger numbers; with it and without numbers, it would be run twice for nothing.
+the larger numbers. With the mark but without numbers, it would run twice in the same way.
 """
 
 import ast
@@ -14,14 +14,14 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 MARK = "pytest.mark.amounts"
 DRAWING = {"given", "run_state_machine_as_test"}
-"""What draws as many examples as the profile of the run says."""
+"""Calls that draw as many examples as the profile of the run sets."""
 
 
 def _names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _asks(node: ast.AST) -> bool:
+def _has_number(node: ast.AST) -> bool:
     """Return whether a part of a module asks for a number of the run itself."""
     return any(
         ast.unparse(each) == "settings().max_examples"
@@ -42,27 +42,27 @@ def _defined(node: ast.stmt) -> set[str]:
 
 def _with_numbers(module: ast.Module) -> set[str]:
     """Return the names of a module that depend on a number of the run."""
-    found = set[str]()
+    names = set[str]()
     while True:
         more = {
             name
             for node in module.body
-            if _asks(node) or _names(node) & found
+            if _has_number(node) or _names(node) & names
             for name in _defined(node)
         }
-        if more <= found:
-            return found
-        found |= more
+        if more <= names:
+            return names
+        names |= more
 
 
-def faults_of(text: str, fixtures: str = "") -> Iterator[str]:
-    """Yield the tests of a module that miss the mark, or have it for nothing.
+def errors_of(text: str, fixtures: str = "") -> Iterator[str]:
+    """Yield the tests of a module that lack the mark, or have it without need.
 
-    `fixtures` is the text of the module with the fixtures of its folder.
+    `fixtures` is the text of the module with the fixtures of its directory.
     """
     module = ast.parse(text)
     with_numbers = _with_numbers(module)
-    given = _with_numbers(ast.parse(fixtures))
+    fixtures_with_numbers = _with_numbers(ast.parse(fixtures))
     all_marked = any(
         "pytestmark" in _defined(node) and MARK in ast.unparse(node)
         for node in module.body
@@ -70,8 +70,8 @@ def faults_of(text: str, fixtures: str = "") -> Iterator[str]:
     for node in module.body:
         if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
             continue
-        asked = {each.arg for each in node.args.args}
-        needs = node.name in with_numbers or bool(asked & given)
+        fixtures_used = {each.arg for each in node.args.args}
+        needs = node.name in with_numbers or bool(fixtures_used & fixtures_with_numbers)
         is_marked = all_marked or any(
             MARK in ast.unparse(each) for each in node.decorator_list
         )
@@ -99,18 +99,18 @@ def faults_of(text: str, fixtures: str = "") -> Iterator[str]:
         ("def test_a():\n    pass", []),
     ],
 )
-def test_faults_of_a_module_are_found(text: str, faults: list[str]) -> None:
-    assert [*faults_of(text)] == faults
+def test_missing_and_needless_marks_are_reported(text: str, errors: list[str]) -> None:
+    assert [*errors_of(text)] == errors
 
 
 def test_fixture_with_a_number_counts() -> None:
     fixtures = "def kills(request):\n    return amounts().kills"
-    found = faults_of("def test_a(kills):\n    assert kills", fixtures)
-    assert [*found] == ["test_a is not marked"]
+    errors = errors_of("def test_a(kills):\n    assert kills", fixtures)
+    assert [*errors] == ["test_a is not marked"]
 
 
 def test_tests_are_marked_whose_amounts_differ_between_runs() -> None:
-    faults = list[str]()
+    errors = list[str]()
     marked = 0
     for path in TESTS.rglob("test_*.py"):
         text = path.read_text("utf-8")
@@ -120,6 +120,6 @@ def test_tests_are_marked_whose_amounts_differ_between_runs() -> None:
         shared = path.with_name("conftest.py")
         fixtures = shared.read_text("utf-8") if shared.exists() else ""
         name = path.relative_to(TESTS)
-        faults.extend(f"{name}: {fault}" for fault in faults_of(text, fixtures))
+        errors.extend(f"{name}: {error}" for error in errors_of(text, fixtures))
     assert marked > 20
-    assert faults == []
+    assert errors == []

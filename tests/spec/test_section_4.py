@@ -187,7 +187,7 @@ def test_event_ends_with_its_removal_and_not_with_the_impact() -> None:
 
 
 @pytest.mark.clause("4.4")
-def test_a_second_attempt_happens_inside_the_started_event() -> None:
+def test_second_attempt_happens_inside_the_started_event() -> None:
     driver = SimulatedDriver()
     world = make_world(listening=["web_0"], driver=driver)
     driver.inject(Fault(kind=FaultKind.FAIL))
@@ -209,7 +209,7 @@ def test_a_rollout_stops_when_one_of_its_operations_fails() -> None:
     driver.inject(Fault(kind=FaultKind.FAIL, times=None))
     operations = support.roll_out(world, "h1", "h2", "h3")
     world.advance("15m")
-    # Nobody was told of the others, and nobody will be.
+    # The VMs of the other hosts never see an event.
     assert [status for status, _, _ in seen(world, "web_0")] == ["Started"]
     world.advance("5m")
     assert sorted(state(world, operation) for operation in operations) == [

@@ -4,8 +4,8 @@
                  [--ignores-power-button]
 
 It changes its run state by commands, keeps objects, and migrates to another fake over a
-Unix socket or TCP. Commands that begin with `x-` are of tests: `x-power-off` is a guest that
-shuts itself down, `x-hang` never answers, `x-said` tells which commands have come.
+Unix socket or TCP. Commands that begin with `x-` are for tests: `x-power-off` is a guest that
+shuts itself down, and `x-hang` never answers.
 The answers and events are those that a real one gave (tests/real/test_qemu.py).
 """
 
@@ -50,19 +50,19 @@ class FakeQemu:
         """Each client, and whether it has left the negotiation mode."""
         self.migration: dict[str, Any] = {}
         self.blocked: list[str] = []
-        """Why it cannot be migrated."""
+        """The reasons why the VM cannot be migrated."""
         self.when_shut_down = "poweroff"
         self.refused: dict[str, str] = {}
         """The commands that fail, with the text of their error."""
-        self.said: list[str] = []
-        self.is_over = asyncio.Event()
+        self.commands: list[str] = []
+        self.has_ended = asyncio.Event()
         self.tasks: set[asyncio.Task[None]] = set()
         self.writers: set[asyncio.StreamWriter] = set()
         self.servers: list[asyncio.Server] = []
 
     async def listen(self, path: Path) -> None:
         path.unlink(missing_ok=True)  # noqa: ASYNC240 - a moment
-        # One client at a time, as a monitor has it: others wait.
+        # Like a monitor of QEMU, serve one client at a time; the others wait.
         turn = asyncio.Lock()
 
         async def serve(
@@ -88,7 +88,7 @@ class FakeQemu:
         self.servers.append(await asyncio.start_unix_server(accept, path))
 
     async def close(self) -> None:
-        """End it without the end of the process."""
+        """Stop the fake without ending the process."""
         for server in self.servers:
             server.close()
         for task in self.tasks:
@@ -105,15 +105,15 @@ class FakeQemu:
         self.clients[writer] = False
         self.send(writer, GREETING)
         while line := await reader.readline():
-            said = json.loads(line)
-            self.send(writer, await self.answer(writer, said))
-            if said["execute"] == "quit":
+            message = json.loads(line)
+            self.send(writer, await self.answer(writer, message))
+            if message["execute"] == "quit":
                 self.quit("host-qmp-quit", guest=False)
 
-    def send(self, writer: asyncio.StreamWriter, what: dict[str, Any]) -> None:
-        writer.write(json.dumps(what).encode() + b"\r\n")
+    def send(self, writer: asyncio.StreamWriter, message: dict[str, Any]) -> None:
+        writer.write(json.dumps(message).encode() + b"\r\n")
 
-    def tell(self, name: str, **data: Any) -> None:
+    def emit(self, name: str, **data: Any) -> None:
         micros = time.time_ns() // 1000
         stamp = {"seconds": micros // 10**6, "microseconds": micros % 10**6}
         event = {"timestamp": stamp, "event": name, **({"data": data} if data else {})}
@@ -121,16 +121,21 @@ class FakeQemu:
             if is_ready:
                 self.send(writer, event)
 
-    async def answer(self, writer: Any, said: dict[str, Any]) -> dict[str, Any]:
-        command, number = said["execute"], {"id": said["id"]} if "id" in said else {}
-        self.said.append(command)
+    async def answer(self, writer: Any, message: dict[str, Any]) -> dict[str, Any]:
+        command, number = (
+            message["execute"],
+            {"id": message["id"]} if "id" in message else {},
+        )
+        self.commands.append(command)
         try:
-            found = await self.execute(writer, command, said.get("arguments", {}))
+            result = await self.execute(writer, command, message.get("arguments", {}))
         except RefusedError as error:
             return {"error": {"class": error.kind, "desc": error.text}, **number}
-        return {"return": found, **number}
+        return {"return": result, **number}
 
-    async def execute(self, writer: Any, command: str, given: dict[str, Any]) -> Any:
+    async def execute(
+        self, writer: Any, command: str, arguments: dict[str, Any]
+    ) -> Any:
         if command == "qmp_capabilities":
             self.clients[writer] = True
             return {}
@@ -139,12 +144,12 @@ class FakeQemu:
             raise RefusedError("CommandNotFound", text)
         if command in self.refused:
             raise RefusedError("GenericError", self.refused[command])
-        found = getattr(self, f"do_{command.replace('-', '_')}", None)
-        if found is None:
+        function = getattr(self, f"do_{command.replace('-', '_')}", None)
+        if function is None:
             raise RefusedError(
                 "CommandNotFound", f"The command {command} has not been found"
             )
-        answer = await found(given)
+        answer = await function(arguments)
         return {} if answer is None else answer
 
     async def do_query_status(self, _: dict[str, Any]) -> Any:
@@ -163,16 +168,16 @@ class FakeQemu:
 
     def set_status(self, status: str) -> None:
         if (self.status == "running") != (status == "running"):
-            self.tell("RESUME" if status == "running" else "STOP")
+            self.emit("RESUME" if status == "running" else "STOP")
         self.status = status
 
     async def do_system_reset(self, _: dict[str, Any]) -> None:
         if self.status == "shutdown":
             self.status = "paused"
-        self.tell("RESET", guest=False, reason="host-qmp-system-reset")
+        self.emit("RESET", guest=False, reason="host-qmp-system-reset")
 
     async def do_system_powerdown(self, _: dict[str, Any]) -> None:
-        self.tell("POWERDOWN")
+        self.emit("POWERDOWN")
         if not self.ignores_power_button and self.status == "running":
             self.shut_down()
 
@@ -181,54 +186,51 @@ class FakeQemu:
 
     def shut_down(self) -> None:
         if self.when_shut_down == "pause":
-            self.tell("SHUTDOWN", guest=True, reason="guest-shutdown")
+            self.emit("SHUTDOWN", guest=True, reason="guest-shutdown")
             self.set_status("shutdown")
         else:
             self.quit("guest-shutdown", guest=True)
 
-    async def do_set_action(self, given: dict[str, Any]) -> None:
-        self.when_shut_down = given["shutdown"]
+    async def do_set_action(self, arguments: dict[str, Any]) -> None:
+        self.when_shut_down = arguments["shutdown"]
 
     async def do_quit(self, _: dict[str, Any]) -> None:
         pass
 
     def quit(self, reason: str, *, guest: bool) -> None:
-        self.tell("SHUTDOWN", guest=guest, reason=reason)
-        asyncio.get_running_loop().call_later(0.01, self.is_over.set)
+        self.emit("SHUTDOWN", guest=guest, reason=reason)
+        asyncio.get_running_loop().call_later(0.01, self.has_ended.set)
 
     async def do_x_hang(self, _: dict[str, Any]) -> None:
         await asyncio.Event().wait()
 
-    async def do_x_said(self, _: dict[str, Any]) -> Any:
-        return self.said
-
     # Objects
 
-    async def do_object_add(self, given: dict[str, Any]) -> None:
-        if given["id"] in self.objects:
-            text = f"attempt to add duplicate property '{given['id']}' to object"
+    async def do_object_add(self, arguments: dict[str, Any]) -> None:
+        if arguments["id"] in self.objects:
+            text = f"attempt to add duplicate property '{arguments['id']}' to object"
             raise RefusedError("GenericError", f"{text} (type 'container')")
-        self.objects[given["id"]] = dict(given)
+        self.objects[arguments["id"]] = dict(arguments)
 
-    def found(self, given: dict[str, Any]) -> dict[str, Any]:
+    def object_at(self, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
-            return self.objects[given["path"].removeprefix("/objects/")]
+            return self.objects[arguments["path"].removeprefix("/objects/")]
         except KeyError:
-            text = f"Device '{given['path']}' not found"
+            text = f"Device '{arguments['path']}' not found"
             raise RefusedError("DeviceNotFound", text) from None
 
-    async def do_qom_get(self, given: dict[str, Any]) -> Any:
-        return self.found(given)[given["property"]]
+    async def do_qom_get(self, arguments: dict[str, Any]) -> Any:
+        return self.object_at(arguments)[arguments["property"]]
 
-    async def do_qom_set(self, given: dict[str, Any]) -> None:
-        self.found(given)[given["property"]] = given["value"]
+    async def do_qom_set(self, arguments: dict[str, Any]) -> None:
+        self.object_at(arguments)[arguments["property"]] = arguments["value"]
 
     # Migration
 
     async def do_migrate_set_parameters(self, _: dict[str, Any]) -> None:
         pass
 
-    async def do_migrate_incoming(self, given: dict[str, Any]) -> None:
+    async def do_migrate_incoming(self, arguments: dict[str, Any]) -> None:
         async def arrive(reader: asyncio.StreamReader, writer: Any) -> None:
             status = (await reader.readline()).decode().strip()
             if status:
@@ -237,16 +239,16 @@ class FakeQemu:
             writer.write(b"here\n")
             writer.close()
 
-        kind, _, address = given["uri"].partition(":")
+        kind, _, address = arguments["uri"].partition(":")
         if kind == "unix":
             Path(address).unlink(missing_ok=True)  # noqa: ASYNC240 - a moment
             self.servers.append(await asyncio.start_unix_server(arrive, address))
         else:
             await self.listen_for_guest(arrive, *address.partition(",to=")[::2])
-        self.tell("MIGRATION", status="setup")
+        self.emit("MIGRATION", status="setup")
 
     async def listen_for_guest(self, arrive: Any, address: str, last: str) -> None:
-        """Listen on the first free port of a range, and tell which it is."""
+        """Listen on the first free port of a range, and store which one it is."""
         host, _, first = address.rpartition(":")
         for port in range(int(first), int(last or first) + 1):
             with contextlib.suppress(OSError):
@@ -260,9 +262,9 @@ class FakeQemu:
         text = f"Failed to bind socket to {address}: Address already in use"
         raise RefusedError("GenericError", text)
 
-    async def do_migrate(self, given: dict[str, Any]) -> None:
+    async def do_migrate(self, arguments: dict[str, Any]) -> None:
         self.migration = {"status": "setup"}
-        self.moving = asyncio.create_task(self.move(given["uri"]))
+        self.moving = asyncio.create_task(self.move(arguments["uri"]))
 
     async def move(self, uri: str) -> None:
         before, (kind, _, address) = self.status, uri.partition(":")
@@ -302,26 +304,26 @@ def main() -> None:
     parser.add_argument("--incoming", action="store_true")
     parser.add_argument("--ignores-power-button", action="store_true")
     parser.add_argument("--daemonize", type=Path, metavar="PIDFILE")
-    words = parser.parse_args()
-    if words.daemonize and (pid := os.fork()):
+    options = parser.parse_args()
+    if options.daemonize and (pid := os.fork()):
         # The parent ends when the child listens.
-        words.daemonize.write_text(str(pid))
-        while not words.monitor[-1].exists():
+        options.daemonize.write_text(str(pid))
+        while not options.monitor[-1].exists():
             time.sleep(0.01)
         return
-    asyncio.run(run(words))
+    asyncio.run(run(options))
 
 
-async def run(words: argparse.Namespace) -> None:
+async def run(options: argparse.Namespace) -> None:
     fake = FakeQemu(
-        incoming=words.incoming, ignores_power_button=words.ignores_power_button
+        incoming=options.incoming, ignores_power_button=options.ignores_power_button
     )
-    for path in words.monitor:
+    for path in options.monitor:
         path.parent.mkdir(exist_ok=True, parents=True)
         await fake.listen(path)
-    await fake.is_over.wait()
+    await fake.has_ended.wait()
     # QEMU removes its sockets when it ends by itself, and not when it is killed.
-    for path in words.monitor:
+    for path in options.monitor:
         path.unlink(missing_ok=True)
 
 

@@ -1,7 +1,7 @@
-"""Reads the YAML of our own recipes: mappings, lists and plain values, nothing more.
+"""Read the YAML of the recipes: only mappings, lists and unquoted or JSON values.
 
-Whatever else somebody writes into them is refused, so that they stay as plain as
-they are. It stands in for a YAML reader that nothing else here needs.
+Other syntax is refused, so that the recipes stay readable. No other test needs a YAML
+reader, so the tests have no dependency for it.
 """
 
 import json
@@ -14,7 +14,7 @@ _PLAIN = re.compile(r"[\w./:$@-][\w./:$@ -]*$")
 
 
 class PlainYamlError(ValueError):
-    """The text is not as plain as it should be."""
+    """The text has YAML syntax that this reader does not accept."""
 
 
 @dataclass
@@ -25,7 +25,7 @@ class _Line:
 
 
 def read(text: str) -> Any:
-    """Return what a recipe says; raises PlainYamlError."""
+    """Return the value of a recipe; raises PlainYamlError."""
     lines = [
         _Line(number, len(line) - len(line.lstrip(" ")), line.strip())
         for number, line in enumerate(text.splitlines(), start=1)
@@ -33,7 +33,7 @@ def read(text: str) -> Any:
     ]
     value, rest = _block(lines, lines[0].indent if lines else 0)
     if rest:
-        raise _error(rest[0], "is indented otherwise than what stands above it")
+        raise _error(rest[0], "is indented differently from the lines above it")
     return value
 
 
@@ -44,7 +44,7 @@ def _block(lines: list[_Line], indent: int) -> tuple[Any, list[_Line]]:
 
 
 def _list(lines: list[_Line], indent: int) -> tuple[list[Any], list[_Line]]:
-    found: list[Any] = []
+    values: list[Any] = []
     while lines and lines[0].indent == indent and lines[0].text.startswith("- "):
         first, *rest = lines
         inner = _Line(first.number, indent + 2, first.text[2:].strip())
@@ -52,27 +52,27 @@ def _list(lines: list[_Line], indent: int) -> tuple[list[Any], list[_Line]]:
             value, lines = _mapping([inner, *rest], indent + 2)
         else:
             value, lines = _value(inner), rest
-        found.append(value)
-    return found, lines
+        values.append(value)
+    return values, lines
 
 
 def _mapping(lines: list[_Line], indent: int) -> tuple[dict[str, Any], list[_Line]]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     while lines and lines[0].indent == indent:
         line, *lines = lines
         match = _KEY.match(line.text)
         if match is None:
-            raise _error(line, "is no key with its value")
+            raise _error(line, "is not a key with a value")
         key, text = match[1], match[2]
-        if key in found:
-            raise _error(line, f"says {key} again")
+        if key in mapping:
+            raise _error(line, f"has the key {key} again")
         if text:
-            found[key] = _value(_Line(line.number, indent, text))
+            mapping[key] = _value(_Line(line.number, indent, text))
         elif lines and lines[0].indent > indent:
-            found[key], lines = _block(lines, lines[0].indent)
+            mapping[key], lines = _block(lines, lines[0].indent)
         else:
             raise _error(line, "has no value")
-    return found, lines
+    return mapping, lines
 
 
 def _value(line: _Line) -> Any:
@@ -83,13 +83,13 @@ def _value(line: _Line) -> Any:
         try:
             return json.loads(text)
         except ValueError:
-            raise _error(line, "is no list or text as JSON has it") from None
+            raise _error(line, "is not a JSON list or a JSON string") from None
     if text in {"true", "false"}:
         return text == "true"
     if text.isdecimal():
         return int(text)
     if not _PLAIN.match(text) or ": " in text:
-        raise _error(line, "should stand in quotes")
+        raise _error(line, "must be in quotes")
     return text
 
 

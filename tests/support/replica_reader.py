@@ -1,14 +1,13 @@
-"""An independent reader: it asks all replicas for the documents of all VMs, and judges.
+"""An independent reader: it requests the documents of all VMs from all replicas, and checks them.
 
     python replica_reader.py REPLICA=HOST:PORT … VM=ADDRESS …
 
-A VM asks from its own address. This program knows nothing of forewarn but documents, and
-loads nothing of it. When its standard input ends, it prints one line of JSON:
+Each VM has an address of its own. The program imports nothing of forewarn. When its standard input ends, it prints one line of JSON:
 
-- `faults`: sentences, one for each broken promise
-- `answers`: how many answers of each status there were; `none` is a failed connection
+- `errors`: sentences, one for each violated guarantee
+- `answers`: the number of responses by status; `none` is a failed connection
 - `longest`: the longest time in seconds in which a VM got no document anywhere
-- `scheduled`: for each event, when a document was last asked for that showed it Scheduled
+- `scheduled`: for each event, the time of the last request whose document had it Scheduled
 
 Times are seconds of the machine's monotonic clock.
 """
@@ -23,10 +22,10 @@ from typing import Any
 PATH = "/metadata/scheduledevents?api-version=2020-07-01"
 
 STALE_SECONDS = 5.0
-"""How old a document may be: the read lease of a replica."""
+"""Maximum age of a document: the read lease of a replica."""
 
 SLACK_SECONDS = 0.5
-"""For the time between a commit and its first answer."""
+"""Time allowed between a commit and its first response."""
 
 PAUSE_SECONDS = 0.01
 TIMEOUT_SECONDS = 60
@@ -36,26 +35,26 @@ ORDER = ("Scheduled", "Started", "gone")
 
 
 class Reader:
-    """What all replicas have answered."""
+    """Polls all replicas, and checks their documents against each other."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.over = threading.Event()
-        self.faults: list[str] = []
+        self.stops = threading.Event()
+        self.errors: list[str] = []
         self.answers: dict[str, int] = {}
         self.scheduled: dict[str, float] = {}
         self.longest = 0.0
         self.served: dict[str, float] = {}
-        self.seen: dict[tuple[str, str], int] = {}
+        self.incarnations: dict[tuple[str, str], int] = {}
         self.statuses: dict[tuple[str, str], dict[str, str]] = {}
         self.raised: dict[str, list[tuple[float, int]]] = {}
-        """For each VM, when an answer with a higher incarnation came, from any replica."""
+        """For each VM, the times at which a replica first served a higher incarnation."""
 
     def read(self, replica: str, address: str, vms: dict[str, str]) -> None:
-        """Ask one replica, until the end."""
+        """Poll one replica until `stops` is set."""
         host, _, port = address.rpartition(":")
         links: dict[str, http.client.HTTPConnection] = {}
-        while not self.over.wait(PAUSE_SECONDS):
+        while not self.stops.wait(PAUSE_SECONDS):
             for vm, source in vms.items():
                 link = links.get(vm)
                 if link is None:
@@ -65,7 +64,7 @@ class Reader:
                         timeout=TIMEOUT_SECONDS,
                         source_address=(source, 0),
                     )
-                asked = time.monotonic()
+                asked_at = time.monotonic()
                 try:
                     link.request("GET", PATH, headers={"Metadata": "true"})
                     answer = link.getresponse()
@@ -77,55 +76,55 @@ class Reader:
                 self.count(str(answer.status))
                 if answer.status == 200:
                     with self.lock:
-                        self.hear(replica, vm, json.loads(body), asked)
+                        self.check_document(replica, vm, json.loads(body), asked_at)
 
     def count(self, status: str) -> None:
-        """Count an answer."""
+        """Count a response."""
         with self.lock:
             self.answers[status] = self.answers.get(status, 0) + 1
 
-    def hear(
-        self, replica: str, vm: str, document: dict[str, Any], asked: float
+    def check_document(
+        self, replica: str, vm: str, document: dict[str, Any], asked_at: float
     ) -> None:
-        """Judge a document that was asked for at `asked` and has come now."""
+        """Check a document that was requested at `asked_at` and has just arrived."""
         now, number = time.monotonic(), document["DocumentIncarnation"]
         self.longest = max(self.longest, now - self.served.get(vm, now))
         self.served[vm] = now
-        last = self.seen.get((replica, vm), 0)
+        last = self.incarnations.get((replica, vm), 0)
         if number < last:
-            self.faults.append(f"{replica}: {vm} went back from {last} to {number}")
-        self.seen[replica, vm] = number
+            self.errors.append(f"{replica}: {vm} went back from {last} to {number}")
+        self.incarnations[replica, vm] = number
         raised = self.raised.setdefault(vm, [])
-        before = asked - STALE_SECONDS - SLACK_SECONDS
+        before = asked_at - STALE_SECONDS - SLACK_SECONDS
         oldest = max((each for at, each in raised if at < before), default=0)
         if number < oldest:
-            self.faults.append(
+            self.errors.append(
                 f"{replica}: {vm} got {number}, and {oldest} was served long before"
             )
         if not raised or number > raised[-1][1]:
             raised.append((now, number))
-        self.follow(replica, vm, document["Events"], asked)
+        self.check_statuses(replica, vm, document["Events"], asked_at)
 
-    def follow(
-        self, replica: str, vm: str, events: list[dict[str, str]], asked: float
+    def check_statuses(
+        self, replica: str, vm: str, events: list[dict[str, str]], asked_at: float
     ) -> None:
-        """Judge the statuses of events, which only go forward."""
-        known = self.statuses.setdefault((replica, vm), {})
-        shown = {each["EventId"]: each["EventStatus"] for each in events}
-        for event, status in shown.items():
-            before = known.get(event, status)
+        """Check that the statuses of events only go forward."""
+        last = self.statuses.setdefault((replica, vm), {})
+        statuses = {each["EventId"]: each["EventStatus"] for each in events}
+        for event, status in statuses.items():
+            before = last.get(event, status)
             if ORDER.index(status) < ORDER.index(before):
-                self.faults.append(f"{replica}: {vm}: {event} was {before}: {status}")
+                self.errors.append(f"{replica}: {vm}: {event} was {before}: {status}")
             if status == "Scheduled":
-                self.scheduled[event] = max(asked, self.scheduled.get(event, 0.0))
-        known.update({event: "gone" for event in known if event not in shown})
-        known.update(shown)
+                self.scheduled[event] = max(asked_at, self.scheduled.get(event, 0.0))
+        last.update({event: "gone" for event in last if event not in statuses})
+        last.update(statuses)
 
     def result(self) -> str:
-        """Return what it has to say."""
+        """Return the result as JSON."""
         return json.dumps(
             {
-                "faults": self.faults,
+                "errors": self.errors,
                 "answers": self.answers,
                 "longest": self.longest,
                 "scheduled": self.scheduled,
@@ -133,9 +132,9 @@ class Reader:
         )
 
 
-def main(words: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Read until the standard input ends."""
-    pairs = [word.split("=") for word in words]
+    pairs = [word.split("=") for word in arguments]
     vms = {name: at for name, at in pairs if ":" not in at}
     reader = Reader()
     threads = [
@@ -146,10 +145,10 @@ def main(words: list[str]) -> None:
     for each in threads:
         each.start()
     sys.stdin.read()
-    reader.over.set()
+    reader.stops.set()
     for each in threads:
         each.join()
-    print(reader.result())  # noqa: T201 - the program's answer
+    print(reader.result())  # noqa: T201 - the program's result
 
 
 if __name__ == "__main__":

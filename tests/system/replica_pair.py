@@ -339,7 +339,7 @@ class Pair:
         crowds = [*self.crowds.values()]
         strange = [each for crowd in crowds for each in crowd.strange]
         assert not strange, strange
-        assert not self.told["faults"], self.told["faults"]
+        assert not self.told["errors"], self.told["errors"]
         work = self.journal()
         mirror = Mirror()
 

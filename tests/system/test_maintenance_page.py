@@ -29,19 +29,19 @@ SECONDS_MAX = 60
 
 
 class Reader:
-    """Follows the page: what it calls an operation is one of the service."""
+    """Runs the commands of the page with the IDs of this service."""
 
     def __init__(self, service: Serving) -> None:
         self.service = service
         self.ids: dict[str, str] = {}
-        """The ids of the page, with those of this service."""
+        """For each ID on the page, the ID of this service."""
 
-    def run(self, words: str) -> str:
+    def run(self, command: str) -> str:
         """Run a command of the page, and return what it prints."""
         for shown, real in self.ids.items():
-            words = words.replace(shown, real)
-        done = subprocess.run(
-            f"{sys.executable} -m forewarn {words}",
+            command = command.replace(shown, real)
+        process = subprocess.run(
+            f"{sys.executable} -m forewarn {command}",
             shell=True,
             cwd=ROOT,
             env={**os.environ, "FOREWARN_URL": self.service.urls["operators"]},
@@ -50,14 +50,14 @@ class Reader:
             timeout=SECONDS_MAX,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert process.returncode == 0, process.stderr
+        return process.stdout
 
-    def learn(self, shown: str, printed: str) -> None:
-        """Learn the ids that the page shows in the places of those of this service."""
+    def pair_ids(self, shown: str, printed: str) -> None:
+        """Store which ID of the page stands for which ID that a command printed."""
         pairs = zip(ids_in(shown), ids_in(printed), strict=False)
-        for ours, real in pairs:
-            self.ids.setdefault(ours, real)
+        for shown_id, real in pairs:
+            self.ids.setdefault(shown_id, real)
 
 
 def ids_in(text: str) -> Iterator[str]:
@@ -65,25 +65,25 @@ def ids_in(text: str) -> Iterator[str]:
 
 
 def steady(text: str) -> str:
-    """Return a text without what differs from run to run."""
+    """Return a text without IDs, times and gaps, which differ between runs."""
     return CHANGING.sub(lambda found: f"<{found.lastgroup}>", text).rstrip()
 
 
 def fleet() -> str:
     text = (TUTORIALS / "first-maintenance.md").read_text(encoding="utf-8")
-    found = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert found is not None
-    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", found[1])
+    match = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert match is not None
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", match[1])
 
 
 def check(reader: Reader, part: str) -> None:
     blocks = CONSOLE.findall(part)
     assert blocks
-    for words, shown in blocks:
-        printed = reader.run(words)
+    for command, shown in blocks:
+        printed = reader.run(command)
         if shown:
-            reader.learn(shown, printed)
-            assert steady(printed) == steady(shown), words
+            reader.pair_ids(shown, printed)
+            assert steady(printed) == steady(shown), command
 
 
 def test_daily_commands_print_the_documented_output(
@@ -126,7 +126,7 @@ def test_unknown_outcome_is_shown_and_resolved_as_documented(
     service = Serving(tmp_path, fleet(), **slow).wait_ready()
     try:
         reader = Reader(service)
-        reader.learn(page, operation)
+        reader.pair_ids(page, operation)
         eventually(
             lambda: service.admin(path)["blocked_by"], bool, what="the unknown outcome"
         )

@@ -52,21 +52,21 @@ def test_supervisor_is_read_from_the_environment(tmp_path: Path) -> None:
 
 
 def test_supervisor_is_notified_by_path_and_abstract_name(heard: socket.socket) -> None:
-    Supervisor(address=heard.getsockname()).tell("READY=1", "STATUS=well")
+    Supervisor(address=heard.getsockname()).notify("READY=1", "STATUS=well")
     assert told(heard) == ["READY=1\nSTATUS=well"]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         name = f"forewarn-test-{os.getpid()}"
         receiver.bind(f"\0{name}")
-        Supervisor(address=f"@{name}").tell("READY=1")
+        Supervisor(address=f"@{name}").notify("READY=1")
         assert receiver.recv(100) == b"READY=1"
 
 
 def test_missing_supervisor_is_not_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Supervisor().tell("READY=1")
+    Supervisor().notify("READY=1")
     assert caplog.records == []
-    Supervisor(address=str(tmp_path / "gone")).tell("READY=1")
+    Supervisor(address=str(tmp_path / "gone")).notify("READY=1")
     assert "cannot notify the supervisor" in caplog.text
 
 
@@ -76,7 +76,7 @@ async def test_watchdog_is_notified_only_while_the_service_is_alive() -> None:
     fed: list[tuple[str, ...]] = []
 
     class Hearing(Supervisor):
-        def tell(self, *lines: str) -> None:
+        def notify(self, *lines: str) -> None:
             fed.append(lines)
 
     alive, asked = True, 0

@@ -66,7 +66,7 @@ def _mac(option: Option, value: object) -> str:
 
 
 def _addresses(option: Option, value: object) -> tuple[str, ...]:
-    found: list[str] = []
+    addresses: list[str] = []
     for each in forms.items(option, value):
         try:
             address = ipaddress.IPv4Address(each if isinstance(each, str) else "")
@@ -74,8 +74,8 @@ def _addresses(option: Option, value: object) -> tuple[str, ...]:
             address = _ANY
         if address.is_multicast or address == _ANY:
             raise ValueError(f"must be {option.form.told}")
-        found.append(str(address))
-    return tuple(dict.fromkeys(found))
+        addresses.append(str(address))
+    return tuple(dict.fromkeys(addresses))
 
 
 _INTERFACES = Form(told="a text", read=_interface)
@@ -146,7 +146,7 @@ def _port(
     shared: Listener | None,
 ) -> Port | None:
     """Return the port of an entry, or None after reporting its problems."""
-    told = len(tables.problems)
+    problems_before = len(tables.problems)
     values = tables.take(where, entry, _PORT)
     name = values.get("vm", "")
     vm = None if vms is None else vms.get(name)
@@ -164,14 +164,18 @@ def _port(
     usual = tuple(each for each in vm.addresses if ":" not in each) if vm else ()
     values.setdefault("address", usual)
     is_known = shared is None and "bridge" not in values
-    if not values["address"] and not is_known and len(tables.problems) == told:
+    if (
+        not values["address"]
+        and not is_known
+        and len(tables.problems) == problems_before
+    ):
         tables.blame(
             f"{where}.address",
             "is missing: the service identifies this guest by its IPv4 address"
             if shared
             else "is missing: on a bridge, replies need the guest's IPv4 address",
         )
-    if listener is None or len(tables.problems) > told:
+    if listener is None or len(tables.problems) > problems_before:
         return None
     values["addresses"] = values.pop("address")
     values["listener"] = listener
@@ -186,10 +190,10 @@ def _clashes(plan: Plan) -> Iterator[tuple[Port, str, str]]:
     for port in plan.ports:
         if port.interface in bridges:
             yield port, "interface", f"{port.interface} is a bridge of this plan"
-        for key, where, what in _claims(port, plan.way):
-            other = taken.setdefault((key, where, what), port)
+        for key, where, value in _claims(port, plan.way):
+            other = taken.setdefault((key, where, value), port)
             if other is not port:
-                yield port, key, f"{what} is already used by {other.vm}"
+                yield port, key, f"{value} is already used by {other.vm}"
 
 
 def _claims(port: Port, way: Way) -> Iterator[tuple[str, str, str]]:

@@ -167,8 +167,8 @@ def _objects(plan: Plan, ports: tuple[Port, ...]) -> Iterator[str]:
 
 def _hook(hook: str, priority: int, *rules: object) -> Iterator[str]:
     """Yield the chain of a hook, without empty rules."""
-    what = f"type filter hook {hook} priority {priority}; policy accept;"
-    return _block(f"chain {hook}", what, *rules)
+    declaration = f"type filter hook {hook} priority {priority}; policy accept;"
+    return _block(f"chain {hook}", declaration, *rules)
 
 
 def _block(name: str, *lines: object) -> Iterator[str]:
@@ -183,8 +183,8 @@ def _from(port: Port) -> Iterator[str]:
     own = _set(port.addresses)
     liar = f'counter name "{forged(port)}" drop'
     astray = f'counter name "{refused(port)}" drop'
-    mine = _set([*port.addresses, "0.0.0.0"])  # noqa: S104 - an ARP probe's
-    lies = f"arp saddr ip != {mine} arp saddr ip"
+    sources = _set([*port.addresses, "0.0.0.0"])  # noqa: S104 - an ARP probe's
+    lies = f"arp saddr ip != {sources} arp saddr ip"
     is_own = f"ip saddr {own} " if own else ""
     not_own = f"ip saddr != {own} " if own else ""
     yield f"\t# {port.vm}"
@@ -239,5 +239,5 @@ def _quoted(names: Iterable[str]) -> str:
 
 def _set(elements: Iterable[str]) -> str:
     """Return a set of nftables without duplicates; empty if there are no elements."""
-    shown = ", ".join(dict.fromkeys(elements))
-    return f"{{ {shown} }}" if shown else ""
+    members = ", ".join(dict.fromkeys(elements))
+    return f"{{ {members} }}" if members else ""

@@ -41,27 +41,27 @@ def bounds(
     fleet: FleetMap, hosts: Sequence[int], limits: Limits, rules: Rules
 ) -> list[Bound]:
     """Return the highest bound of each kind and label; the one that binds is first."""
-    found = [
+    highest = [
         Bound(kind=LimitKind.IN_FLIGHT, count=len(hosts), at_once=limits.in_flight)
     ]
     if limits.at_once < limits.in_flight:
-        found.append(
+        highest.append(
             Bound(kind=LimitKind.UNAVAILABLE, count=len(hosts), at_once=limits.at_once)
         )
-    found += _of_groups(hosts, rules)
+    highest += _of_groups(hosts, rules)
     if rules.domains:
-        found += _of_tenants(fleet, hosts, limits)
-        found += _of_scopes(fleet, hosts, rules)
-    found.sort(key=lambda each: -each.rounds)
-    return found[:BOUNDS_MAX]
+        highest += _of_tenants(fleet, hosts, limits)
+        highest += _of_scopes(fleet, hosts, rules)
+    highest.sort(key=lambda each: -each.rounds)
+    return highest[:BOUNDS_MAX]
 
 
 def least_sets(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> int:
     """Return a lower bound of the sets of hosts that can be in work together."""
-    found = list(_of_groups(hosts, rules))
+    bounds_of_limits = list(_of_groups(hosts, rules))
     if rules.domains:
-        found += _of_scopes(fleet, hosts, rules)
-    return max((each.rounds for each in found), default=1)
+        bounds_of_limits += _of_scopes(fleet, hosts, rules)
+    return max((each.rounds for each in bounds_of_limits), default=1)
 
 
 def least_sets_of(hosts: Sequence[int], limit: GroupLimit) -> int:
@@ -114,11 +114,11 @@ def _of_tenants(
 
 def _of_scopes(fleet: FleetMap, hosts: Sequence[int], rules: Rules) -> Iterator[Bound]:
     if rules.is_exclusive:
-        found = Counter(chain.from_iterable(map(fleet.host_scopes.of, hosts)))
+        scopes = Counter(chain.from_iterable(map(fleet.host_scopes.of, hosts)))
     else:
-        seen = set(chain.from_iterable(map(fleet.domains.of, hosts)))
-        found = Counter(map(fleet.scope_of_domain.__getitem__, seen))
-    counts = [found[scope] for scope in range(len(fleet.scopes))]
+        domains = set(chain.from_iterable(map(fleet.domains.of, hosts)))
+        scopes = Counter(map(fleet.scope_of_domain.__getitem__, domains))
+    counts = [scopes[scope] for scope in range(len(fleet.scopes))]
     most = max(counts, default=0)
     if most:
         yield Bound(

@@ -159,7 +159,7 @@ def refusals(
     `pools` are those of the fleet if forewarn chooses destinations for the VMs of the
     hosts. Without them, capacity does not count.
     """
-    found: dict[int, Refusal] = {}
+    refused: dict[int, Refusal] = {}
     targets = Targets(fleet) if pools is not None else None
     for host in hosts:
         refusal = _refusal(fleet, host, impact, tenant_most)
@@ -167,8 +167,8 @@ def refusals(
             pool = pools[fleet.pool.of[host]]
             refusal = _no_place(fleet, host, pool, targets)
         if refusal is not None:
-            found[host] = refusal
-    return found
+            refused[host] = refusal
+    return refused
 
 
 def room_limit(
@@ -212,13 +212,13 @@ def _refusal(
     if impact.empties_host and fleet.pinned[host]:
         return Refusal(host=name, reason=Reason.PINNED, needed=fleet.pinned[host])
     if host in fleet.unable and impact is not Impact.NONE:
-        vm, said = fleet.unable[host]
+        vm, why = fleet.unable[host]
         return Refusal(
             host=name,
             reason=Reason.UNABLE,
             subject=vm,
             impact=impact.value,
-            said=said,
+            said=why,
         )
     if impact is not Impact.NONE and impact is not Impact.LIVE_MIGRATE:
         domains = fleet.domains.of(host)
@@ -262,19 +262,19 @@ def _no_room(fleet: FleetMap, host: int, pool: Pool) -> Refusal | None:
         needed = resource.there[host]
         largest = 1 if resource is fleet.places else resource.largest[host]
         reserve = pool.reserve[resource.name] if needed else 0
-        for reason, wanted, there, kept in (
+        for reason, amount, there, reserved in (
             (Reason.NO_ROOM, needed, free, reserve),
             (Reason.TOO_LARGE, largest, most, 0),
         ):
-            if wanted + kept > there:
+            if amount + reserved > there:
                 return Refusal(
                     host=fleet.names[host],
                     reason=reason,
                     subject=fleet.pool.names[fleet.pool.of[host]],
                     resource=resource.name,
-                    needed=wanted,
+                    needed=amount,
                     free=there,
-                    reserve=kept,
+                    reserve=reserved,
                 )
     return None
 
@@ -284,10 +284,10 @@ def _no_destination(fleet: FleetMap, host: int, targets: Targets) -> Refusal | N
     pool = fleet.pool.names[fleet.pool.of[host]]
     if not targets.has_any(host):
         return Refusal(host=fleet.names[host], reason=Reason.NO_TARGET, subject=pool)
-    found = targets.why_not_cleared(host)
-    if found is None:
+    stuck = targets.why_not_cleared(host)
+    if stuck is None:
         return None
-    vm, why = found
+    vm, why = stuck
     scope = fleet.each_vm.scope[vm]
     reason = _reason({each.why for each in why.unfit})
     return Refusal(

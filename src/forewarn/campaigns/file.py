@@ -93,13 +93,13 @@ def _campaign(values: Mapping[str, Any]) -> Campaign:
 
 def _durations(expect: Mapping[str, Any]) -> dict[str, Any]:
     """Return both durations; a missing one is the other, or its default."""
-    found = dict(expect)
+    durations = dict(expect)
     usual = Expectation()
-    if "slow" in found:
-        found.setdefault("typical", min(usual.typical, found["slow"]))
-    elif "typical" in found:
-        found["slow"] = max(usual.slow, found["typical"])
-    return found
+    if "slow" in durations:
+        durations.setdefault("typical", min(usual.typical, durations["slow"]))
+    elif "typical" in durations:
+        durations["slow"] = max(usual.slow, durations["typical"])
+    return durations
 
 
 def _check(

@@ -1,7 +1,7 @@
 """A fleet as arrays: 100,000 hosts with a million VMs in some 200 MiB.
 
 Hosts, scopes, tenants and fault domains are numbers. A *domain* is one fault domain of
-one scope. Scopes with a single VM have no numbers, since they constrain nothing.
+one scope. A scope with a single VM constrains nothing: its VM has ALONE as its scope.
 
 A VM costs some 50 bytes. Columns are converted by functions in C, such as `map` of a
 look-up: a line of Python for each of a million VMs would take a tenth of a second.
@@ -21,7 +21,7 @@ NO_LIMIT = -1
 """A host's capacity if there is no limit."""
 
 ALONE = -1
-"""The number of a scope with a single VM, which constrains nothing."""
+"""In place of a scope's number, for a VM that is the only one of its scope."""
 
 Columns: TypeAlias = Sequence[Sequence[Any]]
 """Values of some VMs: one sequence for each field."""
@@ -70,10 +70,10 @@ class Column:
     def __init__(self, values: Iterable[str]) -> None:
         """Number the values."""
         numbers: dict[str, int] = {"": 0}
-        found = [*values]
-        for value in dict.fromkeys(found):
+        of_hosts = [*values]
+        for value in dict.fromkeys(of_hosts):
             numbers.setdefault(value, len(numbers))
-        self.of = array("l", map(numbers.__getitem__, found))
+        self.of = array("l", map(numbers.__getitem__, of_hosts))
         """The number of each host's value."""
         self.names: list[str] = list(numbers)
         self.numbers = numbers
@@ -86,8 +86,8 @@ class Column:
 
     def counts(self, hosts: Iterable[int]) -> list[int]:
         """Return how many of the hosts have each value."""
-        found = Counter(map(self.of.__getitem__, hosts))
-        return [found[number] for number in range(len(self.names))]
+        hosts_of = Counter(map(self.of.__getitem__, hosts))
+        return [hosts_of[number] for number in range(len(self.names))]
 
 
 class Resource:
@@ -136,7 +136,7 @@ class Vms:
     def __init__(self) -> None:
         """Have no VM."""
         self.scope = array("l")
-        """The number of the scope; ALONE: it constrains nothing."""
+        """The number of each VM's scope, or ALONE."""
         self.tenant = array("l")
         self.fault_domain = array("q")
         self.vcpu = array("q")
@@ -232,12 +232,12 @@ class FleetMap:
         """Return how many VMs of each tenant are on some hosts."""
         vms = self.each_vm
         if len(hosts) == len(self):
-            found = Counter(vms.tenant)
+            vms_of = Counter(vms.tenant)
         else:
-            found = Counter[int]()
+            vms_of = Counter[int]()
             for host in hosts:
-                found.update(vms.tenant[vms.starts[host] : vms.starts[host + 1]])
-        return [found[tenant] for tenant in range(len(self.tenants))]
+                vms_of.update(vms.tenant[vms.starts[host] : vms.starts[host + 1]])
+        return [vms_of[tenant] for tenant in range(len(self.tenants))]
 
     def is_open(self, host: int) -> bool:
         """Return whether VMs can be placed on a host now."""
@@ -284,8 +284,8 @@ def _read_vms(
         vms.scope.extend(map(scopes.get, scope, repeat(ALONE)))
         vms.tenant.extend(map(tenants.__getitem__, tenant))
         vms.fault_domain.extend(fault_domain)
-        for size, found in zip(sized, sizes, strict=False):
-            size.extend(_without_none(found))
+        for size, values in zip(sized, sizes, strict=False):
+            size.extend(_without_none(values))
     fleet.tenants = list(tenants)
     fleet.vms = array("l", map(on_host.__getitem__, fleet.names))
     vms.starts = array("l", accumulate(fleet.vms, initial=0))
@@ -302,16 +302,16 @@ def _keep_scopes(fleet: FleetMap, kinds: Mapping[str, ScopeKind]) -> None:
     vms = fleet.each_vm
     members = Counter(vms.scope)
     # The last one is for ALONE, which is -1.
-    kept = array("l", [ALONE]) * (len(kinds) + 1)
+    new_numbers = array("l", [ALONE]) * (len(kinds) + 1)
     for number, (name, kind) in enumerate(kinds.items()):
         is_zonal = kind is ScopeKind.SCALE_SET and members[number] > 0
         if is_zonal or members[number] > 1:
-            kept[number] = len(fleet.scopes)
+            new_numbers[number] = len(fleet.scopes)
             fleet.scopes.append(name)
             fleet.is_zonal.append(is_zonal)
             fleet.scope_vms.append(members[number])
     if len(fleet.scopes) < len(kinds):
-        vms.scope = array("l", map(kept.__getitem__, vms.scope))
+        vms.scope = array("l", map(new_numbers.__getitem__, vms.scope))
     constrained = bytearray(map(ne, vms.scope, repeat(ALONE)))
     domains: defaultdict[int, int] = defaultdict(count().__next__)
     width = max(vms.fault_domain, default=0) + 1

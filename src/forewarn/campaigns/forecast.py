@@ -282,14 +282,14 @@ class _OneDomain:
 
     def free_at(self, host: int) -> Micros:
         """Return when no other domain of the scopes is in work."""
-        found = 0
+        free = 0
         scope_of, latest, others = self._scope_of, self._latest, self._others
         last = self._domain
         for domain in self._domains_of(host):
             scope = scope_of[domain]
             end = others[scope] if last[scope] == domain else latest[scope]
-            found = end if end > found else found  # noqa: FURB136 - max() takes longer
-        return found
+            free = end if end > free else free  # noqa: FURB136 - max() takes longer
+        return free
 
     def take(self, host: int, end: Micros) -> None:
         """Work on a host until an instant."""
@@ -337,13 +337,13 @@ class _SeveralDomains:
 
     def free_at(self, host: int) -> Micros:
         """Return when few enough other domains of the scopes are announced."""
-        found = 0
+        free = 0
         for domain in self._domains_of(host):
             ends = self._ends[self._scope_of[domain]]
             others = sorted(end for each, end in ends.items() if each != domain)
             if len(others) > self._overlap:
-                found = max(found, others[-1 - self._overlap])
-        return found
+                free = max(free, others[-1 - self._overlap])
+        return free
 
     def take(self, host: int, end: Micros) -> None:
         """Work on a host until an instant."""
@@ -377,15 +377,15 @@ class _Waits:
 
     def until(self, host: int) -> Micros:
         """Return when no limit stops the announcement of the host any more."""
-        found = self._notices.free_at(host) if self._has_domains else 0
+        ends = self._notices.free_at(host) if self._has_domains else 0
         for group_of, places in self._groups:
             group = places[group_of[host]]
-            if group and group[0] > found:
-                found = group[0]
+            if group and group[0] > ends:
+                ends = group[0]
         if self._tenants:
             for tenant, vms in self._tenants_on(host).items():
-                found = max(found, self._tenants[tenant].free_at(vms))
-        return found
+                ends = max(ends, self._tenants[tenant].free_at(vms))
+        return ends
 
     def work_until(self, host: int) -> Micros:
         """Return when the guard of fault domains lets the work on the host begin."""

@@ -57,9 +57,9 @@ def sets_of(
     for number in range(passes):
         tried = number - len(orders)
         order = orders[number] if tried < 0 else _by_sets(best, tried)
-        found = _assign(fleet, order, rules)
-        if not best or _count(found) <= _count(best):
-            best = found
+        sets = _assign(fleet, order, rules)
+        if not best or _count(sets) <= _count(best):
+            best = sets
         if _count(best) <= least:
             break
     return best
@@ -110,7 +110,7 @@ def _assign(fleet: FleetMap, order: Sequence[int], rules: Rules) -> dict[int, in
     groups = [_Full(limit) for limit in rules.groups]
     scopes_of, domains_of = fleet.host_scopes.of, fleet.domains.of
     has_domains = rules.domains and not rules.is_exclusive
-    found: dict[int, int] = {}
+    sets: dict[int, int] = {}
     for host in order:
         forbidden = preferred = 0
         for group in groups:
@@ -129,7 +129,7 @@ def _assign(fleet: FleetMap, order: Sequence[int], rules: Rules) -> dict[int, in
         allowed = preferred & ~forbidden or ~forbidden
         bit = allowed & -allowed
         its_set = bit.bit_length() - 1
-        found[host] = its_set
+        sets[host] = its_set
         for group in groups:
             group.add(host, its_set, bit)
         for scope in scopes:
@@ -137,4 +137,4 @@ def _assign(fleet: FleetMap, order: Sequence[int], rules: Rules) -> dict[int, in
         for domain in domains:
             full_scopes[scope_of[domain]] |= bit
             own[domain] |= bit
-    return found
+    return sets

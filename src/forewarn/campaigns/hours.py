@@ -40,8 +40,8 @@ class Hours:
         """Return a digest of its own blackouts; empty: there are none."""
         if not self.blackouts:
             return ""
-        told = repr(self.blackouts).encode()
-        return hashlib.sha256(told).hexdigest()[:DIGEST_DIGITS]
+        text = repr(self.blackouts).encode()
+        return hashlib.sha256(text).hexdigest()[:DIGEST_DIGITS]
 
     def next_notice(self, now: Micros, notice: Micros) -> Micros | None:
         """Return when the next host can be announced: now, later, or never (None)."""
@@ -123,7 +123,7 @@ class Hours:
 
         `allowed` is when it is allowed; None: never.
         """
-        found = [
+        clashes = [
             (banned, campaign)
             for blackouts, campaign in (
                 (self.blackouts, self.campaign),
@@ -131,7 +131,7 @@ class Hours:
             )
             if (banned := clash(blackouts, start, end)) is not None
         ]
-        if not found:
+        if not clashes:
             return None
-        banned, campaign = min(found, key=lambda each: each[0].begins)
+        banned, campaign = min(clashes, key=lambda each: each[0].begins)
         return InBlackout(blackout=banned.name, ends=allowed or 0, campaign=campaign)

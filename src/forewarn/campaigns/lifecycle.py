@@ -70,6 +70,6 @@ CAMPAIGN_STEPS: Mapping[CampaignState, Mapping[CampaignInput, CampaignState]] = 
 }
 
 
-def step(state: CampaignState, given: CampaignInput) -> CampaignState:
+def step(state: CampaignState, trigger: CampaignInput) -> CampaignState:
     """Return the state after an input; raises IllegalTransitionError."""
-    return look_up(CAMPAIGN_STEPS, state, given)
+    return look_up(CAMPAIGN_STEPS, state, trigger)

@@ -17,10 +17,10 @@ def loosened(before: CampaignRecord, after: CampaignRecord) -> tuple[str, ...]:
     can be compared. A blackout that is removed or replaced allows more.
     """
     less, more = _amounts(before), _amounts(after)
-    found = [term for term in less if more[term] > less[term]]
+    terms = [term for term in less if more[term] > less[term]]
     if set(before.blackouts) - set(after.blackouts):
-        found.append("blackouts")
-    return tuple(found)
+        terms.append("blackouts")
+    return tuple(terms)
 
 
 def _amounts(campaign: CampaignRecord) -> dict[str, float]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Needs:
     """The needs of a host, and the times that the campaign keeps to."""
 
     at: Micros
@@ -41,7 +41,7 @@ class Asked:
         return calendar.next_notice(self.at, self.notice, self.work) is not None
 
 
-def needed(asked: Asked, blackouts: Iterable[Blackout]) -> tuple[Blackout, ...]:
+def needed(needs: Needs, blackouts: Iterable[Blackout]) -> tuple[Blackout, ...]:
     """Return the blackouts that together leave no time, without those that need not be
     there.
 
@@ -50,45 +50,45 @@ def needed(asked: Asked, blackouts: Iterable[Blackout]) -> tuple[Blackout, ...]:
     left = list(dict.fromkeys(blackouts))
     for each in tuple(left):
         others = [other for other in left if other is not each]
-        if not asked.fits(others):
+        if not needs.fits(others):
             left = others
     return tuple(left)
 
 
-def refusal(asked: Asked, parts: "Sequence[StoppedPart]" = ()) -> RefusedError:
+def refusal(needs: Needs, parts: "Sequence[StoppedPart]" = ()) -> RefusedError:
     """Return why the hosts of a campaign can never begin.
 
     `parts` are the blackouts of the service that stop some of them.
     """
-    takes = f"which takes up to {describe_duration(asked.work)} after its notice"
-    if not asked.fits(()):
+    takes = f"which takes up to {describe_duration(needs.work)} after its notice"
+    if not needs.fits(()):
         return RefusedError(
             f"no window is long enough for a host, {takes}",
             hint="Lengthen [[campaign.window]], or correct [campaign.expect].",
         )
-    closed = (*asked.own, *asked.wide)
+    closed = (*needs.own, *needs.wide)
     hosts: frozenset[int] = frozenset()
-    if asked.fits(closed):
-        hosts, found = _stopped(parts, lambda more: not asked.fits([*closed, *more]))
-        closed = (*closed, *found)
-    if asked.fits(closed):
+    if needs.fits(closed):
+        hosts, banning = _stopped(parts, lambda more: not needs.fits([*closed, *more]))
+        closed = (*closed, *banning)
+    if needs.fits(closed):
         # A host that waits for others finds no time later.
         return RefusedError(
             f"no window outside the blackouts is long enough for a host, {takes}",
             hint="Lengthen [[campaign.window]], or correct [campaign.expect].",
         )
-    banned = needed(asked, closed)
+    banned = needed(needs, closed)
     subject = count(len(hosts), "host") if hosts else "a host"
     return RefusedError(
-        f"no opening ever comes for {subject}, {takes}: {_no_time(asked, banned)}",
-        hint=_hint(asked, banned, has_hosts=bool(hosts)),
+        f"no opening ever comes for {subject}, {takes}: {_no_time(needs, banned)}",
+        hint=_hint(needs, banned, has_hosts=bool(hosts)),
     )
 
 
-def _no_time(asked: Asked, banned: Sequence[Blackout]) -> str:
+def _no_time(needs: Needs, banned: Sequence[Blackout]) -> str:
     named = listed([f"blackout {each.name}" for each in banned])
     verb = "leaves" if len(banned) == 1 else "leave"
-    return f"{named} {verb} no time{' in its windows' if asked.windows else ''}"
+    return f"{named} {verb} no time{' in its windows' if needs.windows else ''}"
 
 
 def _stopped(
@@ -100,25 +100,25 @@ def _stopped(
         for host in part.hosts:
             over.setdefault(host, []).append(part.blackout.time)
     together: dict[tuple[Blackout, ...], set[int]] = {}
-    for host, found in over.items():
-        together.setdefault(tuple(found), set()).add(host)
-    for found, hosts in together.items():
-        if is_never(found):
-            return frozenset(hosts), found
+    for host, blackouts in over.items():
+        together.setdefault(tuple(blackouts), set()).add(host)
+    for blackouts, hosts in together.items():
+        if is_never(blackouts):
+            return frozenset(hosts), blackouts
     return frozenset(), ()
 
 
-def _hint(asked: Asked, banned: Sequence[Blackout], *, has_hosts: bool) -> str:
+def _hint(needs: Needs, banned: Sequence[Blackout], *, has_hosts: bool) -> str:
     """Return how an operator gets time, for each kind of blackout."""
     advice: list[str] = []
-    if mine := [each.name for each in banned if each in asked.own]:
-        advice.append(f"shorten [[campaign.blackout]] {listed(mine)} in the file")
+    if own := [each.name for each in banned if each in needs.own]:
+        advice.append(f"shorten [[campaign.blackout]] {listed(own)} in the file")
     advice += [
         f"run `forewarn blackout remove {each.name} --reason TEXT`"
         for each in banned
-        if each not in asked.own
+        if each not in needs.own
     ]
     if has_hosts:
         advice.append("exclude these hosts with [campaign.select] except")
-    told = ", or ".join(advice)
-    return f"{told[0].upper()}{told[1:]}."
+    text = ", or ".join(advice)
+    return f"{text[0].upper()}{text[1:]}."

@@ -48,8 +48,8 @@ def _labels(option: Option, value: object) -> tuple[tuple[str, tuple[str, ...]],
     if len(table) > LABELS_MAX:
         raise ValueError(f"must have at most {LABELS_MAX} labels")
     return tuple(
-        (label, tuple(dict.fromkeys(forms.texts(option, wanted))))
-        for label, wanted in table.items()
+        (label, tuple(dict.fromkeys(forms.texts(option, values))))
+        for label, values in table.items()
     )
 
 

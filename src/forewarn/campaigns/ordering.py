@@ -50,10 +50,12 @@ def arrange(
     `listed` are the names in the order of the file.
     """
     if order is not Order.AUTO:
-        given = _given(fleet, hosts, order, listed)
-        sets = sets_of(fleet, [given], rules, least=1, passes=1)
-        least = least_sets(fleet, given, rules)
-        return Ordered(hosts=given, sets=[sets[host] for host in given], least=least)
+        ordered = _as_demanded(fleet, hosts, order, listed)
+        sets = sets_of(fleet, [ordered], rules, least=1, passes=1)
+        least = least_sets(fleet, ordered, rules)
+        return Ordered(
+            hosts=ordered, sets=[sets[host] for host in ordered], least=least
+        )
     arranged: list[int] = []
     numbers: list[int] = []
     least = 0
@@ -69,7 +71,7 @@ def arrange(
     return Ordered(hosts=arranged, sets=numbers, least=least)
 
 
-def _given(
+def _as_demanded(
     fleet: FleetMap, hosts: Sequence[int], order: Order, listed: Sequence[str]
 ) -> list[int]:
     """Return the hosts in an order that the file demands."""
@@ -147,17 +149,17 @@ def _first(
     clusters: defaultdict[int, list[int]] = defaultdict(list)
     for host in hosts:
         clusters[fleet.cluster.of[host]].append(host)
-    found: list[int] = []
+    first: list[int] = []
     for members in clusters.values():
         members.sort(key=lambda host: (fleet.vms[host], host))
         most = max(1, len(members) // FIRST_SHARE)
-        wanted = sum(fleet.vms[host] for host in members[-at_once:])
+        vms = sum(fleet.vms[host] for host in members[-at_once:])
         taken, places = 0, 0
-        while taken < most and (not taken or places < wanted):
+        while taken < most and (not taken or places < vms):
             size = fleet.places.size[members[taken]]
-            places = wanted if size == NO_LIMIT else places + size
+            places = vms if size == NO_LIMIT else places + size
             taken += 1
             if not impact.empties_host:
                 break
-        found += members[:taken]
-    return found
+        first += members[:taken]
+    return first

@@ -33,11 +33,11 @@ def stopped_parts(
     fleet: FleetMap, hosts: Sequence[int], blackouts: Sequence[PartBlackout]
 ) -> tuple[StoppedPart, ...]:
     """Return the blackouts that stop any of these hosts."""
-    found = (
+    stopped = (
         StoppedPart(blackout=each, hosts=_covered(fleet, hosts, each))
         for each in blackouts
     )
-    return tuple(each for each in found if each.hosts)
+    return tuple(each for each in stopped if each.hosts)
 
 
 def _covered(

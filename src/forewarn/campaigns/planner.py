@@ -237,8 +237,8 @@ def _blackouts(
     closed: Sequence[Blackout], parts: Sequence[StoppedPart], now: Micros, end: Micros
 ) -> tuple[Clash, ...]:
     """Return the next times of the blackouts until the end of the campaign."""
-    found = coming([*closed, *(part.blackout.time for part in parts)], now, end)
-    return tuple(islice(found, BLACKOUTS_TOLD_MAX))
+    blackouts = coming([*closed, *(part.blackout.time for part in parts)], now, end)
+    return tuple(islice(blackouts, BLACKOUTS_TOLD_MAX))
 
 
 def _rules(campaign: Campaign, budget: Limits, rooms: GroupLimit | None) -> Rules:
@@ -278,7 +278,7 @@ def _forecasts(
 ) -> tuple[Forecast, Forecast]:
     """Return the forecasts with typical and with slow hosts; raises RefusedError."""
     expect = campaign.expect
-    found: list[Forecast] = []
+    forecasts: list[Forecast] = []
     used = (None, None) if times is None else (times.notice_typical, times.notice_slow)
     for work, passes in zip((expect.typical, expect.slow), used, strict=True):
         recovers = _recovers(campaign, work, terms.recovery, times)
@@ -303,7 +303,7 @@ def _forecasts(
         )
         if played is None:
             raise never.refusal(
-                never.Asked(
+                never.Needs(
                     at=now,
                     notice=terms.notices[campaign.impact],
                     work=expect.slow,
@@ -313,8 +313,8 @@ def _forecasts(
                 ),
                 parts,
             )
-        found.append(played)
-    typical, slow = found
+        forecasts.append(played)
+    typical, slow = forecasts
     return typical, slow
 
 
@@ -335,9 +335,9 @@ def _recovers(
 
 def _nothing_left(refusals: Sequence[Refusal]) -> RefusedError:
     reasons = Counter(each.reason.value for each in refusals)
-    told = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
+    counts = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items())
     return RefusedError(
-        f"none of the {len(refusals):,} selected hosts can be done: {told}",
+        f"none of the {len(refusals):,} selected hosts can be done: {counts}",
         hint="`forewarn capacity` shows the free capacity; the page 'Campaign file' "
         "explains each reason.",
     )
@@ -353,20 +353,20 @@ def _counts(
     for label in dict.fromkeys([*PLACES, *named]):
         column = fleet.column(label)
         numbers = column.counts(hosts)
-        found = {
+        counts = {
             name: count
             for name, count in zip(column.names, numbers, strict=True)
             if count
         }
-        if found.keys() != {""}:
-            counted[label] = dict(sorted(found.items()))
+        if counts.keys() != {""}:
+            counted[label] = dict(sorted(counts.items()))
     return counted
 
 
 def _tenants(fleet: FleetMap, hosts: Sequence[int]) -> tuple[tuple[str, int], ...]:
     vms = fleet.vms_by_tenant(hosts)
-    found = [(fleet.tenants[each], count) for each, count in enumerate(vms) if count]
-    return tuple(sorted(found, key=lambda each: (-each[1], each[0])))
+    tenants = [(fleet.tenants[each], count) for each, count in enumerate(vms) if count]
+    return tuple(sorted(tenants, key=lambda each: (-each[1], each[0])))
 
 
 def _tenant_most(

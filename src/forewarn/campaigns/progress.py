@@ -220,8 +220,8 @@ def _without(campaign: CampaignRecord, host: str) -> tuple[tuple[str, str], ...]
 
 
 def _with(campaign: CampaignRecord, outcome: str) -> str:
-    kept = min(
+    count = min(
         CAMPAIGN_OUTCOMES_MAX,
         max(campaign.tolerance.of_last, campaign.tolerance.in_a_row + 1),
     )
-    return (campaign.outcomes + outcome)[-kept:]
+    return (campaign.outcomes + outcome)[-count:]

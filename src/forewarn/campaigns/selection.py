@@ -25,7 +25,7 @@ def select(fleet: FleetMap, selection: Selection) -> list[int]:
             hint="Correct [campaign.select], or apply the fleet file that has them.",
         )
     numbers = fleet.numbers
-    found = (
+    selected = (
         [numbers[name] for name in selection.host]
         if selection.host
         else list(range(len(fleet)))
@@ -33,15 +33,15 @@ def select(fleet: FleetMap, selection: Selection) -> list[int]:
     for label, values in selection.criteria:
         column = fleet.column(label)
         wanted = {column.numbers[value] for value in values}
-        found = [host for host in found if column.of[host] in wanted]
+        selected = [host for host in selected if column.of[host] in wanted]
     excluded = {numbers[name] for name in selection.exclude}
-    found = sorted(host for host in found if host not in excluded)
-    if not found:
+    selected = sorted(host for host in selected if host not in excluded)
+    if not selected:
         raise RefusedError(
             "no host matches [campaign.select]",
             hint="A host must match every key; see `forewarn fleet show`.",
         )
-    return found
+    return selected
 
 
 def _unknown(fleet: FleetMap, selection: Selection) -> Iterator[str]:

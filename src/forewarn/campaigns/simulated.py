@@ -86,8 +86,8 @@ class Chances:
 
     def _share(self, *names: str) -> float:
         """Return a number from 0 up to 1, without 1."""
-        told = "\n".join((str(self.assumed.seed), *names)).encode()
-        digest = blake2b(told, digest_size=_BITS // 8).digest()
+        text = "\n".join((str(self.assumed.seed), *names)).encode()
+        digest = blake2b(text, digest_size=_BITS // 8).digest()
         # 53 bits are a float's precision: more could round up to 1.
         return (int.from_bytes(digest) >> (_BITS - 53)) / (1 << 53)
 

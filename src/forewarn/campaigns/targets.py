@@ -94,7 +94,7 @@ class Targets:
         largest = [each.largest for each in fleet.resources]
         self._wanted = [*zip(fleet.pool.of, *largest, strict=True)]
         """The pool of each host, and the sizes of a room that each of its VMs fits in."""
-        self._found_rooms: dict[tuple[int, ...], _Rooms] = {}
+        self._rooms_of: dict[tuple[int, ...], _Rooms] = {}
         self._two: dict[int, list[int]] = {}
         """Two open hosts of each pool, if there are, with capacity of every kind."""
 
@@ -123,9 +123,9 @@ class Targets:
         largest sizes. So a VM has a destination if the hosts that may take it have as
         many of these rooms as the host has VMs.
         """
-        vms, wanted = self._fleet.each_vm, self._fleet.vms[host]
+        vms, needed = self._fleet.each_vm, self._fleet.vms[host]
         rooms = self._rooms(host)
-        if rooms.total - rooms.most < wanted:
+        if rooms.total - rooms.most < needed:
             return False
         if self._has_room_elsewhere(host, rooms):
             return True
@@ -165,11 +165,11 @@ class Targets:
         Hosts with equally large VMs have the same ones.
         """
         key = self._wanted[host]
-        found = self._found_rooms.get(key)
-        if found is None:
+        rooms = self._rooms_of.get(key)
+        if rooms is None:
             pool, *sizes = key
             frees = [self._free[each.name] for each in self._fleet.resources]
-            rooms = [
+            roomiest = [
                 (other, room)
                 for other in self._open[pool][:CANDIDATES_MAX]
                 # A host with too many VMs takes none, not even one without a size.
@@ -185,8 +185,8 @@ class Targets:
                     )
                 )
             ]
-            found = self._found_rooms[key] = self._summed(rooms)
-        return found
+            rooms = self._rooms_of[key] = self._summed(roomiest)
+        return rooms
 
     def _summed(self, rooms: list[tuple[int, int]]) -> _Rooms:
         """Return the rooms of hosts with their sums."""
@@ -236,17 +236,17 @@ class Targets:
     @cached_property
     def _members(self) -> list[list[int]]:
         """The VMs of each scope."""
-        found: list[list[int]] = [[] for _ in self._fleet.scopes]
+        members: list[list[int]] = [[] for _ in self._fleet.scopes]
         for vm, scope in enumerate(self._fleet.each_vm.scope):
             if scope != ALONE:
-                found[scope].append(vm)
-        return found
+                members[scope].append(vm)
+        return members
 
     def _spread(self, scope: int) -> _Spread:
-        found = self._spreads.get(scope)
-        if found is None:
-            found = self._spreads[scope] = self._read_spread(scope)
-        return found
+        spread = self._spreads.get(scope)
+        if spread is None:
+            spread = self._spreads[scope] = self._read_spread(scope)
+        return spread
 
     def _read_spread(self, scope: int) -> _Spread:
         fleet, vms, members = self._fleet, self._fleet.each_vm, self._members[scope]
@@ -334,23 +334,23 @@ class Targets:
         """Return the hosts that placement would check: some of each ranking."""
         fleet, vms = self._fleet, self._fleet.each_vm
         pool = fleet.pool.of[host]
-        found = self._open[pool][:CANDIDATES_MAX]
+        hosts = self._open[pool][:CANDIDATES_MAX]
         for name, needed in (
             ("vcpu", vms.vcpu[vm]),
             ("memory", vms.memory[vm]),
         ):
             if needed:
-                found = found + self._roomiest(pool, name)
+                hosts = hosts + self._roomiest(pool, name)
         if (scope := vms.scope[vm]) != ALONE:
             near = [
                 each
                 for each in self._members[scope]
                 if vms.fault_domain[each] == vms.fault_domain[vm]
             ]
-            found = found + [vms.host[each] for each in near[:NEAR_MAX]]
+            hosts = hosts + [vms.host[each] for each in near[:NEAR_MAX]]
         return [
             each
-            for each in dict.fromkeys(found)
+            for each in dict.fromkeys(hosts)
             if each != host and fleet.is_open(each) and fleet.pool.of[each] == pool
         ]
 
@@ -365,9 +365,9 @@ class Targets:
 
     def _domains_on(self, host: int, scope: int) -> frozenset[int]:
         """Return the fault domains of a scope on a host, with VMs that move there."""
-        found = self._spread(scope).domains.get(host)
-        if found != MIXED:
-            return frozenset() if found is None else frozenset({found})
+        domains = self._spread(scope).domains.get(host)
+        if domains != MIXED:
+            return frozenset() if domains is None else frozenset({domains})
         vms = self._fleet.each_vm
         there = {
             vms.fault_domain[vm] for vm in self._members[scope] if vms.host[vm] == host

@@ -62,20 +62,20 @@ def of(
         return ()
     if campaign.halt is not None:
         return (Trouble(kind=TroubleKind.HALTED, since=campaign.halt.at),)
-    found: list[Trouble] = []
+    troubles: list[Trouble] = []
     if _is_held_by_failures(campaign, at_once):
-        found.append(Trouble(kind=TroubleKind.FAILED_HOSTS, since=campaign.moved_at))
+        troubles.append(Trouble(kind=TroubleKind.FAILED_HOSTS, since=campaign.moved_at))
     if not campaign.is_released:
-        found.append(Trouble(kind=TroubleKind.WAITS, since=campaign.created))
+        troubles.append(Trouble(kind=TroubleKind.WAITS, since=campaign.created))
     if _needs_approval(campaign, now):
-        found.append(Trouble(kind=TroubleKind.WAITS, since=campaign.soaks_until))
+        troubles.append(Trouble(kind=TroubleKind.WAITS, since=campaign.soaks_until))
     if campaign.state is CampaignState.RUNNING and held_until >= now + HELD_LONG:
-        found.append(Trouble(kind=TroubleKind.HELD, since=campaign.moved_at))
+        troubles.append(Trouble(kind=TroubleKind.HELD, since=campaign.moved_at))
     stalls = campaign.moved_at + campaign.notice + campaign.slow + STALLED_AFTER
     is_waiting = waits_until > now or campaign.state is not CampaignState.RUNNING
-    if not (found or is_waiting) and stalls <= now:
-        found.append(Trouble(kind=TroubleKind.STALLED, since=campaign.moved_at))
-    return tuple(found)
+    if not (troubles or is_waiting) and stalls <= now:
+        troubles.append(Trouble(kind=TroubleKind.STALLED, since=campaign.moved_at))
+    return tuple(troubles)
 
 
 def _is_held_by_failures(campaign: CampaignRecord, at_once: int) -> bool:

@@ -87,15 +87,15 @@ def soaks_before(campaign: CampaignRecord, stage: int, *, now: Micros) -> Micros
 
     None: it needs an approval that an operator has not given.
     """
-    found: Micros = 0
+    soaks: Micros = 0
     for number in range(campaign.stage, stage):
         terms = campaign.stages[number - 1]
         is_current = number == campaign.stage
         if terms.approval and not (is_current and campaign.is_approved):
             return None
         is_running = is_current and campaign.soaks_until
-        found += max(0, campaign.soaks_until - now) if is_running else terms.soak
-    return found
+        soaks += max(0, campaign.soaks_until - now) if is_running else terms.soak
+    return soaks
 
 
 def end_of_day(instant: Micros) -> Micros:

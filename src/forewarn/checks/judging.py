@@ -63,12 +63,12 @@ def judge_page(status: int, body: bytes, page: Page) -> Judged:
     return passed(f"HTTP status {status}")
 
 
-def judge_exit(status: int, said: str) -> Judged:
+def judge_exit(status: int, output: str) -> Judged:
     """Judge the exit status of a program; negative: the signal that ended it.
 
     `said` is the last line of its output.
     """
-    more = f": {said}" if said else ""
+    more = f": {output}" if output else ""
     if status == 0:
         return passed(f"exit status 0{more}")
     if status == 1:
@@ -82,8 +82,8 @@ def _parsed(status: int, body: bytes) -> object:
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
-        what = "" if status == _OK else f"HTTP status {status}, and "
-        raise _UnusableError(f"{what}the answer is not JSON") from error
+        prefix = "" if status == _OK else f"HTTP status {status}, and "
+        raise _UnusableError(f"{prefix}the answer is not JSON") from error
 
 
 def _object(value: object, name: str) -> dict[str, Any]:

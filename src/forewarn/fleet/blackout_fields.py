@@ -48,21 +48,21 @@ def name_of(option: Option, value: object) -> str:
 
 
 def _moment(option: Option, value: object) -> str:
-    found = value
+    moment = value
     if isinstance(value, str) and _MOMENT.fullmatch(value):
         try:
-            found = datetime.fromisoformat(value)
+            moment = datetime.fromisoformat(value)
         except ValueError:
             raise ValueError(f"{quoted(value)} is not a date and time") from None
-    if type(found) is date:
-        found = datetime(found.year, found.month, found.day)  # noqa: DTZ001 - a wall clock
-    if not isinstance(found, datetime):
+    if type(moment) is date:
+        moment = datetime(moment.year, moment.month, moment.day)  # noqa: DTZ001 - a wall clock
+    if not isinstance(moment, datetime):
         raise forms.unfit(option, value)
-    if found.tzinfo is not None:
+    if moment.tzinfo is not None:
         raise ValueError("must have no offset: timezone has the time zone")
-    if found.year > YEAR_MAX:
+    if moment.year > YEAR_MAX:
         raise ValueError(f"must be before the year {YEAR_MAX + 1}")
-    return found.isoformat(timespec="seconds").removesuffix(":00")
+    return moment.isoformat(timespec="seconds").removesuffix(":00")
 
 
 _MOMENT_FORM = Form(
@@ -153,15 +153,15 @@ def blackout_of_values(values: Mapping[str, Any]) -> Blackout:
 def blackout_of(line: str) -> Blackout:
     """Return the blackout of a line; raises ValueError."""
     name, _, rest = line.strip().partition(" ")
-    words = rest.split()
-    if not words or not NAME.fullmatch(name):
+    fields = rest.split()
+    if not fields or not NAME.fullmatch(name):
         raise ValueError(f"{quoted(line[: forms.SHOWN_MAX])} is not {_FORMAT}")
-    if not _MOMENT.fullmatch(words[0]):
+    if not _MOMENT.fullmatch(fields[0]):
         return Blackout(name=name, window=window_of(rest))
-    if len(words) not in {2, 3}:
+    if len(fields) not in {2, 3}:
         raise ValueError(f"{quoted(line[: forms.SHOWN_MAX])} is not {_FORMAT}")
     values: dict[str, Any] = {"name": name}
-    for key, word in zip(("from", "until", "timezone"), words, strict=False):
+    for key, word in zip(("from", "until", "timezone"), fields, strict=False):
         try:
             values[key] = forms.from_toml(BLACKOUT[key], word)
         except ValueError as error:

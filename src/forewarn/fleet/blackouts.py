@@ -62,8 +62,8 @@ def coming(
 
     They are in the order of their begins.
     """
-    found = (_coming(each, after, until) for each in blackouts)
-    return merge(*found, key=lambda each: (each.begins, each.name))
+    occurrences = (_coming(each, after, until) for each in blackouts)
+    return merge(*occurrences, key=lambda each: (each.begins, each.name))
 
 
 def _coming(blackout: Blackout, after: Micros, until: Micros) -> Iterator[Clash]:
@@ -81,13 +81,13 @@ def clash(blackouts: Sequence[Blackout], start: Micros, end: Micros) -> Clash | 
 
     Work can end when a blackout begins, and begin when it ends.
     """
-    found: list[Clash] = []
+    clashes: list[Clash] = []
     for each in blackouts:
         for time in times_of(each, start):
             if time.closes > start:
                 if time.opens < max(end, start + 1):
-                    found.append(
+                    clashes.append(
                         Clash(name=each.name, begins=time.opens, ends=time.closes)
                     )
                 break
-    return min(found, key=lambda each: (each.begins, each.name), default=None)
+    return min(clashes, key=lambda each: (each.begins, each.name), default=None)

@@ -127,8 +127,8 @@ def next_free(
         opens = next_open(groups, at)
         if opens is None or opens > until:
             return None
-        found = clash(blackouts, opens, opens)
-        if found is None:
+        blackout = clash(blackouts, opens, opens)
+        if blackout is None:
             return opens
-        at = found.ends
+        at = blackout.ends
     return None

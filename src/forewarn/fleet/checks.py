@@ -207,10 +207,10 @@ def _names(fleet: Fleet) -> Iterator[Problem]:
             map(validators.name_fault, group.named)
         ):
             continue
-        seen: defaultdict[str, int] = defaultdict(int)
+        counts: defaultdict[str, int] = defaultdict(int)
         for record in group.records:
-            occurrence = seen[record.name]
-            seen[record.name] += 1
+            occurrence = counts[record.name]
+            counts[record.name] += 1
             first = group.named[record.name]
             if occurrence:
                 message = _taken(fleet, group.kind, record, first)

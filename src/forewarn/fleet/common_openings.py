@@ -54,11 +54,11 @@ class Times:
             place += 1
 
     def _find(self) -> bool:
-        found = next(self._coming, None)
-        if found is None:
+        opening = next(self._coming, None)
+        if opening is None:
             return False
-        self._found.append(found)
-        self._closes.append(found.closes)
+        self._found.append(opening)
+        self._closes.append(opening.closes)
         return True
 
 
@@ -87,12 +87,12 @@ class CommonOpenings:
 
     def opens(self, group: int, at: Micros) -> Micros | None:
         """Return the first instant, from `at` on, at which a group is open."""
-        found = self._look(group, at)
-        return None if found is _NEVER else max(at, found.opens)
+        opening = self._first_opening(group, at)
+        return None if opening is _NEVER else max(at, opening.opens)
 
     def opening(self, group: int, at: Micros) -> Opening:
         """Return the first opening of a group that closes after an instant."""
-        return self._look(group, at)
+        return self._first_opening(group, at)
 
     def first(self, at: Micros) -> Search:
         """Find the first instant, from `at` on, at which all groups are open."""
@@ -100,19 +100,19 @@ class CommonOpenings:
             self._searches[at] = self._search(range(len(self._groups)), at)
         return self._searches[at]
 
-    def apart(self, found: Search, at: Micros) -> tuple[int, ...]:
+    def apart(self, search: Search, at: Micros) -> tuple[int, ...]:
         """Return the groups because of which a search from `at` on has found nothing.
 
         Without any of them, the others are open together. If that takes too many looks to
         find out, a group is kept.
         """
         self._most = self.looks + LOOKS_MAX
-        needed = found.apart
-        for group in found.apart:
+        needed = search.apart
+        for group in search.apart:
             if group in needed:
                 others = [each for each in needed if each != group]
                 again = self._search(others, at)
-                if again.opens is None and again.until >= found.until:
+                if again.opens is None and again.until >= search.until:
                     needed = again.apart
         return needed
 
@@ -127,7 +127,7 @@ class CommonOpenings:
             opens = self._open_together(closing, opens, until)
             if opens > until or self.looks >= self._most:
                 return Search(opens=None, until=min(opens, until), apart=tuple(joined))
-            coming = [(self._look(each, opens), each) for each in left]
+            coming = [(self._first_opening(each, opens), each) for each in left]
             opening, last = max(coming, default=(Opening(opens, opens), -1))
             if opening.opens <= opens:
                 return Search(opens=opens, until=opens)
@@ -146,18 +146,18 @@ class CommonOpenings:
         opens = at
         while closing and closing[0][0] <= opens <= until and self.looks < self._most:
             group = closing[0][1]
-            opening = self._look(group, opens)
+            opening = self._first_opening(group, opens)
             heapreplace(closing, (opening.closes, group))
             opens = max(opens, opening.opens)
         return opens
 
-    def _look(self, group: int, at: Micros) -> Opening:
+    def _first_opening(self, group: int, at: Micros) -> Opening:
         """Return the first opening of a group that closes after an instant."""
         times = self._groups[group]
-        known = len(times)
-        found = times.first(at)
-        self.looks += 1 + len(times) - known
-        return _NEVER if found is None else found
+        before = len(times)
+        opening = times.first(at)
+        self.looks += 1 + len(times) - before
+        return _NEVER if opening is None else opening
 
 
 _NEVER = Opening(sys.maxsize - 1, sys.maxsize)
@@ -169,5 +169,5 @@ def next_open(groups: Iterable[Sequence[Window]], at: Micros) -> Micros | None:
 
     Return None if there is none within `HORIZON`.
     """
-    found = CommonOpenings(openings(windows, at) for windows in groups)
-    return found.first(at).opens
+    common = CommonOpenings(openings(windows, at) for windows in groups)
+    return common.first(at).opens

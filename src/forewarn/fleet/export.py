@@ -50,16 +50,16 @@ def allowed_places(
     VMs in a conflict go back to the hosts of their last file until there is no conflict.
     That file was valid, so this ends.
     """
-    found = dict(vms)
+    places = dict(vms)
     while True:
         back = {
             vm.name: replace(vm, host=home)
-            for vm in _in_conflict(hosts, found.values())
+            for vm in _in_conflict(hosts, places.values())
             if (home := base_of(vm).get("host", vm.host)) != vm.host and home in hosts
         }
         if not back:
-            return found
-        found |= back
+            return places
+        places |= back
 
 
 def _in_conflict(hosts: Mapping[str, Host], vms: Iterable[Vm]) -> Iterator[Vm]:

@@ -45,9 +45,9 @@ def tables(text: str) -> dict[str, object] | None:
 
     The result is the same as that of `tomllib`. Entries can share value objects.
     """
-    found: dict[str, list[Entry]] = {}
+    tables_by_name: dict[str, list[Entry]] = {}
     entry: Entry | None = None
-    known: dict[str, object] = {}
+    values: dict[str, object] = {}
     for header, text_key, inside, key, rest, other in _lines(text):
         if text_key:
             if entry is None or text_key in entry:
@@ -56,19 +56,19 @@ def tables(text: str) -> dict[str, object] | None:
         elif key:
             if entry is None or key in entry:
                 return None
-            value = known.get(rest)
+            value = values.get(rest)
             if value is None:
                 value = _value(rest)
                 if value is None:
                     return None
-                known[rest] = value
+                values[rest] = value
             entry[key] = value
         elif header:
             entry = {}
-            found.setdefault(header, []).append(entry)
+            tables_by_name.setdefault(header, []).append(entry)
         elif other:
             return None
-    return {**found}
+    return {**tables_by_name}
 
 
 def _lines(text: str) -> Iterator[tuple[str, ...]]:

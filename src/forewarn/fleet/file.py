@@ -159,14 +159,16 @@ class DraftReader:
             if self.is_full:
                 return
             name = entry.get("name")
-            known = name if isinstance(name, str) else None
+            known_name = name if isinstance(name, str) else None
             values, faults = _read_entry(entry, stand_ins, needed, keys)
             for key, fault in faults.items():
-                self._add(kind, index, key, fault, name=known or "")
-            names.append(known)
-            if known is not None:
+                self._add(kind, index, key, fault, name=known_name or "")
+            names.append(known_name)
+            if known_name is not None:
                 drafts.append(
-                    Draft(name=known, index=index, given=entry.keys(), values=values)
+                    Draft(
+                        name=known_name, index=index, given=entry.keys(), values=values
+                    )
                 )
 
 
@@ -289,11 +291,11 @@ def read_drafts(
     reader.read()
     _fill_tenants(reader)
     drafts = reader.drafts
-    found = {kind: [draft.values for draft in each] for kind, each in drafts.items()}
+    values = {kind: [draft.values for draft in each] for kind, each in drafts.items()}
     own = _own_scopes(drafts[Kind.VM])
-    scopes = list(_records(Kind.SCOPE, Scope, chain(found[Kind.SCOPE], own)))
-    hosts = list(_records(Kind.HOST, Host, found[Kind.HOST]))
-    tenants = list(_records(Kind.TENANT, Tenant, found[Kind.TENANT]))
+    scopes = list(_records(Kind.SCOPE, Scope, chain(values[Kind.SCOPE], own)))
+    hosts = list(_records(Kind.HOST, Host, values[Kind.HOST]))
+    tenants = list(_records(Kind.TENANT, Tenant, values[Kind.TENANT]))
     if not tenants and any(scope.tenant == DEFAULT_TENANT for scope in scopes):
         tenants = list(_records(Kind.TENANT, Tenant, [{"name": DEFAULT_TENANT}]))
     vms = list(_vms(drafts[Kind.VM], scopes=_named(scopes), hosts=_named(hosts)))
@@ -314,9 +316,9 @@ def read_drafts(
 
 def _parse(text: str, name: str) -> dict[str, object]:
     """Return the tables of a TOML text; a syntax error becomes a problem."""
-    found = fast_toml.tables(text)
-    if found is not None:
-        return found
+    tables = fast_toml.tables(text)
+    if tables is not None:
+        return tables
     try:
         return toml.loads(text)
     except (ValueError, RecursionError) as error:
@@ -392,15 +394,15 @@ def _vms(
 
 
 def _refuse(
-    problems: list[Problem], found: Iterator[Problem], refusal: type[FleetFileError]
+    problems: list[Problem], further: Iterator[Problem], refusal: type[FleetFileError]
 ) -> None:
     """Raise `refusal` if there are problems."""
-    told = {(problem.key, problem.name) for problem in problems}
-    for problem in found:
+    reported = {(problem.key, problem.name) for problem in problems}
+    for problem in further:
         if len(problems) > PROBLEMS_MAX:
             break
         # Missing keys and wrong types are already reported.
-        if (problem.key, problem.name) not in told:
+        if (problem.key, problem.name) not in reported:
             problems.append(problem)
     if problems:
         raise refusal(problems)

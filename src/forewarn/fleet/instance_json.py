@@ -41,14 +41,14 @@ def members_of(facts: InstanceFacts) -> dict[str, Any]:
     """Return the members of a JSON value; those with a usual value are left out."""
     vm, scope = facts.vm, facts.scope
     in_scale_set = scope.kind is ScopeKind.SCALE_SET
-    found = (
+    members = (
         *_FIELDS(vm),
         [[name, value] for name, value in vm.tags],
         facts.host.zone,
         scope.name if in_scale_set else "",
         scope.scale_set if in_scale_set else "",
     )
-    return {name: value for name, value in zip(_MEMBERS, found, strict=True) if value}
+    return {name: value for name, value in zip(_MEMBERS, members, strict=True) if value}
 
 
 def facts_of(value: object, *, addresses: tuple[str, ...]) -> InstanceFacts:
@@ -109,11 +109,11 @@ def _number(members: Mapping[str, object], name: str) -> int:
 
 def _tags(value: object) -> tuple[tuple[str, str], ...]:
     pairs = cast("list[object]", value) if isinstance(value, list) else [value]
-    found: list[tuple[str, str]] = []
+    tags: list[tuple[str, str]] = []
     for pair in pairs:
         match pair:
             case [str(name), str(text)]:
-                found.append((name, text))
+                tags.append((name, text))
             case _:
                 raise ValueError("tags are not pairs of texts")
-    return tuple(found)
+    return tuple(tags)

@@ -88,7 +88,7 @@ def fleet_file(wanted: WantedFleet) -> str:
 
 def _tables(text: str, name: str) -> dict[str, object]:
     """Return the lists of an inventory as the tables of a fleet file."""
-    found = _object(text, name)
+    parsed = _object(text, name)
     problems = [
         Problem(
             file=name,
@@ -97,12 +97,12 @@ def _tables(text: str, name: str) -> dict[str, object]:
             message=f"there is no such member; members are {listed(LISTS)}"
             + did_you_mean(key, LISTS),
         )
-        for key in found
+        for key in parsed
         if key not in LISTS
     ]
     tables: dict[str, object] = {}
     for key, kind in LISTS.items():
-        entries = found.get(key)
+        entries = parsed.get(key)
         if entries is None:
             if key in NEEDED:
                 problems.append(_problem(name, f".{key}", "is missing"))
@@ -131,7 +131,7 @@ def _object(text: str, name: str) -> dict[str, object]:
     """Return the object that the text is, without members that are null."""
     line = 0
     try:
-        found: object = json.loads(
+        value: object = json.loads(
             text,
             object_pairs_hook=_members,
             parse_constant=_refuse,
@@ -149,19 +149,19 @@ def _object(text: str, name: str) -> dict[str, object]:
     except RecursionError:
         message = "lists or objects are nested too deeply"
     else:
-        if isinstance(found, dict):
-            return cast("dict[str, object]", found)
-        message = f"must be a JSON object, not {what(found)}"
+        if isinstance(value, dict):
+            return cast("dict[str, object]", value)
+        message = f"must be a JSON object, not {what(value)}"
     raise InventoryError([Problem(file=name, line=line, key="", message=message)])
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = Counter(key for key, _ in pairs)
         twice = next(key for key, times in names.items() if times > 1)
         raise ValueError(f"an object has the member {quoted(twice)} twice")
-    return {key: value for key, value in found.items() if value is not None}
+    return {key: value for key, value in members.items() if value is not None}
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -180,13 +180,13 @@ def _whole_number(digits: str) -> int:
 
 def _long_number(text: str) -> tuple[int, str]:
     """Return the line of the first number with too many digits, and a message."""
-    found = next(
+    number = next(
         each
         for each in _TEXT_OR_NUMBER.finditer(text)
         if len(each["digits"] or "") > DIGITS_MAX and each["digits"] == each[0]
     )
-    column = found.start() - text.rfind("\n", 0, found.start())
-    return text.count("\n", 0, found.start()) + 1, (
-        f"a number has {len(found[0])} digits, in column {column}; "
+    column = number.start() - text.rfind("\n", 0, number.start())
+    return text.count("\n", 0, number.start()) + 1, (
+        f"a number has {len(number[0])} digits, in column {column}; "
         f"the maximum is {DIGITS_MAX}"
     )

@@ -131,8 +131,8 @@ class MergePlan:
     @property
     def is_empty(self) -> bool:
         """Return whether the plan has no visible change except notes."""
-        seen = {Action.ADD, Action.CHANGE, Action.REMOVE}
-        return not any(change.action in seen for change in self.changes)
+        changing = {Action.ADD, Action.CHANGE, Action.REMOVE}
+        return not any(change.action in changing for change in self.changes)
 
     def writes(self) -> Iterator[Change]:
         """Yield the changes to store, including those without a visible difference."""

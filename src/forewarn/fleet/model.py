@@ -155,9 +155,9 @@ def place(kind: str, name: str) -> str:
     return f"{kind}={name}"
 
 
-def is_at(found: str, label: str) -> bool:
+def is_at(location: str, label: str) -> bool:
     """Return whether a place is of this kind, or is a label with this name."""
-    return found.startswith((f"{label}=", f"{LABEL}={label}="))
+    return location.startswith((f"{label}=", f"{LABEL}={label}="))
 
 
 def places_of(host: Host) -> tuple[str, ...]:

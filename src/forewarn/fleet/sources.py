@@ -100,42 +100,42 @@ def merged(
     kept: Collection[str] = (),
 ) -> dict[str, _Record]:
     """Return the merged objects of one kind, by name."""
-    found: dict[str, _Record] = {}
+    objects: dict[str, _Record] = {}
     for name, want in wanted.items():
         have = actual.get(name)
         if name in kept:
             if have is not None:
-                found[name] = have
+                objects[name] = have
         else:
-            found[name] = _named(kind, want, have, source)
+            objects[name] = _named(kind, want, have, source)
     for name, have in actual.items():
         if name not in wanted:
             left = have if name in kept else _unnamed(kind, have, source)
             if left is not None:
-                found[name] = left
-    return found
+                objects[name] = left
+    return objects
 
 
 def _named(kind: Kind, want: _Record, have: _Record | None, source: Source) -> _Record:
     """Return an object that the file names; the reader put its values in `applied`."""
-    said = want.applied
+    values = want.applied
     if have is None:
-        return want if source is AUTHOR else replace(want, applied="", found=said)
-    if getattr(have, source.attribute) == said and not is_deleted(have):
+        return want if source is AUTHOR else replace(want, applied="", found=values)
+    if getattr(have, source.attribute) == values and not is_deleted(have):
         return have
-    return _said(kind, have, source, said)
+    return _with_values(kind, have, source, values)
 
 
 def _unnamed(kind: Kind, have: _Record, source: Source) -> _Record | None:
     """Return an object that the file does not name; None: it is removed."""
     if not getattr(have, source.attribute):
         return have
-    return _said(kind, have, source, "") if getattr(have, source.other) else None
+    return _with_values(kind, have, source, "") if getattr(have, source.other) else None
 
 
-def _said(kind: Kind, have: _Record, source: Source, said: str) -> _Record:
+def _with_values(kind: Kind, have: _Record, source: Source, values: str) -> _Record:
     """Return an object to which a source gives other values than before."""
-    after = replace(have, **{source.attribute: said})
+    after = replace(have, **{source.attribute: values})
     last, wish = base_of(have), base_of(after)
     changed = {
         each.attribute: value_of(kind, have, each.key, wish)

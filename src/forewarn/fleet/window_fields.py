@@ -25,10 +25,10 @@ _FORMAT = "a line such as 'sat,sun 02:00 4h Europe/Berlin'"
 
 
 def _clock(option: Option, value: object) -> int:
-    found = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise forms.unfit(option, value)
-    return int(found[1]) * 60 + int(found[2])
+    return int(match[1]) * 60 + int(match[2])
 
 
 def _days(option: Option, value: object) -> tuple[int, ...]:
@@ -106,12 +106,12 @@ def _of_table(table: Mapping[str, object]) -> Window:
 
 def window_of(line: str) -> Window:
     """Return the window of a line; raises ValueError."""
-    words = line.split()
-    if words and ":" in words[0]:
-        words.insert(0, ",".join(forms.WEEKDAYS))
-    if len(words) not in {3, 4}:
+    fields = line.split()
+    if fields and ":" in fields[0]:
+        fields.insert(0, ",".join(forms.WEEKDAYS))
+    if len(fields) not in {3, 4}:
         raise ValueError(f"{quoted(line[: forms.SHOWN_MAX])} is not {_FORMAT}")
-    days, *rest = words
+    days, *rest = fields
     keys = ("start", "length", "timezone")
     return _of_table({"days": days.split(","), **dict(zip(keys, rest, strict=False))})
 
@@ -119,8 +119,8 @@ def window_of(line: str) -> Window:
 def line_of(window: Window) -> str:
     """Return a window as a line that `window_of` reads back."""
     days = ",".join(forms.WEEKDAYS[day] for day in window.days)
-    shown = f"{clock_of(window)} {format_duration(window.length)} {window.timezone}"
-    return shown if window.days == ALL_DAYS else f"{days} {shown}"
+    times = f"{clock_of(window)} {format_duration(window.length)} {window.timezone}"
+    return times if window.days == ALL_DAYS else f"{days} {times}"
 
 
 def clock_of(window: Window) -> str:

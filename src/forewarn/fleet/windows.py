@@ -68,17 +68,17 @@ def openings(
 
     `beside` is one more opening. Overlapping openings are one.
     """
-    found = [openings_of(window, after) for window in windows]
-    return join([*found, iter([beside])] if beside else found, after)
+    iterators = [openings_of(window, after) for window in windows]
+    return join([*iterators, iter([beside])] if beside else iterators, after)
 
 
-def join(found: Iterable[Iterator[Opening]], after: Micros) -> Iterator[Opening]:
+def join(iterators: Iterable[Iterator[Opening]], after: Micros) -> Iterator[Opening]:
     """Yield the openings of several sources that end after an instant, in their order.
 
     Each source is in order. Overlapping openings are one.
     """
     joined: Opening | None = None
-    for each in merge(*found):
+    for each in merge(*iterators):
         if each.closes <= after:
             continue
         if joined is None:
@@ -101,8 +101,8 @@ def openings_of(window: Window, after: Micros) -> Iterator[Opening]:
         if (day + 3) % 7 in window.days:
             midnight = _midnight(window.timezone, day)
             if midnight is None:
-                shown = _day(day) + timedelta(minutes=window.start)
-                opens = wall_clock(shown, zone_of(window.timezone))
+                local = _day(day) + timedelta(minutes=window.start)
+                opens = wall_clock(local, zone_of(window.timezone))
             else:
                 opens = midnight + window.start * MINUTE
             closes = opens + window.length
@@ -118,8 +118,8 @@ def _midnight(timezone: str, day: int) -> Micros | None:
     """
     zone = zone_of(timezone)
     begins, ends = (
-        {_instant(shown.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)}
-        for shown in (_day(day), _day(day + 1))
+        {_instant(local.replace(tzinfo=zone, fold=fold)) for fold in (0, 1)}
+        for local in (_day(day), _day(day + 1))
     )
     if len(begins) > 1 or len(ends) > 1 or max(ends) - max(begins) != DAY:
         return None
@@ -130,13 +130,13 @@ def _day(number: int) -> datetime:
     return datetime.combine(date.fromordinal(_FIRST_DAY + number), time())
 
 
-def wall_clock(shown: datetime, zone: tzinfo) -> Micros:
+def wall_clock(local: datetime, zone: tzinfo) -> Micros:
     """Return the first instant at which the wall clock shows a time, or a later one."""
-    early = _instant(shown.replace(tzinfo=zone, fold=0))
-    if _moment(early).astimezone(zone).replace(tzinfo=None) == shown:
+    early = _instant(local.replace(tzinfo=zone, fold=0))
+    if _moment(early).astimezone(zone).replace(tzinfo=None) == local:
         return early
     # The clock skips this time: find the change, between the two readings of the time.
-    low = _instant(shown.replace(tzinfo=zone, fold=1))
+    low = _instant(local.replace(tzinfo=zone, fold=1))
     offset = _moment(low).astimezone(zone).utcoffset()
     high = early
     while high - low > SECOND:

@@ -121,13 +121,13 @@ class Forwarder:
             )
             if some and is_full:
                 break
-            asked = self._waiting.popleft()
+            approval = self._waiting.popleft()
             # A VM that does not wait any longer asks again.
             if verdict.done():
                 events -= len(ids)
                 size -= _size(_members(vm, ids))
             else:
-                some.append(asked)
+                some.append(approval)
         return some
 
     async def _send_some(self, some: list[_Asked]) -> None:
@@ -146,7 +146,7 @@ class Forwarder:
                     # If the VM has left, the exception is not asked for.
                     verdict.exception()
             return
-        self._spawn(self._tell(verdicts, refusals, answer))
+        self._spawn(self._set_verdicts(verdicts, refusals, answer))
 
     async def _send_alone(self, some: list[_Asked]) -> None:
         """Send approvals again that were refused together, because one is not valid.
@@ -154,14 +154,14 @@ class Forwarder:
         The approval of one VM must not hold up those of others.
         """
         if len(some) > 1:
-            for asked in some:
-                await self._send_some([asked])
+            for approval in some:
+                await self._send_some([approval])
             return
         [(_, _, verdict)] = some
         if not verdict.done():
             verdict.set_result(INVALID)
 
-    async def _tell(
+    async def _set_verdicts(
         self,
         verdicts: list["asyncio.Future[str | None]"],
         refusals: list[object],
@@ -197,8 +197,8 @@ class Forwarder:
 
 def _refusals(answer: Mapping[str, Any], number: int) -> list[object]:
     """Return the result of each approval; raises UnreachableError."""
-    found: Any = answer.get("refusals")
-    refusals = cast("list[object]", found) if isinstance(found, list) else []
+    value: Any = answer.get("refusals")
+    refusals = cast("list[object]", value) if isinstance(value, list) else []
     if len(refusals) != number:
         raise UnreachableError("the service did not answer each approval")
     return refusals

@@ -44,23 +44,23 @@ class Post:
         """Return the answer to a POST; raises UnreachableError."""
         data = json.dumps(body).encode()
         # None: another request has the connection, so no service is asked yet.
-        asked: Url | None = None
+        url: Url | None = None
         try:
             async with asyncio.timeout(limits.POST_SECONDS), self._turn:
-                asked = self._url()
-                return await self._send(asked, path, data)
+                url = self._url()
+                return await self._send(url, path, data)
         except TimeoutError as error:
-            self._note_unanswered(asked)
-            base = (asked or self._url()).base
+            self._note_unanswered(url)
+            base = (url or self._url()).base
             raise UnreachableError(f"{base}: no answer in time") from error
         except UnreachableError as error:
             if not error.status:
-                self._note_unanswered(asked)
+                self._note_unanswered(url)
             raise
 
-    def _note_unanswered(self, asked: Url | None) -> None:
-        if asked is not None:
-            self._unanswered(asked)
+    def _note_unanswered(self, url: Url | None) -> None:
+        if url is not None:
+            self._unanswered(url)
 
     def close(self) -> None:
         """Close the connection."""
@@ -104,9 +104,9 @@ class Post:
         if status != _OK:
             raise self._refused(url, status)
         try:
-            found: Any = json.loads(text)
+            members: Any = json.loads(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            members = None
+        if not isinstance(members, dict):
             raise UnreachableError(f"{url.base} did not answer with a table of JSON")
-        return cast("Mapping[str, Any]", found)
+        return cast("Mapping[str, Any]", members)

@@ -86,12 +86,12 @@ class Connection:
 
     async def body(self) -> bytes:
         """Return the rest of the answer."""
-        found = bytearray()
+        body = bytearray()
         async for piece in self._pieces():
-            found += piece
-            if len(found) > limits.ANSWER_BYTES_MAX:
+            body += piece
+            if len(body) > limits.ANSWER_BYTES_MAX:
                 raise UnreachableError("the answer is too long")
-        return bytes(found)
+        return bytes(body)
 
     async def lines(self) -> AsyncIterator[bytes]:
         """Yield the lines of an answer that goes on; end with it."""

@@ -140,13 +140,13 @@ class Connection(Flow):
         self._was_active = True
         is_alone = self.is_free
         if is_alone and len(data) <= limits.CACHED_REQUEST_BYTES_MAX:
-            known = self._hub.request_cache.find(data)
-            received = parse_common(data) if known is None else known.received
+            cached = self._hub.request_cache.find(data)
+            received = parse_common(data) if cached is None else cached.received
             if received is not None:
                 if self._watchdog is not None:
                     self._watchdog.phase = _IDLE  # The timer fires without effect.
-                if known is not None:
-                    self._repeat(known)
+                if cached is not None:
+                    self._repeat(cached)
                     return
                 self._hub.cache_request(data, received)
                 self._follow(received, self._decide(received.request, None))
@@ -166,20 +166,20 @@ class Connection(Flow):
         if len(data) >= limits.TURN_BYTES_MAX:
             self._pause_reading()
 
-    def _repeat(self, known: CachedRequest) -> None:
-        received = known.received
-        answer = self._decide(received.request, known.route)
+    def _repeat(self, cached: CachedRequest) -> None:
+        received = cached.received
+        answer = self._decide(received.request, cached.route)
         self._follow(received, answer)
-        if known is not self._last_known:
+        if cached is not self._last_known:
             # A single request does not justify the work for a cached response.
-            self._last_known = known
+            self._last_known = cached
             return
         if not isinstance(answer, Response) or received.request.http10:
             return
         if self.is_free and not self._is_ending:
             now, monotonic = self._hub.clock.now(), self._monotonic()
             standing = self._hub.endpoint.cacheable(
-                known.route, self.source, answer, now=now, monotonic=monotonic
+                cached.route, self.source, answer, now=now, monotonic=monotonic
             )
             if standing is None:
                 return
@@ -191,7 +191,7 @@ class Connection(Flow):
                 if may_send is None:
                     return
             self._cached, self._may_send = standing, may_send
-            self._cached_bytes = known.data
+            self._cached_bytes = cached.data
             self._dated = DatedPayload(answer, self._hub.dates)
 
     def eof_received(self) -> bool:
@@ -368,10 +368,10 @@ class Connection(Flow):
 
     def _send(self, received: Received, response: Response) -> None:
         if self._interception is not None:
-            given = self._interception.give(received, response)
-            if given is None:
+            intercepted = self._interception.give(received, response)
+            if intercepted is None:
                 return
-            response = given
+            response = intercepted
         payload, closes = self.render(received, response)
         self._by_status[response.status] += 1
         self._write(payload)

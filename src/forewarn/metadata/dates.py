@@ -48,16 +48,16 @@ class Dates:
         """Return the `payload` of a response with the date after its status line."""
         if monotonic >= self.until:
             self.renew(monotonic)
-        made = self._made.get(payload)
-        if made is not None:
-            return made
+        stamped = self._made.get(payload)
+        if stamped is not None:
+            return stamped
         if not response.takes_date:
             return payload
         at = payload.index(_LINE_END) + len(_LINE_END)
-        made = payload[:at] + self.line + payload[at:]
-        if len(made) <= KEPT_BYTES_MAX and len(self._made) < KEPT_MAX:
-            self._made[payload] = made
-        return made
+        stamped = payload[:at] + self.line + payload[at:]
+        if len(stamped) <= KEPT_BYTES_MAX and len(self._made) < KEPT_MAX:
+            self._made[payload] = stamped
+        return stamped
 
 
 class DatedPayload:

@@ -476,9 +476,9 @@ class Endpoint:
         return answer.with_header(WAIT_HEADER, str(self.waits.longest_seconds))
 
 
-def details(told: OwnEvents | None) -> Response:
+def details(events: OwnEvents | None) -> Response:
     """Return the response with a VM's own events; None: the VM was deleted."""
-    return answers.NOT_FOUND if told is None else build(200, vms.render(told))
+    return answers.NOT_FOUND if events is None else build(200, vms.render(events))
 
 
 def _too_many(request: Request) -> Response:

@@ -27,10 +27,10 @@ _DOUBTFUL = frozenset(
 
 def parse_common(data: bytes) -> Received | None:
     """Return the request in `data`; None: use the parser."""
-    found = _REQUEST.match(data)
-    if found is None:
+    match = _REQUEST.match(data)
+    if match is None:
         return None
-    method, path, query, lines = found.groups(b"")
+    method, path, query, lines = match.groups(b"")
     pairs = _HEADER.findall(lines.decode("ascii"))
     headers = {name.lower(): (value,) for name, value in pairs}
     if (
@@ -40,7 +40,7 @@ def parse_common(data: bytes) -> Received | None:
         or headers.get("connection", _KEPT) != _KEPT
     ):
         return None
-    body = data[found.end() :]
+    body = data[match.end() :]
     if method == b"POST":
         if headers.get("content-length") != (str(len(body)),):
             return None

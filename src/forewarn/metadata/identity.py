@@ -123,15 +123,15 @@ class Directory:
 
     def concerned(self, guests: tuple[Guest, ...]) -> set[str]:
         """Return the VMs that `put` would change, including those that lose addresses."""
-        found: set[str] = set()
+        vms: set[str] = set()
         for guest in guests:
-            found.add(guest.vm)
+            vms.add(guest.vm)
             holders = [self.by_vm_id.get(guest.vm_id.lower())]
             holders += [
                 self.by_address.get(normal_address(each)) for each in guest.addresses
             ]
-            found.update(each.guest.vm for each in holders if each is not None)
-        return found
+            vms.update(each.guest.vm for each in holders if each is not None)
+        return vms
 
     def find(self, source: Source) -> Caller | None:
         """Return the VM at `source`, for a request without a signature."""

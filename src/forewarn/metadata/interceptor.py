@@ -211,22 +211,22 @@ class Interception:
         if visit is None:
             return response
         genuine = None if response is NOT_ARRIVED else response
-        given = self._interceptor.answer(visit, plan, genuine)
-        if plan is None and given is not None:
-            self._genuine = visit if given is genuine else None
-            return given
-        if given is None and (plan is None or plan.cut_after is None):
+        answer = self._interceptor.answer(visit, plan, genuine)
+        if plan is None and answer is not None:
+            self._genuine = visit if answer is genuine else None
+            return answer
+        if answer is None and (plan is None or plan.cut_after is None):
             silence = asyncio.get_running_loop().create_future()
             self._wire.hold_back(silence, forever=True)
             return None
         assert plan is not None, "only a plan changes how a response is sent"
         if not (plan.delay_seconds or plan.pace or plan.cut_after is not None):
-            return given
+            return answer
         if plan.cut_after is None:
-            assert given is not None, "only a cut response can be missing"
-            work = self._send_slowly(received, given, plan)
+            assert answer is not None, "only a cut response can be missing"
+            work = self._send_slowly(received, answer, plan)
         else:
-            work = self._cut(received, given, plan, plan.cut_after)
+            work = self._cut(received, answer, plan, plan.cut_after)
         self._sending = asyncio.get_running_loop().create_task(work)
         self._wire.hold_back(self._sending, forever=False)
         return None
@@ -262,19 +262,19 @@ class Interception:
         return self._endpoint.identify(request, self._wire.source) or ""
 
     async def _send_slowly(
-        self, received: Received, given: Response, plan: Plan
+        self, received: Received, answer: Response, plan: Plan
     ) -> None:
         await asyncio.sleep(plan.delay_seconds)
-        payload, closes = self._wire.render(received, given)
+        payload, closes = self._wire.render(received, answer)
         await self._write_in_parts(payload, plan.pace)
         self._sending = None
-        self._wire.end_answer(given, closes=closes)
+        self._wire.end_answer(answer, closes=closes)
 
     async def _cut(
-        self, received: Received, given: Response | None, plan: Plan, size: int
+        self, received: Received, answer: Response | None, plan: Plan, size: int
     ) -> None:
         await asyncio.sleep(plan.delay_seconds)
-        payload = b"" if given is None else self._wire.render(received, given)[0]
+        payload = b"" if answer is None else self._wire.render(received, answer)[0]
         if size and size >= len(payload):
             size = len(payload) // 2
         await self._write_in_parts(payload[:size], plan.pace)

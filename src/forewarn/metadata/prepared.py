@@ -84,13 +84,13 @@ class ServedView:
 
     def is_older_than(self, snapshot: ViewSnapshot) -> bool:
         """Return whether `snapshot` is newer: messages may arrive twice or late."""
-        mine = rank(
+        own = rank(
             epoch=self.epoch,
             is_enabled=self.enabled,
             incarnation=0 if self.document is None else self.document.incarnation,
             ready_at=self.ready_at,
         )
-        return snapshot.rank > mine
+        return snapshot.rank > own
 
     def take(self, snapshot: ViewSnapshot, *, preparer: Preparer) -> None:
         """Serve `snapshot` from now on, rendered in the versions in use."""

@@ -145,8 +145,8 @@ class RequestReader:
         """Store `data` for `read_on`."""
         if self.is_done:
             return
-        kept = self._kept or self._data[self._at :]
-        self._data = kept + data if kept else data
+        rest = self._kept or self._data[self._at :]
+        self._data = rest + data if rest else data
         self._kept = b""
         self._at = 0
 
@@ -254,32 +254,32 @@ class RequestReader:
     def _read_trailers(self, data: bytes, at: int) -> int:
         # The empty line at the end of the trailers may have begun in earlier data.
         window = self._tail + data[at:]
-        found = window.find(_HEAD_END)
+        found_at = window.find(_HEAD_END)
         end = len(data)
-        if found >= 0:
-            end = at + found + len(_HEAD_END) - len(self._tail)
+        if found_at >= 0:
+            end = at + found_at + len(_HEAD_END) - len(self._tail)
         self._tail = window[-len(_HEAD_END) + 1 :]
         self._parse_body(data, at, end)
         return end
 
     def _keep(self, data: bytes, at: int) -> None:
         """Wait for the end of a head or line, unless it is already invalid."""
-        kept = self._kept = data[at:]
+        rest = self._kept = data[at:]
         # An invalid request is refused at once, without a timeout.
-        if _BARE_LF.search(kept):
+        if _BARE_LF.search(rest):
             self._refuse(answers.MALFORMED)
         if self.in_body:
-            if len(kept) > limits.LINE_BYTES_MAX:
+            if len(rest) > limits.LINE_BYTES_MAX:
                 self._refuse(answers.HEAD_TOO_LARGE)
             return
-        if b"\r\n" in kept:
-            if not _FIRST_LINE.match(kept):
+        if b"\r\n" in rest:
+            if not _FIRST_LINE.match(rest):
                 self._refuse(answers.MALFORMED)
-        elif not _BEGINNING.match(kept):
+        elif not _BEGINNING.match(rest):
             self._refuse(answers.MALFORMED)
-        elif len(kept) > limits.TARGET_BYTES_MAX:
+        elif len(rest) > limits.TARGET_BYTES_MAX:
             self._refuse(answers.TARGET_TOO_LONG)
-        if len(kept) > limits.HEAD_BYTES_MAX:
+        if len(rest) > limits.HEAD_BYTES_MAX:
             self._refuse(answers.HEAD_TOO_LARGE)
 
     def _begin(self) -> None:
@@ -425,6 +425,6 @@ class RequestReader:
 
 def _skip_blanks(data: bytes, at: int) -> int:
     """Return where the next request begins; skip empty lines before it."""
-    found = _BLANKS.match(data, at)
-    assert found is not None, "the pattern also matches nothing"
-    return found.end()
+    match = _BLANKS.match(data, at)
+    assert match is not None, "the pattern also matches nothing"
+    return match.end()

@@ -119,10 +119,10 @@ class _Target(NamedTuple):
 @lru_cache(maxsize=_TARGETS_MAX)
 def _read_target(path: str, query: str) -> _Target:
     pairs = parse_qsl(query, keep_blank_values=True)
-    asked = [value for name, value in pairs if name == "api-version"]
+    versions = [value for name, value in pairs if name == "api-version"]
     return _Target(
         path=_segments(path),
-        version=asked[0] if len(asked) == 1 else "",
+        version=versions[0] if len(versions) == 1 else "",
         formats=tuple(value.lower() for name, value in pairs if name == "format"),
         waits=tuple(value for name, value in pairs if name == "wait"),
     )

@@ -103,10 +103,10 @@ class Server:
 
     def addresses(self) -> dict[str, Address]:
         """Return the bound addresses by VM; the shared listener has the empty name."""
-        found = {vm: bound(listener) for vm, (_, listener) in self._guests.items()}
+        addresses = {vm: bound(listener) for vm, (_, listener) in self._guests.items()}
         if self._shared is not None:
-            found[""] = bound(self._shared)
-        return found
+            addresses[""] = bound(self._shared)
+        return addresses
 
     def connection(self, vm: str) -> Connection:
         """Return the server's end of a new connection to `vm`.

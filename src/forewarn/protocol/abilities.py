@@ -40,21 +40,21 @@ NOT_TOLD = Ability(able=Able.UNKNOWN)
 """Stands for a missing answer."""
 
 
-def told_about(told: Sequence[Ability], action: Action, vm: str = "") -> Ability:
+def answer_about(answers: Sequence[Ability], action: Action, vm: str = "") -> Ability:
     """Return the answer about an action on a VM; empty: on the host."""
-    found = NOT_TOLD
-    for each in told:
+    answer = NOT_TOLD
+    for each in answers:
         if each.vm != vm:
             continue
         if each.action is action:
             return each
         if each.action is None:
-            found = each
-    return found
+            answer = each
+    return answer
 
 
 def prevented(
-    told: Sequence[Ability], actions: Collection[Action], vms: Collection[str]
+    answers: Sequence[Ability], actions: Collection[Action], vms: Collection[str]
 ) -> Iterator[Ability]:
     """Yield each answer that one of these actions cannot be carried out on these VMs.
 
@@ -62,7 +62,7 @@ def prevented(
     """
     for vm in ("", *vms):
         for action in actions:
-            found = told_about(told, action, vm)
-            if found.able is Able.NO:
-                yield found
+            answer = answer_about(answers, action, vm)
+            if answer.able is Able.NO:
+                yield answer
                 break

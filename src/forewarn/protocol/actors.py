@@ -75,10 +75,10 @@ class Actor:
         one name, so they count as one person too. Names of components are exact: they
         contain those of campaigns.
         """
-        mine, others = self.name, other.name
+        own, others = self.name, other.name
         if self.kind in {ActorKind.OPERATOR, ActorKind.TENANT}:
-            mine, others = mine.casefold(), others.casefold()
-        return (self.kind, self.tenant, mine) == (other.kind, other.tenant, others)
+            own, others = own.casefold(), others.casefold()
+        return (self.kind, self.tenant, own) == (other.kind, other.tenant, others)
 
 
 def operator(name: str) -> Actor:

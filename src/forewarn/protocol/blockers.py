@@ -466,17 +466,17 @@ TURN_KINDS = HOLD_KINDS | frozenset(
 
 def bounded(blockers: Iterable[AnyBlocker]) -> tuple[AnyBlocker, ...]:
     """Return the first `NAMED_MAX` blockers of each kind and the number of the others."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     named: list[AnyBlocker] = []
     for blocker in blockers:
-        seen[blocker.kind] += 1
-        if seen[blocker.kind] <= NAMED_MAX:
+        counts[blocker.kind] += 1
+        if counts[blocker.kind] <= NAMED_MAX:
             named.append(blocker)
     return (
         *named,
         *(
             More(of=kind, count=count - NAMED_MAX)
-            for kind, count in seen.items()
+            for kind, count in counts.items()
             if count > NAMED_MAX
         ),
     )

@@ -49,8 +49,8 @@ _INTEGER = re.compile(r"\s*([+-]?\d{1,18})(?:\.0+)?\s*", re.ASCII)
 
 _WORDS: Final = {
     word.value.lower(): word.value
-    for words in (EventType, EventStatus, EventSource)
-    for word in words
+    for names in (EventType, EventStatus, EventSource)
+    for word in names
 }
 """Known words by their lower case: the case in a response has no meaning."""
 
@@ -86,8 +86,8 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
     oddities: list[str] = []
     members = _members(body, oddities)
     if "Events" not in members:
-        said = members.get("error")
-        detail = f": {_shown(said)}" if isinstance(said, str) else ""
+        error = members.get("error")
+        detail = f": {_shown(error)}" if isinstance(error, str) else ""
         raise UnreadableError(f"the response has no member Events{detail}")
     entries = members["Events"]
     if entries is None:
@@ -96,7 +96,7 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
     if not isinstance(entries, list):
         raise UnreadableError(f"Events is {_kind(entries)}, not a list")
     incarnation = _incarnation(members, oddities)
-    found: dict[str, Notice] = {}
+    notices: dict[str, Notice] = {}
     vague: set[str] = set()
     is_partial = False
     for at, entry in enumerate(cast("list[object]", entries)):
@@ -106,12 +106,12 @@ def decode(body: bytes, *, underscored: bool = False) -> Reading:
             continue
         members = cast("dict[str, Any]", entry)
         notice = _notice(members, came, oddities, underscored=underscored)
-        _keep(found, notice, oddities)
+        _keep(notices, notice, oddities)
         if not _tells_names(members.get("Resources")):
             vague.add(notice.event_id)
     return Reading(
         incarnation=incarnation,
-        notices=tuple(found.values()),
+        notices=tuple(notices.values()),
         oddities=_few(oddities),
         is_partial=is_partial,
         vague=frozenset(vague),
@@ -154,14 +154,14 @@ def _incarnation(members: dict[str, Any], oddities: list[str]) -> int | None:
     return number
 
 
-def _keep(found: dict[str, Notice], notice: Notice, oddities: list[str]) -> None:
+def _keep(notices: dict[str, Notice], notice: Notice, oddities: list[str]) -> None:
     """Store a notice by its ID. Of two, the last one counts, but Started is kept."""
-    before = found.get(notice.event_id)
+    before = notices.get(notice.event_id)
     if before is not None:
         oddities.append(f"event {notice.event_id} is listed twice")
         if before.has_started and not notice.has_started:
             return
-    found[notice.event_id] = notice
+    notices[notice.event_id] = notice
 
 
 def _id_of(entry: object, *, at: int, oddities: list[str]) -> str | None:
@@ -280,8 +280,8 @@ def _duration(members: dict[str, Any], event_id: str, oddities: list[str]) -> in
     is_part = isinstance(value, float) and abs(value) < _COUNT_MAX
     seconds = math.ceil(cast("float", value)) if is_part else _whole(value)
     if seconds is None or not isinstance(value, int) or isinstance(value, bool):
-        what = "not a whole number" if isinstance(value, float) else _kind(value)
-        oddities.append(f"DurationInSeconds of event {event_id} is {what}")
+        problem = "not a whole number" if isinstance(value, float) else _kind(value)
+        oddities.append(f"DurationInSeconds of event {event_id} is {problem}")
     return DURATION_UNKNOWN if seconds is None or seconds < 0 else seconds
 
 
@@ -294,8 +294,8 @@ def _whole(value: object) -> int | None:
     if isinstance(value, float):
         is_meant = value.is_integer() and abs(value) < _COUNT_MAX
         return int(value) if is_meant else None
-    found = _INTEGER.fullmatch(value) if isinstance(value, str) else None
-    return int(found[1]) if found else None
+    match = _INTEGER.fullmatch(value) if isinstance(value, str) else None
+    return int(match[1]) if match else None
 
 
 def _clean(text: str, longest: int) -> str:

@@ -72,15 +72,15 @@ class _Remembered:
     def of(self, event: Event, version: ApiVersion) -> bytes:
         """Return the JSON of an event. The cache keeps the object, so its ID stays unique."""
         name = id(event), version.order
-        found = self._texts.get(name)
-        if found is None or found[0] is not event:
+        remembered = self._texts.get(name)
+        if remembered is None or remembered[0] is not event:
             if len(self._texts) >= _REMEMBERED_MAX:
                 self._texts.clear()
             # The default escapes everything beyond ASCII, including lone surrogates,
             # which UTF-8 cannot encode.
             text = json.dumps(_members(event, version=version), separators=(",", ":"))
-            self._texts[name] = found = event, text.encode("ascii")
-        return found[1]
+            self._texts[name] = remembered = event, text.encode("ascii")
+        return remembered[1]
 
 
 _REMEMBERED_MAX = 4_000

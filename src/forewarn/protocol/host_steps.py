@@ -67,8 +67,8 @@ class HostStep:
     @property
     def text(self) -> str:
         """Return the step as the caller writes it: `flash:version=2.19`."""
-        given = ",".join(f"{name}={value}" for name, value in self.arguments)
-        return f"{self.name}:{given}" if given else self.name
+        arguments = ",".join(f"{name}={value}" for name, value in self.arguments)
+        return f"{self.name}:{arguments}" if arguments else self.name
 
 
 @frozen_dataclass
@@ -96,8 +96,8 @@ class StepRules:
 
     def find(self, name: str) -> StepRule | None:
         """Return the rule of a step; None: the driver cannot run it."""
-        for known, rule in self.rules:
-            if known == name:
+        for each, rule in self.rules:
+            if each == name:
                 return rule
         return StepRule() if self.takes_any else None
 
@@ -153,27 +153,27 @@ def parse_step(kind: StepKind, text: str) -> HostStep:
     """
     name, colon, rest = text.partition(":")
     problem = step_name_problem(name)
-    given: dict[str, str] = {}
+    arguments: dict[str, str] = {}
     for pair in rest.split(",") if colon else ():
         key, equals, value = pair.partition("=")
         if problem:
             break
         if not equals:
             problem = f"{pair!r} is not an argument: write NAME=VALUE"
-        elif key in given:
+        elif key in arguments:
             problem = f"argument {key} is given twice"
         else:
             problem = argument_name_problem(key)
-        given[key] = value
-    if not problem and len(given) > ARGUMENTS_MAX:
-        problem = f"it has {len(given)} arguments, more than {ARGUMENTS_MAX}"
+        arguments[key] = value
+    if not problem and len(arguments) > ARGUMENTS_MAX:
+        problem = f"it has {len(arguments)} arguments, more than {ARGUMENTS_MAX}"
     if problem:
         raise BadRequestError(
             f"{kind.value}: {problem}",
             hint=f"Write STEP or STEP:NAME=VALUE,NAME=VALUE, such as --{kind.value} "
             "flash:version=2.19.",
         )
-    return HostStep(kind=kind, name=name, arguments=tuple(sorted(given.items())))
+    return HostStep(kind=kind, name=name, arguments=tuple(sorted(arguments.items())))
 
 
 def arguments_problem(step: HostStep, rule: StepRule, *, takes_any: bool) -> str:
@@ -181,14 +181,14 @@ def arguments_problem(step: HostStep, rule: StepRule, *, takes_any: bool) -> str
 
     `takes_any`: arguments without a pattern are accepted.
     """
-    patterns, given = dict(rule.arguments), dict(step.arguments)
+    patterns, arguments = dict(rule.arguments), dict(step.arguments)
     for name, value in step.arguments:
         if name not in patterns and not takes_any:
-            known = ", ".join(patterns) or "none"
-            return f"host step {step.name} has no argument {name} (it has: {known})"
+            names = ", ".join(patterns) or "none"
+            return f"host step {step.name} has no argument {name} (it has: {names})"
         if problem := _value_problem(value, patterns.get(name, ".*")):
             return f"argument {name} of host step {step.name} {problem}"
-    missing = next((name for name in patterns if name not in given), "")
+    missing = next((name for name in patterns if name not in arguments), "")
     return f"host step {step.name} needs the argument {missing}" if missing else ""
 
 

@@ -256,37 +256,37 @@ _Input = TypeVar("_Input", bound=enum.Enum)
 
 
 def look_up(
-    table: Mapping[_State, Mapping[_Input, _State]], state: _State, given: _Input
+    table: Mapping[_State, Mapping[_Input, _State]], state: _State, trigger: _Input
 ) -> _State:
-    """Return the state that `given` leads to; raises IllegalTransitionError."""
+    """Return the state that `trigger` leads to; raises IllegalTransitionError."""
     try:
-        return table[state][given]
+        return table[state][trigger]
     except KeyError:
         raise IllegalTransitionError(
-            f"{type(state).__name__} {state.value} does not take {given.value}"
+            f"{type(state).__name__} {state.value} does not take {trigger.value}"
         ) from None
 
 
 def step_event(
     event: Event,
-    given: EventInput,
+    trigger: EventInput,
     *,
     now: Micros,
     by: Actor | None = None,
     outcome: Outcome | None = None,
 ) -> Event:
-    """Return the event after `given`.
+    """Return the event after `trigger`.
 
     `by` is the approver. Only the first approval of a Scheduled event is stored, so
     approvals are idempotent and commutative (clause 3.2). `outcome` is for CANCEL and
     FINISH.
     """
-    status = look_up(EVENT_STEPS, event.status, given)
-    if given is EventInput.APPROVE:
+    status = look_up(EVENT_STEPS, event.status, trigger)
+    if trigger is EventInput.APPROVE:
         if event.is_approved or event.status is not EventStatus.SCHEDULED:
             return event
         return changed(event, approver=by, approved_at=now)
-    if given is EventInput.START:
+    if trigger is EventInput.START:
         return changed(event, status=status, started_at=now)
     if status is EventStatus.REMOVED:
         return changed(event, status=status, removed_at=now, outcome=outcome)
@@ -295,19 +295,19 @@ def step_event(
 
 def step_operation(
     operation: Operation,
-    given: OperationInput,
+    trigger: OperationInput,
     *,
     now: Micros,
     note: AnyNote | None = None,
 ) -> Operation:
-    """Return the operation after `given`, with a note about the reason."""
-    state = look_up(OPERATION_STEPS, operation.state, given)
+    """Return the operation after `trigger`, with a note about the reason."""
+    state = look_up(OPERATION_STEPS, operation.state, trigger)
     stepped = changed(
         operation, state=state, note=note or operation.note, held_by=(), waits_for=()
     )
-    if given is OperationInput.START:
+    if trigger is OperationInput.START:
         return changed(stepped, started_at=now)
-    if given is OperationInput.IMPACT_OVER:
+    if trigger is OperationInput.IMPACT_OVER:
         return changed(stepped, impact_ended_at=now)
     if not OPERATION_STEPS[state]:
         # If the operation has not started, there was no impact.
@@ -316,24 +316,24 @@ def step_operation(
     return stepped
 
 
-def step_request(request: Request, given: RequestInput) -> Request:
-    """Return the request after `given`."""
-    return changed(request, state=look_up(REQUEST_STEPS, request.state, given))
+def step_request(request: Request, trigger: RequestInput) -> Request:
+    """Return the request after `trigger`."""
+    return changed(request, state=look_up(REQUEST_STEPS, request.state, trigger))
 
 
 def step_visit(
     visit: Visit,
-    given: VisitInput,
+    trigger: VisitInput,
     *,
     now: Micros,
     failed_in: VisitState | None = None,
 ) -> Visit:
-    """Return the visit after `given`; a step starts without a call and a timer.
+    """Return the visit after `trigger`; a step starts without a call and a timer.
 
     `failed_in` is the state of the failure, if that is an earlier one.
     """
-    state = look_up(VISIT_STEPS, visit.state, given)
-    is_stuck = given in {VisitInput.FAIL, VisitInput.LOSE}
+    state = look_up(VISIT_STEPS, visit.state, trigger)
+    is_stuck = trigger in {VisitInput.FAIL, VisitInput.LOSE}
     return changed(
         visit,
         state=state,

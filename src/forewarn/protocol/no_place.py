@@ -45,7 +45,9 @@ class UnfitHosts:
     """Number of further hosts."""
 
 
-def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
+def unfit_hosts(
+    hosts_by_reason: Mapping[Unfit, Sequence[str]],
+) -> tuple[UnfitHosts, ...]:
     """Return the hosts by reason, in the order of `Unfit`, with a limit per reason."""
     return tuple(
         UnfitHosts(
@@ -54,7 +56,7 @@ def unfit_hosts(found: Mapping[Unfit, Sequence[str]]) -> tuple[UnfitHosts, ...]:
             more=max(0, len(names) - HOSTS_NAMED_MAX),
         )
         for why in Unfit
-        if (names := found.get(why, ()))
+        if (names := hosts_by_reason.get(why, ()))
     )
 
 

@@ -29,9 +29,9 @@ def dataclass_with_slots(kind: type[T]) -> type[T]:
     members["__init__"] = _init_of(guarded)
     members["__getstate__"] = _state
     members["__setstate__"] = _restore
-    made = type(kind)(kind.__name__, kind.__bases__, members)
-    made.__qualname__ = kind.__qualname__
-    return made
+    with_slots = type(kind)(kind.__name__, kind.__bases__, members)
+    with_slots.__qualname__ = kind.__qualname__
+    return with_slots
 
 
 def _init_of(kind: type[Any]) -> Any:
@@ -56,10 +56,10 @@ def _init_of(kind: type[Any]) -> Any:
         lines += "    self.__post_init__()\n"
     head = parameters.replace("self, ", "self, *, ", 1)
     exec(f"def __init__({head}):\n{lines or '    pass'}", space)  # noqa: S102
-    made = space["__init__"]
-    made.__qualname__ = f"{kind.__qualname__}.__init__"
-    made.__module__ = kind.__module__
-    return made
+    init = space["__init__"]
+    init.__qualname__ = f"{kind.__qualname__}.__init__"
+    init.__module__ = kind.__module__
+    return init
 
 
 def _default_of(field: Field[Any], space: dict[str, Any]) -> str:

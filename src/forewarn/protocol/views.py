@@ -151,7 +151,7 @@ def _parsed(mark: str) -> tuple[str, tuple[int, int]]:
 
 def step_view(
     view: View,
-    given: ViewInput,
+    trigger: ViewInput,
     *,
     now: Micros,
     ready_at: Micros = 0,
@@ -163,8 +163,8 @@ def step_view(
     the document and raises the incarnation if it is not empty. `ready_at` and
     `events_from` are the ends of the delays; values up to `now` mean no delay.
     """
-    state = look_up(VIEW_STEPS, view.state, given)
-    if given is ViewInput.SILENT:
+    state = look_up(VIEW_STEPS, view.state, trigger)
+    if trigger is ViewInput.SILENT:
         return replace(view, state=state, ready_at=0, events_from=0, due_at=0)
     if view.state is ViewState.ENABLED:
         return replace(view, last_seen=max(view.last_seen, now))

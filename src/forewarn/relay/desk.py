@@ -41,8 +41,8 @@ class Desk(Forwarder):
 
     async def instance(self, vm: str) -> InstanceFacts | None:
         """Return the facts of the instance endpoint, which came with the VM."""
-        known = self._knowledge().guests.get(vm)
-        return None if known is None else known.instance
+        guest = self._knowledge().guests.get(vm)
+        return None if guest is None else guest.instance
 
     async def own_events(self, vm: str) -> OwnEvents | None:
         """Return nothing: a relay has no event details, so no VM can ask."""

@@ -163,17 +163,17 @@ class Step:
     """The changes for the endpoint."""
 
 
-def place_of(known: Position | None, line: Line) -> Place:
+def place_of(position: Position | None, line: Line) -> Place:
     """Return where a line is, compared with what is known."""
-    if known is None:
+    if position is None:
         return Place.FIRST
-    if line.position.term < known.term:
+    if line.position.term < position.term:
         return Place.BEHIND
-    if line.position.start != known.start:
+    if line.position.start != position.start:
         return Place.OTHER
-    if line.position.number < known.number:
+    if line.position.number < position.number:
         return Place.OLD
-    if line.form is Form.CHANGES and line.since > known.number:
+    if line.form is Form.CHANGES and line.since > position.number:
         return Place.GAP
     return Place.NEXT
 
@@ -239,15 +239,15 @@ def _replaced(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
 
 
 def _merged(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
-    found = {view.view_id: _newest(old, view) for view in line.views}
+    newest = {view.view_id: _newest(old, view) for view in line.views}
     came = {known.guest.vm: known for known in line.guests}
     views_gone = tuple(
-        name for name in line.views_gone if name in old.views and name not in found
+        name for name in line.views_gone if name in old.views and name not in newest
     )
     guests_gone = tuple(
         name for name in line.guests_gone if name in old.guests and name not in came
     )
-    views: Mapping[str, ViewSnapshot] = {**old.views, **found}
+    views: Mapping[str, ViewSnapshot] = {**old.views, **newest}
     guests: Mapping[str, Known] = {**old.guests, **came}
     after = replace(
         old,
@@ -257,7 +257,7 @@ def _merged(old: Knowledge, line: Line) -> tuple[Knowledge, Publication]:
         guests={name: each for name, each in guests.items() if name not in guests_gone},
     )
     return after, Publication(
-        views=_changed(old.views, found),
+        views=_changed(old.views, newest),
         views_gone=views_gone,
         guests=tuple(
             each.guest for name, each in came.items() if old.guests.get(name) != each

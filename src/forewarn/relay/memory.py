@@ -36,8 +36,8 @@ class Memory:
         """
         try:
             text = read_file(self._path, most=LINE_BYTES_MAX, pipes=False)
-            heard = self._path.stat().st_mtime_ns // 1000
-            return take(Knowledge(), messages.line_of(text)).knowledge, heard
+            written = self._path.stat().st_mtime_ns // 1000
+            return take(Knowledge(), messages.line_of(text)).knowledge, written
         except FileNotFoundError:
             return Knowledge(), 0
         except (OSError, ValueError) as error:

@@ -75,7 +75,7 @@ def _list(members: Mapping[str, object], name: str) -> list[object]:
 
 
 def _names(members: Mapping[str, object], name: str) -> tuple[str, ...]:
-    found = _list(members, name)
-    if not all(isinstance(each, str) for each in found):
+    values = _list(members, name)
+    if not all(isinstance(each, str) for each in values):
         raise ValueError(f"{name} are not texts")
-    return tuple(cast("list[str]", found))
+    return tuple(cast("list[str]", values))

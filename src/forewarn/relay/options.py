@@ -35,10 +35,10 @@ def _listener(option: Option, value: object) -> str:
 
 
 def _urls(option: Option, value: object) -> tuple[Url, ...]:
-    found = tuple(dict.fromkeys(map(_url, forms.texts(option, value))))
-    if len(found) > URLS_MAX:
-        raise ValueError(f"must have at most {URLS_MAX} URLs, not {len(found)}")
-    return found
+    urls = tuple(dict.fromkeys(map(_url, forms.texts(option, value))))
+    if len(urls) > URLS_MAX:
+        raise ValueError(f"must have at most {URLS_MAX} URLs, not {len(urls)}")
+    return urls
 
 
 def _url(text: str) -> Url:

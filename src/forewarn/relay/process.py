@@ -41,7 +41,7 @@ from forewarn.supervisor import Supervisor
 
 logger = logging.getLogger("forewarn.relay")
 
-NOBODY = Supervisor()
+NO_SUPERVISOR = Supervisor()
 """No supervisor."""
 
 OWNER_ONLY = 0o077
@@ -209,10 +209,10 @@ class Relay:
     # Lines of the stream
 
     def _recall(self, memory: Memory) -> None:
-        self.knowledge, heard = memory.read()
+        self.knowledge, heard_at = memory.read()
         if self.knowledge.position is None:
             return
-        silent = max(0, self._clock.now() - heard) / SECOND
+        silent = max(0, self._clock.now() - heard_at) / SECOND
         self._heard = self._clock.monotonic() - silent
         self.endpoint.publish(knowledge.everything(self.knowledge))
         logger.info(
@@ -321,7 +321,7 @@ def tls_of(settings: Settings) -> ssl.SSLContext | None:
         ) from error
 
 
-def run(settings: Settings, *, supervisor: Supervisor = NOBODY) -> int:
+def run(settings: Settings, *, supervisor: Supervisor = NO_SUPERVISOR) -> int:
     """Run a relay until a signal stops it; return the exit status.
 
     Raises ForewarnError if it cannot start.
@@ -346,7 +346,7 @@ async def _serve(settings: Settings, supervisor: Supervisor) -> int:
     gc.freeze()
     gc.set_threshold(limits.GARBAGE_OBJECTS)
     logger.info("serving the VMs of this host at %s:%d", host, port)
-    supervisor.tell("READY=1")
+    supervisor.notify("READY=1")
     helpers: list[Awaitable[None]] = [
         asyncio.create_task(_feed(supervisor, relay)),
         asyncio.create_task(relay.wait_failed()),
@@ -356,7 +356,7 @@ async def _serve(settings: Settings, supervisor: Supervisor) -> int:
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
         task.cancel()
-    supervisor.tell("STOPPING=1", "STATUS=stopping")
+    supervisor.notify("STOPPING=1", "STATUS=stopping")
     logger.info("stopping")
     await relay.stop()
     for task in done:
@@ -371,5 +371,5 @@ async def _until(event: asyncio.Event) -> None:
 
 async def _feed(supervisor: Supervisor, relay: Relay) -> None:
     while True:
-        supervisor.tell("WATCHDOG=1", f"STATUS={relay.status}")
+        supervisor.notify("WATCHDOG=1", f"STATUS={relay.status}")
         await asyncio.sleep(supervisor.pause)

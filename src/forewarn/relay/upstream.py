@@ -189,12 +189,12 @@ def leader_in(body: bytes) -> str | None:
     Empty: no replica leads. None: it is another answer.
     """
     try:
-        told: Any = json.loads(body)
+        answer: Any = json.loads(body)
     except ValueError:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(answer, dict):
         return None
-    members = cast("dict[str, Any]", told)
+    members = cast("dict[str, Any]", answer)
     if members.get("kind") != "follows":
         return None
     return str(members.get("leader") or "").rstrip("/")

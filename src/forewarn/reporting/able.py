@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from forewarn.fleet.model import Host, Vm
 from forewarn.fleet.sources import Authority, fixing_source
 from forewarn.instants import format_instant
-from forewarn.protocol.abilities import Able, told_about
+from forewarn.protocol.abilities import Able, answer_about
 from forewarn.protocol.operations import MOVING_ACTIONS, Action
 from forewarn.store import kinds
 from forewarn.store.host_abilities import HostAbilities
@@ -85,7 +85,7 @@ def _of_one(found: HostAbilities | None, vm: Vm) -> Iterator[Json]:
 def _of_driver(found: HostAbilities, host: str, vm: str) -> Iterator[Json]:
     """Yield what the driver told against a VM, or a host, or did not know."""
     for action in ACTIONS:
-        told = told_about(found.told, action, vm)
+        told = answer_about(found.told, action, vm)
         if told.able is not Able.YES and (vm or told.able is Able.NO or told.reason):
             yield _row(
                 action,

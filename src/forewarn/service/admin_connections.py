@@ -41,10 +41,10 @@ _AUTHORITY_END = re.compile(rb"[/?#]")
 
 def _unix_peer(transport: asyncio.Transport) -> UnixPeer | None:
     """Return the peer of a Unix socket; None for other sockets."""
-    found = transport.get_extra_info("socket")
-    if found is None or found.family != socket.AF_UNIX:
+    connection = transport.get_extra_info("socket")
+    if connection is None or connection.family != socket.AF_UNIX:
         return None
-    return listening.peer_of(found)
+    return listening.peer_of(connection)
 
 
 class _SoftTransport:
@@ -445,9 +445,9 @@ class BoundedHttp(HttpToolsProtocol):
         if self._in_body and self._timed != "write":
             self._arm("body", seconds)
 
-    def _arm(self, what: str, seconds: float) -> None:
+    def _arm(self, phase: str, seconds: float) -> None:
         self._disarm()
-        self._timed = what
+        self._timed = phase
         self._timer = self.loop.call_later(seconds, self._on_time)
 
     def _disarm(self) -> None:
@@ -456,15 +456,15 @@ class BoundedHttp(HttpToolsProtocol):
         self._timer, self._timed = None, ""
 
     def _on_time(self) -> None:
-        what, self._timer, self._timed = self._timed, None, ""
-        if what in ("write", "linger"):
+        phase, self._timer, self._timed = self._timed, None, ""
+        if phase in ("write", "linger"):
             # Even if the transport is closing: that waits for a client to read.
             self.transport.abort()
         elif self.transport.is_closing():
             return
-        elif what == "idle":
+        elif phase == "idle":
             self._close()
-        elif what == "body" and self.flow.read_paused:
+        elif phase == "body" and self.flow.read_paused:
             # The service, not the client, delays the rest of the body.
             self._arm("body", self.door.bounds.body_seconds)
         else:

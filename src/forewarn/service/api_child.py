@@ -92,7 +92,7 @@ class Service:
         self.role_changed: Callable[[bool], None] = lambda _leads: None
         """Called when this service begins to decide, with True, or ceases to."""
 
-    async def ask_with_fleet(self, what: str, payload: bytes, **more: Any) -> Any:
+    async def ask_with_fleet(self, question: str, payload: bytes, **more: Any) -> Any:
         """Call with a fleet file after earlier files are done; raises what `ask` raises.
 
         The next file waits for the response even if the caller no longer does: until
@@ -108,17 +108,19 @@ class Service:
             raise _busy_with_fleets() from error
         finally:
             self._fleets_waiting -= 1
-        asking = asyncio.create_task(self.ask(what, payload, **more))
+        asking = asyncio.create_task(self.ask(question, payload, **more))
         asking.add_done_callback(lambda _: self._fleet_turn.release())
         return await asyncio.shield(asking)
 
-    async def ask(self, what: str, payload: bytes = b"", **more: Any) -> Any:
+    async def ask(self, question: str, payload: bytes = b"", **more: Any) -> Any:
         """Return the service's response, or raise its error; raises BusyError.
 
         Raises BadRequestError if the call is too large.
         """
         number = next(self._numbers)
-        text = json.dumps({"number": number, "ask": what, **more}, ensure_ascii=False)
+        text = json.dumps(
+            {"number": number, "ask": question, **more}, ensure_ascii=False
+        )
         # A lone surrogate cannot be encoded, and no valid name or text has one.
         head = text.encode("utf-8", "replace")
         check_size(head, payload)
@@ -183,7 +185,7 @@ class Service:
                 case ("leader", leader):
                     self._note_leader(leader)
                 case ("changed", ids):
-                    self._watchers.tell(ids)
+                    self._watchers.queue(ids)
                 case ("relays", News() as news):
                     if len(self._relay_news) >= limits.RELAY_NEWS_KEPT:
                         self._relay_news.clear()

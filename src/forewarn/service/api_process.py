@@ -247,12 +247,12 @@ class ApiProcess(Api):
                 head_max=HEAD_BYTES_MAX, payload_max=PAYLOAD_BYTES_MAX
             )
             message = question(head)
-            asked = message.get("ask")
-            if asked == "pong":
+            kind = message.get("ask")
+            if kind == "pong":
                 # Only a pong shows that operators can connect.
                 self._answered_at = self._clock.monotonic()
                 continue
-            if asked == "ready":
+            if kind == "ready":
                 self._serves, self._answered_at = True, self._clock.monotonic()
                 self._start_seconds = limits.API_START_SECONDS
                 if not self._ready.done():
@@ -260,7 +260,7 @@ class ApiProcess(Api):
                 continue
             while len(self._questions) >= limits.API_QUESTIONS_MAX:
                 await asyncio.wait(self._questions, return_when=asyncio.FIRST_COMPLETED)
-            if asked != "merge":
+            if kind != "merge":
                 # Only calls with fleet files may keep a payload in memory.
                 payload = b""
             task = asyncio.create_task(self._answer(channel, message, payload))
@@ -372,10 +372,10 @@ class ApiProcess(Api):
 
     def _check_known(self, caller: Caller) -> None:
         """Raise UnauthorizedError for an operator that is not in the token file."""
-        known, settings = self._setup.tokens, self._setup.settings
-        if caller.token_id or (known is None and not caller.tenant):
+        tokens, settings = self._setup.tokens, self._setup.settings
+        if caller.token_id or (tokens is None and not caller.tenant):
             return
-        is_known = known is not None and caller.name in known.names
+        is_known = tokens is not None and caller.name in tokens.names
         if caller.name.startswith(LOCAL_USER):
             # The kernel identified the caller; no token can have such a name.
             is_known = bool(socket_path(settings.admin.listen))
@@ -478,10 +478,10 @@ def _removals(file: dict[str, Any]) -> Amount | None:
 
 def _links(message: dict[str, Any]) -> dict[str, int]:
     """Return since when relays have been silent, by host."""
-    found = message.get("silent_since")
-    if not isinstance(found, dict):
+    silent_since = message.get("silent_since")
+    if not isinstance(silent_since, dict):
         raise BadRequestError("silent_since is not a table")
-    members = cast("dict[str, Any]", found)
+    members = cast("dict[str, Any]", silent_since)
     if len(members) > RELAY_LINKS_TOGETHER or not all(
         type(since) is int and since >= 0 for since in members.values()
     ):

@@ -121,13 +121,13 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {"webhook": _WEBHOOK}
 
 
 def incomplete(
-    array: str, found: Sequence[Mapping[str, Any]]
+    array: str, entries: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that others demand.
 
     `found` has valid tables only.
     """
-    for number, entry in enumerate(found, start=1):
+    for number, entry in enumerate(entries, start=1):
         table, form = f"{array}.{number}", entry.get("format", "events")
         if entry.get("url") and entry.get("url_file"):
             yield f"{table}.url_file", "cannot be combined with url"
@@ -153,13 +153,15 @@ def plain(name: str) -> str:
     return _NUMBER.sub("", name, count=1)
 
 
-def wrong(array: str, found: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def wrong(
+    array: str, entries: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that conflicts with another one.
 
     `found` has the valid keys of each table.
     """
     names: set[str] = set()
-    for number, entry in enumerate(found, start=1):
+    for number, entry in enumerate(entries, start=1):
         name, url = entry.get("name"), entry.get("url")
         if name in names:
             yield (

@@ -36,7 +36,7 @@ logger = logging.getLogger("forewarn.service")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-NOBODY = Supervisor()
+NO_SUPERVISOR = Supervisor()
 """No supervisor."""
 
 
@@ -60,7 +60,7 @@ def run(
     settings: Settings,
     *,
     fleet: Path | None = None,
-    supervisor: Supervisor = NOBODY,
+    supervisor: Supervisor = NO_SUPERVISOR,
 ) -> int:
     """Run a service until a signal stops it; return the exit status.
 
@@ -139,7 +139,7 @@ def read_fleet_text(file: Path) -> FleetText:
 async def _serve(
     service: Service,
     fleet: FleetText | FleetFileError | None,
-    supervisor: Supervisor = NOBODY,
+    supervisor: Supervisor = NO_SUPERVISOR,
 ) -> int:
     loop = asyncio.get_running_loop()
     signaled: asyncio.Future[int] = loop.create_future()
@@ -167,7 +167,7 @@ async def _serve(
     gc.set_threshold(GARBAGE_OBJECTS)
     gc.enable()
     _log_addresses(service)
-    supervisor.tell("READY=1")
+    supervisor.notify("READY=1")
     feeding = asyncio.create_task(
         feed_watchdog(supervisor, lambda: service.health().alive, service.status)
     )
@@ -177,7 +177,7 @@ async def _serve(
         logger.info("stopping")
     failure.cancel()
     feeding.cancel()
-    supervisor.tell("STOPPING=1", "STATUS=stopping")
+    supervisor.notify("STOPPING=1", "STATUS=stopping")
     await _stop(service)
     return 0 if service.failure is None else 1
 
@@ -192,7 +192,7 @@ async def feed_watchdog(
     """
     while True:
         if is_alive():
-            supervisor.tell("WATCHDOG=1", f"STATUS={status()}")
+            supervisor.notify("WATCHDOG=1", f"STATUS={status()}")
         else:
             logger.error("the control thread hangs, so the watchdog is not notified")
         await asyncio.sleep(supervisor.pause)

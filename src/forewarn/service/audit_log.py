@@ -88,12 +88,12 @@ class AuditLog(Listener):
 
 def _only_operation(changes: Sequence[Change]) -> str:
     """Return the only operation that a transaction changed, or an empty text."""
-    found = {
+    operations = {
         change.after.operation_id
         for change in changes
         if isinstance(change.after, Operation)
     }
-    return found.pop() if len(found) == 1 else ""
+    return operations.pop() if len(operations) == 1 else ""
 
 
 def _tell_entry(entry: AuditEntry, only: str) -> None:
@@ -147,20 +147,20 @@ def _tell_call(before: Operation, after: Operation) -> None:
 
 
 def _log(level: int, text: str, fields: Mapping[str, object]) -> None:
-    shown = text.replace("\n", "; ")[:TEXT_CHARACTERS_MAX]
+    line = text.replace("\n", "; ")[:TEXT_CHARACTERS_MAX]
     # Create the record here instead of in `logger.log`, which would search for the
     # calling line. That search costs as much as everything else, and its result is
     # always this line.
-    record = logging.LogRecord(logger.name, level, "", 0, "%s", (shown,), None)
+    record = logging.LogRecord(logger.name, level, "", 0, "%s", (line,), None)
     record.fields = fields
     logger.handle(record)
 
 
 def _fields(subjects: Sequence[str]) -> Iterator[tuple[str, str | list[str]]]:
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for subject in subjects:
         noun, _, name = subject.partition(":")
         if name:
-            found.setdefault(noun, []).append(name)
-    for noun, names in found.items():
+            fields.setdefault(noun, []).append(name)
+    for noun, names in fields.items():
         yield (noun, names[:NAMES_MAX]) if noun in _MANY else (noun, names[0])

@@ -115,12 +115,12 @@ _KEYS: Mapping[str, frozenset[str]] = {
 _NEEDED = {Kind.PROMQL.value: ("url", "query"), Kind.HTTP.value: ("url",)}
 
 
-def wrong_checks(found: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+def wrong_checks(tables: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that conflicts with another one.
 
     `found` has the valid keys of each table.
     """
-    for name, table in found.items():
+    for name, table in tables.items():
         where = f"check.{name}"
         if not _NAME.fullmatch(name):
             yield (

@@ -25,20 +25,20 @@ def check(settings: Settings) -> None:
 
     Raises SettingsError with all problems. It opens, creates and runs nothing.
     """
-    found: list[Problem] = []
+    problems: list[Problem] = []
     for look in _looks(settings):
         try:
             look()
         except SettingsError as error:
-            found += error.problems
+            problems += error.problems
         except TokenFileError as error:
             origin = settings.origins.get("admin.token_file", "default")
-            found += (
+            problems += (
                 Problem(file=origin, line=0, key="admin.token_file", message=each)
                 for each in error.message.splitlines()
             )
-    if found:
-        raise SettingsError(tuple(found))
+    if problems:
+        raise SettingsError(tuple(problems))
 
 
 def _looks(settings: Settings) -> Iterator[Callable[[], object]]:

@@ -154,7 +154,7 @@ class Deciding:
         """Create the plane and its thread."""
         around = self._around
         outbound = components.Outbound(
-            loop, publish=around.publish, changed=around.watchers.tell
+            loop, publish=around.publish, changed=around.watchers.queue
         )
         inquirer = driver_kinds.inquirer_of(around.settings, driver)
         plane = Plane(

@@ -176,13 +176,13 @@ def _programs(settings: Settings) -> Programs:
     command = settings.command
     _check_works(settings)
     _check_observers(settings)
-    found = {
+    programs = {
         action: _program(settings, name)
         for name, action in WORKS.items()
         if getattr(command, name)
     }
     return Programs(
-        actions=found,
+        actions=programs,
         abortable=frozenset(WORKS[name] for name in command.abortable),
         timeouts={
             action: getattr(command, f"{name}_timeout") or command.timeout
@@ -208,22 +208,24 @@ def _actions_of_command(settings: Settings) -> frozenset[Action]:
 
 
 def _program(settings: Settings, name: str) -> tuple[str, ...]:
-    words: tuple[str, ...] = getattr(settings.command, name)
-    return _found(settings, f"driver.command.{name}", words) if words else ()
+    command: tuple[str, ...] = getattr(settings.command, name)
+    return _with_path(settings, f"driver.command.{name}", command) if command else ()
 
 
 def _step_program(settings: Settings, step: HostStepSettings) -> tuple[str, ...]:
-    return _found(settings, f"host_step.{step.name}.program", step.program)
+    return _with_path(settings, f"host_step.{step.name}.program", step.program)
 
 
-def _found(settings: Settings, key: str, words: tuple[str, ...]) -> tuple[str, ...]:
+def _with_path(
+    settings: Settings, key: str, command: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return a program with its absolute path; raises SettingsError."""
-    program = shutil.which(words[0], path=PATH)
+    program = shutil.which(command[0], path=PATH)
     if program is None:
-        where = "" if "/" in words[0] else f" in {PATH}"
-        message = f"there is no executable program {quoted(words[0])}{where}"
+        where = "" if "/" in command[0] else f" in {PATH}"
+        message = f"there is no executable program {quoted(command[0])}{where}"
         raise problem(settings, key, message)
-    return program, *words[1:]
+    return program, *command[1:]
 
 
 def _records_of(settings: Settings) -> Path:
@@ -292,8 +294,8 @@ def _places(settings: Settings) -> Places:
 
 
 def _program_of_qemu(settings: Settings, name: str) -> tuple[str, ...]:
-    words: tuple[str, ...] = getattr(settings.qemu, name)
-    return _found(settings, f"driver.qemu.{name}", words) if words else ()
+    command: tuple[str, ...] = getattr(settings.qemu, name)
+    return _with_path(settings, f"driver.qemu.{name}", command) if command else ()
 
 
 # The driver for libvirt
@@ -336,7 +338,7 @@ def _connections(settings: Settings) -> Connections:
             "is needed by the libvirt driver, such as qemu+ssh://root@{host}/system"
         )
         raise problem(settings, "driver.libvirt.uri", message)
-    _found(settings, "driver.libvirt.python", (libvirt.python,))
+    _with_path(settings, "driver.libvirt.python", (libvirt.python,))
     exceptions = (each.partition("=") for each in libvirt.uris)
     return Connections(
         uri=libvirt.uri,

@@ -77,7 +77,7 @@ class Planning:
                     f"{error.strerror}"
                 ) from error
         with self._talking() as process:
-            _say(process, self._text)
+            _send(process, self._text)
 
     def count(self) -> dict[str, int]:
         """Return how many objects of each kind the file has."""
@@ -114,7 +114,7 @@ class Planning:
         """Yield the parts of an answer, or raise its error."""
         with self._talking() as process:
             assert process.stdout is not None
-            _say(process, question)
+            _send(process, question)
             while (message := pickle.load(process.stdout)) is not None:  # noqa: S301
                 if isinstance(message, FleetFileError | RefusedError):
                     raise message
@@ -170,7 +170,7 @@ class Planner:
             self._planning.end()
 
 
-def _say(process: "subprocess.Popen[bytes]", message: object) -> None:
+def _send(process: "subprocess.Popen[bytes]", message: object) -> None:
     assert process.stdin is not None
     pickle.dump(message, process.stdin)
     process.stdin.flush()

@@ -119,9 +119,9 @@ class LastSeen(_Background):
         """Store the times now; a lost time is replaced at the next request of the
         view."""
         with contextlib.suppress(ForewarnError):
-            seen = list(self._take().items())
-            for start in range(0, len(seen), limits.LAST_SEEN_TOGETHER_MAX):
-                some = dict(seen[start : start + limits.LAST_SEEN_TOGETHER_MAX])
+            times = list(self._take().items())
+            for start in range(0, len(times), limits.LAST_SEEN_TOGETHER_MAX):
+                some = dict(times[start : start + limits.LAST_SEEN_TOGETHER_MAX])
                 await self._runner.call(
                     lambda plane, now, some=some: plane.note_last_seen(some, now=now)
                 )

@@ -135,12 +135,14 @@ class Inventory:
     def _fail(self, at: str, error: ForewarnError) -> None:
         self._outcomes["failed"] += 1
         lines = error.message.splitlines()
-        shown, rest = lines[:_LINES_MAX], len(lines) - _LINES_MAX
+        first, rest = lines[:_LINES_MAX], len(lines) - _LINES_MAX
         more = f"; and {rest:,} more" if rest > 0 else ""
-        said = f"{'; '.join(shown)}{more}" + (f". {error.hint}" if error.hint else "")
-        if not self._trouble.endswith(said):
-            logger.warning("the inventory was not merged: %s", said)
-        self._trouble = f"the inventory was not merged at {at}: {said}"
+        message = f"{'; '.join(first)}{more}" + (
+            f". {error.hint}" if error.hint else ""
+        )
+        if not self._trouble.endswith(message):
+            logger.warning("the inventory was not merged: %s", message)
+        self._trouble = f"the inventory was not merged at {at}: {message}"
 
 
 _LINES_MAX = 3
@@ -160,8 +162,10 @@ def words_of(settings: Settings) -> tuple[str, ...]:
 class _Run:
     """One run of the program; `fleet_file` blocks, and `end` may be called meanwhile."""
 
-    def __init__(self, words: tuple[str, ...], *, seconds: float, clock: Clock) -> None:
-        self._discovery = Discovery(words, seconds=seconds, clock=clock)
+    def __init__(
+        self, command: tuple[str, ...], *, seconds: float, clock: Clock
+    ) -> None:
+        self._discovery = Discovery(command, seconds=seconds, clock=clock)
         self._reading = planning_process.Asked(
             "forewarn.service.inventory_process",
             Path(),

@@ -9,13 +9,13 @@ from forewarn.settings.amounts import AMOUNT
 from forewarn.settings.forms import Option
 
 EVERY_MIN = SECOND
-"""Minimum time between the starts of two runs: a fleet does not change faster."""
+"""Minimum time between the starts of two runs: a fleet does not change more often."""
 
 EVERY_MAX = 7 * DAY
-"""Maximum time between two runs: after a week, a fleet has changed."""
+"""Maximum time between two runs: an inventory older than a week is out of date."""
 
 TIMEOUT_MAX = HOUR
-"""Maximum time of a run: a longer one hangs."""
+"""Maximum timeout of a run: a program that runs longer is taken to hang."""
 
 INVENTORY_OPTIONS: Mapping[str, Option] = {
     "inventory.program": Option(

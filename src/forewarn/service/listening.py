@@ -194,12 +194,12 @@ def _is_local_operator(name: str) -> bool:
     """
     user = name.removeprefix(LOCAL_USER)
     try:
-        found = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
+        account = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
     except (KeyError, OverflowError):
         return False
-    if found.pw_uid in {0, os.geteuid()}:
+    if account.pw_uid in {0, os.geteuid()}:
         return True
-    return os.getegid() in os.getgrouplist(found.pw_name, found.pw_gid)
+    return os.getegid() in os.getgrouplist(account.pw_name, account.pw_gid)
 
 
 def _groups(connection: socket.socket) -> tuple[int, ...]:

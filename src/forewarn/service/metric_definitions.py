@@ -97,9 +97,9 @@ def _meter(
     labels: dict[str, Iterable[str]],
     buckets: tuple[float, ...] = (),
 ) -> Meter:
-    known = {label: tuple(values) for label, values in labels.items()}
+    by_label = {label: tuple(values) for label, values in labels.items()}
     whole = name if name.startswith("process_") else f"forewarn_{name}"
-    return Meter(name=whole, kind=kind, text=text, labels=known, buckets=buckets)
+    return Meter(name=whole, kind=kind, text=text, labels=by_label, buckets=buckets)
 
 
 # Metadata endpoint

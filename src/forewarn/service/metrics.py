@@ -120,7 +120,7 @@ class Metrics:
         ]
 
     async def _of_deciding(self, parts: DecidingParts) -> list[Reading]:
-        held = await self._look(parts.readings)
+        held = await self._waiting_reasons(parts.readings)
         return [
             *self._of_fleet(),
             *self._of_work(held),
@@ -206,7 +206,7 @@ class Metrics:
 
     # Why operations cannot proceed
 
-    async def _look(self, readings: Readings) -> Held:
+    async def _waiting_reasons(self, readings: Readings) -> Held:
         """Return the reasons of waiting operations, at most HELD_KEPT_SECONDS old.
 
         Simultaneous scrapes share one read, and a failed read leaves nothing.
@@ -238,23 +238,24 @@ def look(reader: Reader, open_operations: Iterable[Counted], *, now: Micros) -> 
     for operation in (each.operation for each in open_operations):
         if operation.state in WAITING_STATES:
             waiting.append(operation)
-        elif operation.state is OperationState.IMPACTING and (said := _said(operation)):
-            reasons[said] += 1
+        elif operation.state is OperationState.IMPACTING and (
+            kind := _kind_of_end(operation)
+        ):
+            reasons[kind] += 1
     waiting.sort(key=lambda operation: operation.not_before)
-    known = Remembered(reader)
+    remembered = Remembered(reader)
     late = 0
     for operation in waiting[: limits.HELD_LOOKED_AT_MAX]:
         # The reader may see a newer state than `open_operations`.
         current = reader.get(Operation, operation.operation_id)
         if current is None or current.state not in WAITING_STATES:
             continue
-        found = obstacles.why_waiting(known, current, now=now)
-        reasons.update({each.kind for each in found})
+        why = obstacles.why_waiting(remembered, current, now=now)
+        reasons.update({each.kind for each in why})
         left, notice = current.not_before - now, current.not_before - current.created
         if left * LATE_SHARE < notice:
             late += sum(
-                isinstance(each, blockers.NotApproved) and each.listens
-                for each in found
+                isinstance(each, blockers.NotApproved) and each.listens for each in why
             )
     unexamined = max(0, len(waiting) - limits.HELD_LOOKED_AT_MAX)
     silent = sum(1 for _ in relay_links.all_silent(reader, now=now))
@@ -269,7 +270,7 @@ _SAID: Mapping[CallState, str] = {
 """The reason of an impacting operation, by the state of its call."""
 
 
-def _said(operation: Operation) -> str | None:
+def _kind_of_end(operation: Operation) -> str | None:
     if operation.verb is Verb.FAIL:
         return blockers.StillDown.kind
     return _SAID.get(operation.call_state)

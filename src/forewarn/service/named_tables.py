@@ -56,16 +56,16 @@ OPTIONS: Mapping[str, Mapping[str, Option]] = {
 
 
 def wrong(
-    group: str, found: Mapping[str, Mapping[str, Any]]
+    group: str, tables: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the full name and the problem of each key that conflicts with another one.
 
     `found` has the valid keys of each table.
     """
     if group == "check":
-        yield from wrong_checks(found)
+        yield from wrong_checks(tables)
         return
-    for name, table in found.items():
+    for name, table in tables.items():
         where = f"{group}.{name}"
         if problem := step_name_problem(name):
             yield where, problem
@@ -78,7 +78,7 @@ def wrong(
                 )
             elif problem := argument_name_problem(each):
                 yield f"{where}.arguments.{each}", problem
-        words = table.get("program", ())
-        known = (*STEP_PLACEHOLDERS, *names)
-        if words and (problem := arguments_problem(words, known)):
+        command = table.get("program", ())
+        placeholders = (*STEP_PLACEHOLDERS, *names)
+        if command and (problem := arguments_problem(command, placeholders)):
             yield f"{where}.program", problem

@@ -74,11 +74,11 @@ class ObservedStore:
             result = self._inner.transact(attempt)
         except StoreError as error:
             if not isinstance(error, ConflictError):
-                self._tell(lambda listener: listener.store_failed())
+                self._notify(lambda listener: listener.store_failed())
             raise
         seconds = self._clock.monotonic() - begun
-        self._tell(lambda listener: listener.took(seconds))
-        self._tell(lambda listener: listener.committed(changes))
+        self._notify(lambda listener: listener.took(seconds))
+        self._notify(lambda listener: listener.committed(changes))
         return result
 
     def read(self, work: Callable[[Reader], T]) -> T:
@@ -89,10 +89,10 @@ class ObservedStore:
         """Close the store."""
         self._inner.close()
 
-    def _tell(self, what: Callable[[Listener], None]) -> None:
+    def _notify(self, notification: Callable[[Listener], None]) -> None:
         for listener in self._listeners:
             try:
-                what(listener)
+                notification(listener)
             except Exception:
                 # The transaction is committed, so its effects must not depend on whether
                 # it was counted and logged.

@@ -26,14 +26,14 @@ def allow(most: int | None = None) -> None:
     It never lowers the limit and never fails: a limit that is too low shows later.
     """
     now, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = allowed
+    limit = allowed
     if most is not None and not 0 <= allowed <= most:
-        wanted = most
-    if now == resource.RLIM_INFINITY or 0 <= wanted <= now:
+        limit = most
+    if now == resource.RLIM_INFINITY or 0 <= limit <= now:
         return
     # Some systems report no hard limit and still enforce one.
     with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, allowed))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, allowed))
 
 
 def free_for_connections() -> int:

@@ -63,12 +63,12 @@ def without_secrets(url: str) -> str:
     """Return a web URL with user, password and query replaced by `***`."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
-    shown = parts._replace(
+    redacted = parts._replace(
         netloc=f"***{at}{host}" if user else host,
         query="***" if parts.query else "",
         fragment="",
     )
-    return urlunsplit(shown)
+    return urlunsplit(redacted)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -79,23 +79,23 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _listed(option: Option, value: object) -> tuple[str, ...]:
-    found = cast("list[object]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(word, str) for word in found):
+    values = cast("list[object]", value) if isinstance(value, list) else [None]
+    if not all(isinstance(word, str) for word in values):
         raise ValueError(f"must be {option.form.told}")
-    return tuple(cast("list[str]", found))
+    return tuple(cast("list[str]", values))
 
 
 def _program(option: Option, value: object) -> tuple[str, ...]:
-    words = _listed(option, value)
-    if fault := arguments_problem(words, option.words):
+    command = _listed(option, value)
+    if fault := arguments_problem(command, option.words):
         raise ValueError(fault)
-    return words
+    return command
 
 
 def _program_of_text(option: Option, text: str) -> tuple[str, ...]:
     # In a flag or variable, an empty text means no program.
-    found = _split(text)
-    return _program(option, [*found]) if found else ()
+    command = _split(text)
+    return _program(option, [*command]) if command else ()
 
 
 def _patterns(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str], ...]:
@@ -124,19 +124,19 @@ def _libvirt(option: Option, text: str) -> str:
 
 
 def _libvirts(option: Option, value: object) -> tuple[str, ...]:
-    words = _listed(option, value)
-    for word in words:
+    entries = _listed(option, value)
+    for word in entries:
         if problem := exception_problem(word):
             raise ValueError(problem)
-    return words
+    return entries
 
 
 def _uris(option: Option, value: object) -> tuple[str, ...]:
-    words = _listed(option, value)
-    for word in words:
+    uris = _listed(option, value)
+    for word in uris:
         if problem := host_uri_problem(word):
             raise ValueError(problem)
-    return words
+    return uris
 
 
 def _checked(option: Option, text: str, problem_of: Callable[[str], str]) -> str:
@@ -157,28 +157,28 @@ def _headers(_option: Option, value: dict[str, object]) -> tuple[tuple[str, str]
 
 
 def _actions(option: Option, value: object) -> tuple[str, ...]:
-    words = _listed(option, value)
-    for word in words:
+    names = _listed(option, value)
+    for word in names:
         if word not in WORKS:
             raise ValueError(f"{word!r} is not one of {', '.join(WORKS)}")
-    return words
+    return names
 
 
 def _sightings(option: Option, value: object) -> tuple[str, ...]:
-    known = [each.value for each in SightingAct]
-    words = _listed(option, value)
-    for word in words:
-        if word not in known:
-            raise ValueError(f"{word!r} is not one of {', '.join(known)}")
-    return words
+    allowed = [each.value for each in SightingAct]
+    names = _listed(option, value)
+    for word in names:
+        if word not in allowed:
+            raise ValueError(f"{word!r} is not one of {', '.join(allowed)}")
+    return names
 
 
 def _hosts(option: Option, value: object) -> tuple[str, ...]:
-    words = _listed(option, value)
-    for word in words:
+    names = _listed(option, value)
+    for word in names:
         if fault := name_fault(word):
             raise ValueError(fault)
-    return words
+    return names
 
 
 def _faults(option: Option, value: object) -> tuple[str, ...]:
@@ -197,14 +197,14 @@ def _limited(option: Option, value: object) -> tuple[str, ...]:
 
 def _limited_of_text(option: Option, text: str) -> tuple[str, ...]:
     # Each entry has several words, so they are separated by commas.
-    found = text.split(",") if text.strip() else ()
-    return _limited(option, [each.strip() for each in found])
+    names = text.split(",") if text.strip() else ()
+    return _limited(option, [each.strip() for each in names])
 
 
 def _faults_of_text(option: Option, text: str) -> tuple[str, ...]:
     # A fault has several words, so faults are separated by commas.
-    found = text.split(",") if text.strip() else ()
-    return _faults(option, [each.strip() for each in found])
+    names = text.split(",") if text.strip() else ()
+    return _faults(option, [each.strip() for each in names])
 
 
 def _listener(option: Option, text: str) -> str:

@@ -22,12 +22,12 @@ async def patiently(work: Callable[[], Awaitable[T]]) -> T:
 
     Raises what it raises, except LostError.
     """
-    told = ""
+    logged = ""
     while True:
         try:
             return await work()
         except LostError as error:
-            if error.message != told:
-                told = error.message
-                logger.warning("waiting for the database: %s. %s", told, error.hint)
+            if error.message != logged:
+                logged = error.message
+                logger.warning("waiting for the database: %s. %s", logged, error.hint)
         await asyncio.sleep(limits.DATABASE_AGAIN_SECONDS)

@@ -36,36 +36,36 @@ Message: TypeAlias = tuple[Change, ...] | dict[str, int] | ForewarnError | None
 """An answer: changes in several parts, or a count, and then None; or an error."""
 
 
-def serve(store: Source, asked: IO[bytes], told: IO[bytes]) -> None:
+def serve(store: Source, questions: IO[bytes], answers: IO[bytes]) -> None:
     """Answer questions about one file until the input ends."""
 
-    def tell(message: Message) -> None:
-        pickle.dump(message, told)
+    def send(message: Message) -> None:
+        pickle.dump(message, answers)
 
-    text: FleetText = pickle.load(asked)  # noqa: S301 - from the service itself
+    text: FleetText = pickle.load(questions)  # noqa: S301 - from the service itself
     wanted: WantedFleet | None = None
     while True:
         try:
-            question: Question = pickle.load(asked)  # noqa: S301
+            question: Question = pickle.load(questions)  # noqa: S301
         except EOFError:
             return
         try:
             wanted = wanted or text.read()
             if question is Question.COUNT:
-                tell(wanted.count())
+                send(wanted.count())
             else:
-                _plan(store, wanted, tell)
-            tell(None)
+                _plan(store, wanted, send)
+            send(None)
         except ForewarnError as error:
-            tell(error)
-        told.flush()
+            send(error)
+        answers.flush()
 
 
-def _plan(store: Source, wanted: WantedFleet, tell: Callable[[Message], None]) -> None:
+def _plan(store: Source, wanted: WantedFleet, send: Callable[[Message], None]) -> None:
     with reading(store) as reader:
         changes = fleet_changes.plan(reader, wanted).changes
     for start in range(0, len(changes), CHANGES_TOGETHER):
-        tell(changes[start : start + CHANGES_TOGETHER])
+        send(changes[start : start + CHANGES_TOGETHER])
 
 
 def main() -> None:

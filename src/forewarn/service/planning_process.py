@@ -107,14 +107,14 @@ def _exchanged(process: "subprocess.Popen[bytes]", request: bytes, say: Say) -> 
     assert process.stdin is not None
     assert process.stdout is not None
     # A process that has ended reads nothing.
-    with contextlib.suppress(BrokenPipeError), process.stdin as asked:
-        asked.write(request)
+    with contextlib.suppress(BrokenPipeError), process.stdin as pipe:
+        pipe.write(request)
     try:
         while True:
-            told = pickle.load(process.stdout)  # noqa: S301 - from our own program
-            if not isinstance(told, Progress):
-                return told
-            say(told)
+            message = pickle.load(process.stdout)  # noqa: S301 - from our own program
+            if not isinstance(message, Progress):
+                return message
+            say(message)
     except (EOFError, ValueError, pickle.UnpicklingError):
         return None
 
@@ -122,8 +122,8 @@ def _exchanged(process: "subprocess.Popen[bytes]", request: bytes, say: Say) -> 
 class _Sayer:
     """Sends progress to the service, not too often."""
 
-    def __init__(self, told: IO[bytes]) -> None:
-        self._told = told
+    def __init__(self, answers: IO[bytes]) -> None:
+        self._answers = answers
         self._clock = SystemClock()
         self._after = self._clock.monotonic() + SAY_AFTER
         self._part: Part | None = None
@@ -135,8 +135,8 @@ class _Sayer:
         if now < self._after and not is_news:
             return
         self._part, self._after = progress.part, now + SAY_AFTER
-        pickle.dump(progress, self._told)
-        self._told.flush()
+        pickle.dump(progress, self._answers)
+        self._answers.flush()
 
 
 def answering(make: Callable[[Source, Any, Say], Any]) -> Serve:
@@ -146,15 +146,15 @@ def answering(make: Callable[[Source, Any, Say], Any]) -> Serve:
     answer, too.
     """
 
-    def serve(store: Source, asked: IO[bytes], told: IO[bytes]) -> None:
+    def serve(store: Source, requests: IO[bytes], answers: IO[bytes]) -> None:
         answer: Any
         try:
-            request = pickle.load(asked)  # noqa: S301 - from the service
-            answer = make(store, request, _Sayer(told).say)
+            request = pickle.load(requests)  # noqa: S301 - from the service
+            answer = make(store, request, _Sayer(answers).say)
         except ForewarnError as error:
             answer = error
-        pickle.dump(answer, told)
-        told.flush()
+        pickle.dump(answer, answers)
+        answers.flush()
 
     return serve
 

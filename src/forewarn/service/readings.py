@@ -99,10 +99,10 @@ class Watchers:
         """Return the number of watchers."""
         return len(self._watchers)
 
-    def tell(self, operations: Sequence[str]) -> None:
+    def queue(self, operations: Sequence[str]) -> None:
         """Queue the IDs of changed operations for all watchers."""
         for watcher in self._watchers:
-            watcher.tell(tuple(operations))
+            watcher.queue(tuple(operations))
 
     def watch(self) -> AsyncIterator[tuple[str, ...]]:
         """Return an iterator over changes from now until `close`.
@@ -144,7 +144,7 @@ class _Watcher:
         self._changes.clear()
         return () if () in changes else tuple(dict.fromkeys(chain(*changes)))
 
-    def tell(self, operations: tuple[str, ...]) -> None:
+    def queue(self, operations: tuple[str, ...]) -> None:
         if len(self._changes) >= limits.CHANGES_KEPT:
             self._changes.clear()
             operations = ()

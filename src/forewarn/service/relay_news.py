@@ -49,11 +49,11 @@ class RelayNews(Listener):
             elif isinstance(record, Scope):
                 # Its name and kind are in the instance documents of its VMs anywhere.
                 is_everything |= None not in (before, after) and (
-                    _seen(before) != _seen(after)
+                    _part_for_relays(before) != _part_for_relays(after)
                 )
-            elif isinstance(record, Vm | Host | Token) and _seen(before) != _seen(
-                after
-            ):
+            elif isinstance(record, Vm | Host | Token) and _part_for_relays(
+                before
+            ) != _part_for_relays(after):
                 hosts |= _hosts_of(before) | _hosts_of(after)
         if not hosts and not views and not is_everything:
             return
@@ -123,7 +123,7 @@ _OF_VM = operator.attrgetter(
 """The fields of a VM that a relay gets, besides its hosts."""
 
 
-def _seen(record: Record | None) -> object:
+def _part_for_relays(record: Record | None) -> object:
     """Return what a relay gets of a record, to compare it."""
     if isinstance(record, Vm):
         return taken_by(record), _OF_VM(record)

@@ -130,8 +130,8 @@ class ReplicatedService(Service):
         )
         self.endpoint.directory.trust_replicas(b"")
         self.server.attach(self._following)
-        found = await patiently(lambda: readings.read(guest_listeners))
-        await self._guests.open(found)
+        listeners = await patiently(lambda: readings.read(guest_listeners))
+        await self._guests.open(listeners)
         await patiently(
             lambda: loop.run_in_executor(self._threads, replica.follower.turn)
         )
@@ -163,7 +163,7 @@ class ReplicatedService(Service):
             threads=self._threads,
             ids=self._ids,
             publish=self._publish,
-            changed=self.watchers.tell,
+            changed=self.watchers.queue,
             role_changed=self._role_changed.set,
             may_call=self.wake,
         )
@@ -392,11 +392,11 @@ class ReplicatedService(Service):
 
     def _seen_vms(self) -> list[str]:
         """Return a VM of each view that was asked for here since the last time."""
-        seen = self.endpoint.take_last_seen(now=self.clock.now())
+        times = self.endpoint.take_last_seen(now=self.clock.now())
         vms = {
             caller.guest.view_id: name
             for name, caller in self.endpoint.directory.by_vm.items()
-            if caller.guest.view_id in seen
+            if caller.guest.view_id in times
         }
         return list(vms.values())
 

@@ -123,7 +123,7 @@ def open_files(settings: Settings) -> Iterator[str]:
             for check in settings.check
         },
     }
-    for what, file in named.items():
+    for secret, file in named.items():
         try:
             is_open = bool(file) and Path(file).stat().st_mode & stat.S_IROTH
         except OSError:
@@ -131,7 +131,7 @@ def open_files(settings: Settings) -> Iterator[str]:
             continue
         if is_open:
             yield (
-                f"{file} ({what}) can be read by all users of this machine: "
+                f"{file} ({secret}) can be read by all users of this machine: "
                 "set its mode to 600, or to 640 with the service's group"
             )
 

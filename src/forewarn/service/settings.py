@@ -71,12 +71,12 @@ def load_settings(
     )
     if file is not None:
         reader.read_file()
-        for array, found in reader.arrays.items():
-            for name, message in array_tables.wrong(array, found):
+        for array, entries in reader.arrays.items():
+            for name, message in array_tables.wrong(array, entries):
                 reader.blame(name, message)
             # A key that is not valid is not missing.
             if not reader.problems:
-                for name, message in array_tables.incomplete(array, found):
+                for name, message in array_tables.incomplete(array, entries):
                     reader.blame(name, message)
         for group, tables in reader.named.items():
             for name, message in named_tables.wrong(group, tables):

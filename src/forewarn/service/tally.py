@@ -161,10 +161,10 @@ class Tally(Listener):
         if not isinstance(after, Operation):
             return
         self._timer(change, after.operation_id, now, looked_at)
-        known = self._open.get(after.operation_id)
+        last = self._open.get(after.operation_id)
         moved = not isinstance(before, Operation) or before.state is not after.state
         self._open[after.operation_id] = counted(
-            after, now if moved or known is None else known.since
+            after, now if moved or last is None else last.since
         )
         if not isinstance(before, Operation):
             return
@@ -202,8 +202,8 @@ class Tally(Listener):
             self.steps[kind, step] += 1
 
     def _result(self, entry: AuditEntry) -> None:
-        if known := self._open.get(entry.operation):
-            action = known.operation.action.value
+        if counted := self._open.get(entry.operation):
+            action = counted.operation.action.value
             self.results[action, VERDICTS[entry.kind]] += 1
 
     # The current state

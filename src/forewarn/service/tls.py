@@ -37,15 +37,15 @@ class Certificate:
         self._settings = settings
         self._certificate = settings.admin.tls_certificate
         self._key = settings.admin.tls_key
-        self._seen = self._look()
+        self._seen = self._states()
         self.context = self._read()
 
     def renew(self) -> None:
         """Reload the files if they changed, and log the result."""
-        seen = self._look()
-        if seen == self._seen:
+        states = self._states()
+        if states == self._seen:
             return
-        self._seen = seen
+        self._seen = states
         try:
             self.context = self._read()
         except SettingsError as error:
@@ -63,7 +63,7 @@ class Certificate:
             await asyncio.sleep(LOOK_SECONDS)
             self.renew()
 
-    def _look(self) -> tuple[tuple[int, int, int] | None, ...]:
+    def _states(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return values that change when a file is replaced or written."""
         return tuple(_state(Path(each)) for each in (self._certificate, self._key))
 
@@ -95,7 +95,7 @@ def _no_password() -> str:
 
 def _state(file: Path) -> tuple[int, int, int] | None:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

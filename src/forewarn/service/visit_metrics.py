@@ -73,8 +73,8 @@ class OpenVisits:
     def readings(self) -> list[Reading]:
         """Return the metrics."""
         now = self._clock.now()
-        found = list(self._open.values())
-        states = Counter(each.state.value for each in found)
+        visits = list(self._open.values())
+        states = Counter(each.state.value for each in visits)
         return [
             Reading(
                 metric_definitions.VISITS,
@@ -82,9 +82,9 @@ class OpenVisits:
             ),
             Reading(
                 metric_definitions.VISITS_LATE,
-                sum(is_late(each, now=now) for each in found),
+                sum(is_late(each, now=now) for each in visits),
             ),
-            Reading(metric_definitions.VISITS_FAILED_AGE, _age(found, now=now)),
+            Reading(metric_definitions.VISITS_FAILED_AGE, _age(visits, now=now)),
             Reading(metric_definitions.VISITS_ENDED, dict(self.ended)),
             Reading(metric_definitions.VISIT_STEPS_FAILED, dict(self.failed)),
             Reading(metric_definitions.VISIT_STEPS, dict(self.steps)),

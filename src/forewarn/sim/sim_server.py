@@ -133,7 +133,7 @@ class SimServer:
             engine, watchers=self.watchers, wake=self.wake
         )
         engine.on_publish = self._published
-        engine.on_change = self.watchers.tell
+        engine.on_change = self.watchers.queue
         self._paused_at: Micros | None = None
         self._leapt: Micros = 0
         self._leaps: deque[tuple[Micros, Micros]] = deque(maxlen=LEAPS_MAX)

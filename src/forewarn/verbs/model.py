@@ -229,15 +229,15 @@ class Given:
 
     def text(self, key: str) -> str:
         """Return a text, a name or a keyword; empty if absent."""
-        found = self.values.get(key)
-        return found if isinstance(found, str) else ""
+        value = self.values.get(key)
+        return value if isinstance(value, str) else ""
 
     def number(self, key: str) -> int | None:
         """Return a number, an instant or a duration; None if absent."""
-        found = self.values.get(key)
-        return found if isinstance(found, int) else None
+        value = self.values.get(key)
+        return value if isinstance(value, int) else None
 
     def names(self, key: str) -> tuple[str, ...]:
         """Return names or lines; empty if absent."""
-        found = self.values.get(key)
-        return found if isinstance(found, tuple) else ()
+        value = self.values.get(key)
+        return value if isinstance(value, tuple) else ()

@@ -8,7 +8,7 @@ import pytest
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.limited import Limited
 from forewarn.drivers.port import HostVms
-from forewarn.protocol.abilities import Ability, Able, prevented, told_about
+from forewarn.protocol.abilities import Ability, Able, prevented, answer_about
 from forewarn.protocol.operations import Action
 from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
 
@@ -57,8 +57,8 @@ def test_answers_differ_by_host_vm_and_action(world: World) -> None:
     assert [each.vm for each in prevented(told["h1"], freezing, ASKED[0].vms)] == [
         "web_1"
     ]
-    assert told_about(told["h1"], Action.REBOOT, "web_0").able is Able.YES
-    assert told_about(told["h1"], Action.REBOOT, "db_0").able is Able.UNKNOWN
+    assert answer_about(told["h1"], Action.REBOOT, "web_0").able is Able.YES
+    assert answer_about(told["h1"], Action.REBOOT, "db_0").able is Able.UNKNOWN
 
 
 def test_unknown_is_an_answer_of_its_own(world: World) -> None:
@@ -66,10 +66,10 @@ def test_unknown_is_an_answer_of_its_own(world: World) -> None:
         Limited(action=Action.FREEZE, vm="web_0", able=Able.UNKNOWN, reason="no agent")
     )
     told = world.driver.abilities(ASKED)["h1"]
-    assert told_about(told, Action.FREEZE, "web_0") == Ability(
+    assert answer_about(told, Action.FREEZE, "web_0") == Ability(
         able=Able.UNKNOWN, action=Action.FREEZE, vm="web_0", reason="no agent"
     )
-    assert told_about(told, Action.FREEZE, "web_1").able is Able.YES
+    assert answer_about(told, Action.FREEZE, "web_1").able is Able.YES
     assert list(prevented(told, [Action.FREEZE], ["web_0", "web_1"])) == []
 
 

@@ -339,7 +339,7 @@ class Hearing(Supervisor):
 
     told: list[tuple[str, ...]] = []  # noqa: RUF012 - one test has one
 
-    def tell(self, *lines: str) -> None:
+    def notify(self, *lines: str) -> None:
         self.told.append(lines)
 
 

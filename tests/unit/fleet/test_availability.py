@@ -38,7 +38,7 @@ def span(
     )
 
 
-def reckon(*spans: Span) -> Availability:
+def availability(*spans: Span) -> Availability:
     return of_vm("a", list(spans), PERIOD).total
 
 
@@ -58,7 +58,7 @@ def reckon(*spans: Span) -> Availability:
 def test_vm_counts_for_as_long_as_it_existed(
     began: int, ended: int, existed: int
 ) -> None:
-    assert reckon(span(began, ended)).existed == existed
+    assert availability(span(began, ended)).existed == existed
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_vm_counts_for_as_long_as_it_existed(
 def test_only_the_part_of_an_interruption_in_the_period_counts(
     began: int, ended: int, down: int, interruptions: int
 ) -> None:
-    total = reckon(span(0, 0), span(began, ended, SpanKind.REBOOT))
+    total = availability(span(0, 0), span(began, ended, SpanKind.REBOOT))
     assert (total.planned, total.interruptions) == (down, interruptions)
     assert total.longest == down
     assert total.unplanned == 0
@@ -85,7 +85,7 @@ def test_only_the_part_of_an_interruption_in_the_period_counts(
 
 
 def test_adjacent_spans_count_as_one_interruption() -> None:
-    total = reckon(
+    total = availability(
         span(0, 0),
         span(110, 120, SpanKind.REBOOT),
         span(120, 150, SpanKind.FAILURE),
@@ -101,13 +101,13 @@ def test_adjacent_spans_count_as_one_interruption() -> None:
 
 
 def test_unknown_time_is_neither_up_nor_down() -> None:
-    total = reckon(span(160, 0, exact=False), span(170, 180, SpanKind.FAILURE))
+    total = availability(span(160, 0, exact=False), span(170, 180, SpanKind.FAILURE))
     assert (total.existed, total.unknown) == (40, 60)
     assert total.percent == 75
 
 
 def test_unknown_time_before_the_period_is_ignored() -> None:
-    total = reckon(span(50, 0, exact=False))
+    total = availability(span(50, 0, exact=False))
     assert (total.existed, total.unknown) == (100, 0)
 
 
@@ -133,17 +133,17 @@ def test_vm_that_existed_for_an_instant_is_counted(
 
 
 def test_time_before_the_creation_of_a_vm_is_not_unknown() -> None:
-    total = reckon(span(160, 0))
+    total = availability(span(160, 0))
     assert (total.existed, total.unknown) == (40, 0)
 
 
 def test_gap_between_two_spans_of_existence_is_unknown() -> None:
-    total = reckon(span(0, 120), span(150, 0, exact=False))
+    total = availability(span(0, 120), span(150, 0, exact=False))
     assert (total.existed, total.unknown) == (70, 30)
 
 
 def test_unmeasured_pause_is_counted_separately() -> None:
-    total = reckon(
+    total = availability(
         span(0, 0),
         span(110, 120, SpanKind.LIVE_MIGRATE, exact=False),
         span(130, 132, SpanKind.LIVE_MIGRATE),
@@ -155,7 +155,7 @@ def test_unmeasured_pause_is_counted_separately() -> None:
     ("began", "ended", "down_now"), [(110, 0, 1), (110, 201, 1), (110, 200, 0)]
 )
 def test_vm_down_at_the_end_is_counted(began: int, ended: int, down_now: int) -> None:
-    total = reckon(span(0, 0), span(began, ended, SpanKind.FAILURE))
+    total = availability(span(0, 0), span(began, ended, SpanKind.FAILURE))
     assert total.down_now == down_now
 
 
@@ -166,7 +166,7 @@ def test_vm_down_at_the_end_is_counted(began: int, ended: int, down_now: int) ->
 def test_vm_down_at_the_end_is_counted_after_earlier_spans(
     began: int, ended: int, down_now: int
 ) -> None:
-    total = reckon(
+    total = availability(
         span(0, 0),
         span(105, 106, SpanKind.REBOOT),
         span(began, ended, SpanKind.FAILURE),
@@ -175,14 +175,14 @@ def test_vm_down_at_the_end_is_counted_after_earlier_spans(
 
 
 def test_vm_that_never_existed_has_no_availability() -> None:
-    assert reckon(span(0, 50)).percent is None
+    assert availability(span(0, 50)).percent is None
     assert Availability().percent is None
 
 
 def test_percentage_is_100_only_without_downtime() -> None:
     year = Period(since=0, until=365 * 86_400 * 10**6)
-    told = of_vm("a", [span(0, 0), span(5, 6, SpanKind.FREEZE)], year).total
-    assert told.percent == 99.999999
+    availability = of_vm("a", [span(0, 0), span(5, 6, SpanKind.FREEZE)], year).total
+    assert availability.percent == 99.999999
 
 
 def test_totals_of_several_vms_are_added() -> None:

@@ -5,7 +5,7 @@ from forewarn.protocol.abilities import (
     Ability,
     Able,
     prevented,
-    told_about,
+    answer_about,
 )
 from forewarn.protocol.verbs import Action
 
@@ -18,12 +18,12 @@ TOLD = (NO_MOVE, HOST, STIFF, VAGUE, VM)
 
 
 def test_answer_about_an_action_comes_before_that_about_all_others() -> None:
-    assert told_about(TOLD, Action.LIVE_MIGRATE) == NO_MOVE
-    assert told_about(TOLD, Action.FREEZE) == HOST
-    assert told_about(TOLD, Action.FREEZE, "a") == STIFF
-    assert told_about(TOLD, Action.REDEPLOY, "a") == VM
-    assert told_about(TOLD, Action.FREEZE, "b") == NOT_TOLD
-    assert told_about((), Action.FREEZE) == NOT_TOLD
+    assert answer_about(TOLD, Action.LIVE_MIGRATE) == NO_MOVE
+    assert answer_about(TOLD, Action.FREEZE) == HOST
+    assert answer_about(TOLD, Action.FREEZE, "a") == STIFF
+    assert answer_about(TOLD, Action.REDEPLOY, "a") == VM
+    assert answer_about(TOLD, Action.FREEZE, "b") == NOT_TOLD
+    assert answer_about((), Action.FREEZE) == NOT_TOLD
 
 
 def test_stricter_answer_of_host_and_vm_decides() -> None:

@@ -14,13 +14,13 @@ from tests.support.loops import in_loop
 @in_loop
 async def test_watchers_get_changes_in_order() -> None:
     watchers = Watchers()
-    watchers.tell(["op-0"])
+    watchers.queue(["op-0"])
     one, other = watchers.watch(), watchers.watch()
-    watchers.tell(["op-1"])
-    watchers.tell(["op-2", "op-3"])
+    watchers.queue(["op-1"])
+    watchers.queue(["op-2", "op-3"])
     for watcher in (one, other):
         assert await anext(watcher) == ("op-1", "op-2", "op-3")
-    watchers.tell(["op-1"])
+    watchers.queue(["op-1"])
     assert await anext(other) == ("op-1",)
 
 
@@ -29,9 +29,9 @@ async def test_slow_watcher_gets_a_reset() -> None:
     watchers = Watchers()
     slow = watchers.watch()
     for number in range(limits.CHANGES_KEPT + 2):
-        watchers.tell([f"op-{number}"])
+        watchers.queue([f"op-{number}"])
     assert await anext(slow) == ()
-    watchers.tell(["op-0"])
+    watchers.queue(["op-0"])
     assert await anext(slow) == ("op-0",)
 
 
@@ -42,7 +42,7 @@ async def test_cancelled_wait_does_not_end_the_watcher() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await anext(watcher)
-    watchers.tell(["op-1"])
+    watchers.queue(["op-1"])
     assert await anext(watcher) == ("op-1",)
 
 
@@ -62,7 +62,7 @@ async def test_closing_ends_all_watchers() -> None:
     watcher = watchers.watch()
     waiting = asyncio.ensure_future(_rest(watcher))
     await asyncio.sleep(0)
-    watchers.tell(["op-1"])
+    watchers.queue(["op-1"])
     watchers.close()
     assert await waiting == [("op-1",)]
     assert await _rest(watchers.watch()) == []

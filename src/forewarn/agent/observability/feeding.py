@@ -36,7 +36,7 @@ class Feeder:
 
     def begin(self) -> None:
         """Report that the agent is ready."""
-        self._supervisor.tell("READY=1", f"STATUS={self._status()}")
+        self._supervisor.notify("READY=1", f"STATUS={self._status()}")
 
     def tick(self) -> None:
         """Notify the watchdog if it is time; called after each iteration."""
@@ -46,7 +46,7 @@ class Feeder:
         self._due = now + self._supervisor.pause
         is_alive = self._is_alive()
         if is_alive:
-            self._supervisor.tell("WATCHDOG=1", f"STATUS={self._status()}")
+            self._supervisor.notify("WATCHDOG=1", f"STATUS={self._status()}")
         elif self._was_alive:
             logger.error(
                 "the agent has stopped working, so the watchdog is not notified"
@@ -55,4 +55,4 @@ class Feeder:
 
     def end(self) -> None:
         """Report that the agent is stopping."""
-        self._supervisor.tell("STOPPING=1", "STATUS=stopping")
+        self._supervisor.notify("STOPPING=1", "STATUS=stopping")

@@ -157,7 +157,7 @@ def _check_opens(work: Work, old: CampaignRecord, new: CampaignRecord) -> None:
     if not added:
         return
     before, after = (campaign_gate.hours_of(work.tx, each) for each in (old, new))
-    asked = never.Asked(
+    asked = never.Needs(
         at=work.now, notice=new.notice, work=after.work, windows=after.windows
     )
     closed = (*after.blackouts, *after.wide)

@@ -1,7 +1,7 @@
 """Run the program of a check: bounded in time, in output, and in what it leaves behind.
 
-The program has its own session, which is killed when the program ends or its time is
-over, so that no child of it remains. It has the environment of a driver's programs. Its
+The program has its own session, which is killed when the program ends or reaches its
+timeout, so that no child of it remains. It has the environment of a driver's programs. Its
 output is read and discarded except for its end.
 """
 
@@ -22,7 +22,8 @@ from forewarn.texts import readable
 
 _PIECE_BYTES = 65_536
 _POLL_SECONDS = 0.05
-"""Time between two looks whether the program has ended: it may leave its output open."""
+"""Time between two checks whether the program has ended; a child of it can keep its
+output open."""
 
 
 class Programs:
@@ -35,7 +36,7 @@ class Programs:
         self._running: set[int] = set()
         self._is_stopped = False
 
-    def run(self, words: Sequence[str], *, seconds: float) -> Judged:
+    def run(self, command: Sequence[str], *, seconds: float) -> Judged:
         """Run a program and judge its exit status; every failure is unknown."""
         until = self._clock.monotonic() + seconds
         with self._lock:
@@ -43,7 +44,7 @@ class Programs:
                 return unknown("the service is stopping")
             try:
                 child = subprocess.Popen(  # noqa: S603 - an operator's settings name it
-                    list(words),
+                    list(command),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -53,15 +54,15 @@ class Programs:
                     start_new_session=True,
                 )
             except OSError as error:
-                return unknown(f"{words[0]} cannot be run: {error.strerror}")
+                return unknown(f"{command[0]} cannot be run: {error.strerror}")
             self._running.add(child.pid)
         try:
-            said = self._read(child, until)
+            output = self._read(child, until)
         finally:
             self._end(child)
-        if said is None:
-            return unknown(f"{words[0]} did not end within {seconds:g} s")
-        return judge_exit(child.returncode, _last_line(said))
+        if output is None:
+            return unknown(f"{command[0]} did not end within {seconds:g} s")
+        return judge_exit(child.returncode, _last_line(output))
 
     def stop(self) -> None:
         """Kill the running programs, and run no others."""
@@ -84,7 +85,7 @@ class Programs:
     def _read(self, child: subprocess.Popen[bytes], until: float) -> bytes | None:
         """Return the end of the output when the program has ended; None: it has not."""
         assert child.stdout is not None
-        pipe, kept, is_open = child.stdout.fileno(), b"", True
+        pipe, output, is_open = child.stdout.fileno(), b"", True
         while (left := until - self._clock.monotonic()) > 0:
             pause = min(left, _POLL_SECONDS)
             if not is_open:
@@ -93,10 +94,10 @@ class Programs:
             elif select.select([pipe], [], [], pause)[0]:
                 piece = os.read(pipe, _PIECE_BYTES)
                 is_open = bool(piece)
-                kept = (kept + piece)[-limits.OUTPUT_BYTES_KEPT :]
+                output = (output + piece)[-limits.OUTPUT_BYTES_KEPT :]
                 continue
             if child.poll() is not None:
-                return kept
+                return output
         return None
 
 
@@ -107,4 +108,4 @@ def _kill(group: int) -> None:
 
 def _last_line(output: bytes) -> str:
     lines = reversed(output.decode("utf-8", "replace").split("\n"))
-    return next((said for line in lines if (said := readable(line))), "")
+    return next((text for line in lines if (text := readable(line))), "")

@@ -32,11 +32,11 @@ _HEADER_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 def ask(check: CheckSettings, *, clock: Clock, programs: Programs) -> Judged:
     """Ask a check, and judge its answer; every failure is an unknown outcome."""
     if Kind(check.kind) is Kind.COMMAND:
-        found = programs.run(check.program, seconds=check.timeout / SECOND)
+        judged = programs.run(check.program, seconds=check.timeout / SECOND)
     else:
-        found = _ask_server(check, clock)
-    reason = readable(found.reason)[:REASON_CHARACTERS_MAX]
-    return Judged(outcome=found.outcome, reason=reason)
+        judged = _ask_server(check, clock)
+    reason = readable(judged.reason)[:REASON_CHARACTERS_MAX]
+    return Judged(outcome=judged.outcome, reason=reason)
 
 
 def authorization(file: str) -> str:

@@ -195,11 +195,11 @@ class Follower:
         return True
 
     def _write(self) -> None:
-        asked, number = self._clock.monotonic(), self.position
+        asked_at, number = self._clock.monotonic(), self.position
         self._cluster.write_replica(self._shown(changed(self._row, position=number)))
         self._confirmed = number
         with self._lock:
-            self._reading = documents.wrote(self._reading, asked=asked)
+            self._reading = documents.wrote(self._reading, asked=asked_at)
 
     # The snapshot
 
@@ -218,15 +218,15 @@ class Follower:
 
     def _publication(self, reader: Reader, changes: Changes) -> Publication:
         views, guests = _keys(changes, View), _keys(changes, Vm)
-        found = {view_id: reader.get(View, view_id) for view_id in views}
+        by_id = {view_id: reader.get(View, view_id) for view_id in views}
         events = {
             view_id: events_for(reader, view)
-            for view_id, view in found.items()
+            for view_id, view in by_id.items()
             if view is not None
         }
-        shown = [
+        snapshots = [
             snapshot_of(view, events[view.view_id])
-            for view in found.values()
+            for view in by_id.values()
             if view is not None
             # Another version of forewarn leads, and renders the document otherwise.
             and (
@@ -236,16 +236,16 @@ class Follower:
         ]
         vms = [vm for name in guests if (vm := reader.get(Vm, name)) is not None]
         there = [guest_of(vm) for vm in vms if vm.state is not VmState.DELETED]
-        shown_ids = {view.view_id for view in shown}
+        shown_ids = {view.view_id for view in snapshots}
         self._stale.difference_update(views)
         self._stale |= {
             view.view_id
-            for view in found.values()
+            for view in by_id.values()
             if view is not None and view.view_id not in shown_ids
         }
         names = {guest.vm for guest in there}
         return Publication(
-            views=tuple(shown),
+            views=tuple(snapshots),
             views_gone=tuple(each for each in views if each not in shown_ids),
             guests=tuple(there),
             guests_gone=tuple(each for each in guests if each not in names),

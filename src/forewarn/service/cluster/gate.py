@@ -99,9 +99,9 @@ class ReplicaGate:
         """Take positions; return whether another commit is open now."""
         with self._lock:
             self._positions = positions
-            found = [number for number in self._commits if self._why(number) is None]
-            told, self._told = self._told, max([self._told, *found])
-            return self._told > told
+            free = [number for number in self._commits if self._why(number) is None]
+            last, self._told = self._told, max([self._told, *free])
+            return self._told > last
 
     def _why(self, place: int) -> Wait | None:
         # Documents with a later commit include this one. A commit of no known time is new.

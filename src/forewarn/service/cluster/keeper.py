@@ -195,12 +195,14 @@ class Keeper:
         if seat.seen is None or not lease.may_take(seat, self._times, now):
             return
         # Others may read both as soon as the seat is taken.
-        asked = self._took = now
+        asked_at = self._took = now
         taken = self._cluster.take(seat.seen, holder=self._key, url=self._url)
         if taken is None:
             return
         seat = self._change(
-            lambda seat, now: lease.took(seat, taken, self._times, asked=asked, now=now)
+            lambda seat, now: lease.took(
+                seat, taken, self._times, asked=asked_at, now=now
+            )
         )
         if not seat.leads:  # it was stopped meanwhile
             self._cluster.release(taken.term)
@@ -222,23 +224,23 @@ class Keeper:
             self._look_at_replicas()
 
     def _renew(self, seat: Seat) -> None:
-        known, asked = self._known(), self._clock.monotonic()
+        known, asked_at = self._known(), self._clock.monotonic()
         row = self._cluster.renew(seat.term)
         self._leave(
             lambda seat, now: (
                 lease.lost(seat, None, now=now)
                 if row is None
                 else lease.renewed(
-                    seat, row, self._times, asked=asked, now=now, known=known
+                    seat, row, self._times, asked=asked_at, now=now, known=known
                 )
             )
         )
 
     def _look_at_replicas(self) -> None:
-        asked = self._clock.monotonic()
+        asked_at = self._clock.monotonic()
         rows = self._cluster.replicas()
         now = self._clock.monotonic()
-        if self.gate.take(Positions(asked=asked, rows=rows)):
+        if self.gate.take(Positions(asked=asked_at, rows=rows)):
             self._opened()
         self._beats = watched(self._beats, rows, now=now)
         for row in silent(self._beats, rows, self._times, key=self._key, now=now):

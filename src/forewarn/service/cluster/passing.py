@@ -140,11 +140,11 @@ class FollowerGuests(ReadingGuests):
             door = self._door()
             if door is None:
                 raise UnreachableError("no replica leads now")
-            kept = self._take(door)
-            if kept is not None:
+            queue = self._take(door)
+            if queue is not None:
                 # The leader may have closed a kept connection. To repeat is harmless.
                 with contextlib.suppress(UnreachableError):
-                    return await self._exchange(door, kept, method, vm, body)
+                    return await self._exchange(door, queue, method, vm, body)
             fresh = Connection(door.url, tls=self._tls)
             await fresh.open()
             return await self._exchange(door, fresh, method, vm, body)

@@ -170,8 +170,8 @@ class Replica:
         lease, rows = await self._on_asker(self._read_rows)
         at = self._clock.monotonic()
         self._watch = looked(self._watch, Look(at=at, lease=lease, rows=rows))
-        asked = self._asked_condition
-        if asked is None or at >= asked + limits.CONDITION_SECONDS:
+        asked_at = self._asked_condition
+        if asked_at is None or at >= asked_at + limits.CONDITION_SECONDS:
             condition = await self._on_asker(self._asker.condition)
             self._watch = replace(self._watch, condition=condition)
             self._asked_condition = at
@@ -228,11 +228,11 @@ class Replica:
 
     def lead(self, row: LeaseRow) -> None:
         """Begin a term (keeper.Listener)."""
-        self._tell(self._take_term, row)
+        self._call_soon(self._take_term, row)
 
     def follow(self) -> None:
         """End the term (keeper.Listener)."""
-        self._tell(self._take_term, None)
+        self._call_soon(self._take_term, None)
 
     def _with_role(self, row: ReplicaRow) -> ReplicaRow:
         return self.keeper.shown(row)
@@ -249,14 +249,14 @@ class Replica:
             self._publish(publication)
             done.set_result(None)
 
-        self._tell(publish)
+        self._call_soon(publish)
         try:
             done.result(READ_LEASE)
         except TimeoutError as error:
             raise StoreError("the event loop does not take documents") from error
 
     def _note_round(self, row: LeaseRow, changes: Changes | None) -> None:
-        self._tell(self._take_round, row, changes)
+        self._call_soon(self._take_round, row, changes)
 
     def _take_round(self, row: LeaseRow, changes: Changes | None) -> None:
         if self._lease is not None and row.beat != self._lease.beat:
@@ -266,15 +266,15 @@ class Replica:
         self._turned = asyncio.Event()
         if changes is None:
             self._changed(())
-        elif found := [key for kind, key in changes if kind == Operation.__name__]:
-            self._changed(found)
+        elif operations := [key for kind, key in changes if kind == Operation.__name__]:
+            self._changed(operations)
 
-    def _tell(self, act: Callable[..., None], *arguments: object) -> None:
+    def _call_soon(self, act: Callable[..., None], *arguments: object) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(act, *arguments)
 
 
 def secret_in(reader: Reader) -> str:
     """Return the secret of the store; empty: no leader has written yet."""
-    found = reader.get(StoreSecret, LEADER_KEY)
-    return "" if found is None else found.secret
+    secret = reader.get(StoreSecret, LEADER_KEY)
+    return "" if secret is None else secret.secret

@@ -61,11 +61,11 @@ class HostTimes:
     @property
     def leaving(self) -> Micros:
         """Return the time of the steps after the VMs run again."""
-        found: Micros = 0
+        time: Micros = 0
         if StepKind.VERIFY in self.steps:
             settle = self.verify_settle if self.verify_times > 1 else 0
-            found += self.verify_times * self.short + settle
-        return found + (self.short if StepKind.EXIT in self.steps else 0)
+            time += self.verify_times * self.short + settle
+        return time + (self.short if StepKind.EXIT in self.steps else 0)
 
 
 def patient(steps: Iterable[Step], longest: Micros) -> StepRules:

@@ -127,14 +127,14 @@ class _Play:
         self._announced: dict[str, Micros] = {}
         self._approved: set[str] = set()
         self._approvals: list[tuple[Micros, str]] = []
-        asked = campaign_plans.plan_request(
+        planned = campaign_plans.plan_request(
             request.text,
             request.policy,
             now=request.now,
             host_steps=request.host_steps,
         )
         self._plan = store.read(
-            lambda reader: campaign_plans.plan_of(reader, asked, past=copied.past)
+            lambda reader: campaign_plans.plan_of(reader, planned, past=copied.past)
         )
         self._notices = notices_of(self._plan, request.assumed)
         has_windows = self._plan.campaign.windows or store.read(
@@ -155,7 +155,7 @@ class _Play:
         while not self._has_ended(record):
             ended = record.hosts - record.left
             say(Progress(part=Part.PLAYING, done=ended, of=record.hosts))
-            self._look()
+            self._read_announced()
             due = self._next()
             moved = max(record.moved_at, record.soaks_until)
             if due is None or due > moved + self._stuck_after:
@@ -227,9 +227,9 @@ class _Play:
         )
         # A simulation runs no check: each passes.
         prepared = replace(prepared, checks=())
-        made = self._order(ACTOR, lambda work: campaigns.start(work, prepared))
+        started = self._order(ACTOR, lambda work: campaigns.start(work, prepared))
         self._settle()
-        return made.campaign_id
+        return started.campaign_id
 
     def _order(
         self, who: Who, decide: Callable[[Work], CampaignRecord]
@@ -237,14 +237,16 @@ class _Play:
         return self._plane.order(who, decide, now=self._now)
 
     def _record(self, campaign_id: str) -> CampaignRecord:
-        found = self._store.read(lambda reader: reader.get(CampaignRecord, campaign_id))
-        assert found is not None
-        return found
+        record = self._store.read(
+            lambda reader: reader.get(CampaignRecord, campaign_id)
+        )
+        assert record is not None
+        return record
 
     def _operation(self, operation_id: str) -> Operation:
-        found = self._store.read(lambda reader: reader.get(Operation, operation_id))
-        assert found is not None
-        return found
+        operation = self._store.read(lambda reader: reader.get(Operation, operation_id))
+        assert operation is not None
+        return operation
 
     def _has_ended(self, record: CampaignRecord) -> bool:
         """Return whether nothing more happens without an operator."""
@@ -262,12 +264,12 @@ class _Play:
         if not waits or record.stage_left > 0 or record.is_last_stage:
             return record
         number = record.stage + 1
-        made = self._order(
+        approved = self._order(
             APPROVER,
             lambda work: campaigns.approve(work, record.campaign_id, number),
         )
         self._settle()
-        return made
+        return approved
 
     # Time
 
@@ -288,7 +290,7 @@ class _Play:
 
     # Tenants
 
-    def _look(self) -> None:
+    def _read_announced(self) -> None:
         """Find the operations that were announced, and when they will be approved."""
         changed, self._changed = self._changed, {}
         for operation_id in changed:

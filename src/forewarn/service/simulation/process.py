@@ -13,7 +13,7 @@ from forewarn.service.simulation.play import SimulationRequest, simulated
 from forewarn.store.snapshot import Source, reading
 
 
-def _made(store: Source, request: SimulationRequest, say: Say) -> str:
+def _simulated(store: Source, request: SimulationRequest, say: Say) -> str:
     with reading(store) as reader:
         copied = copy_fleet(reader, request.text)
     # It lives for minutes, unlike a planner. The fleet itself is never garbage.
@@ -22,7 +22,7 @@ def _made(store: Source, request: SimulationRequest, say: Say) -> str:
     return simulated(copied, request, say=say)
 
 
-serve = planning_process.answering(_made)
+serve = planning_process.answering(_simulated)
 
 
 def main() -> None:

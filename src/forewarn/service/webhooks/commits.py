@@ -82,7 +82,7 @@ class Tenants(Listener):
             if webhook.tenant
         }
         self._names: frozenset[str] = frozenset()
-        self._is_telling = False
+        self._is_logging = False
 
     def load(self, store: Store) -> None:
         """Load the existing tenants; call it before anything writes."""
@@ -96,8 +96,8 @@ class Tenants(Listener):
 
     def begin(self) -> None:
         """Log the receivers with a missing tenant, now and after each fleet file."""
-        self._is_telling = True
-        self._tell()
+        self._is_logging = True
+        self._log_missing()
 
     def has(self, name: str) -> bool:
         """Return whether the tenant exists."""
@@ -117,10 +117,10 @@ class Tenants(Listener):
                 self._names -= {change.before.name}
             elif isinstance(change.after, AuditEntry):
                 is_fleet = is_fleet or FLEET_SUBJECT in change.after.subjects
-        if is_fleet and self._is_telling:
-            self._tell()
+        if is_fleet and self._is_logging:
+            self._log_missing()
 
-    def _tell(self) -> None:
+    def _log_missing(self) -> None:
         for webhook, tenant in self._wanted.items():
             if not self.has(tenant):
                 logger.warning(

@@ -57,8 +57,8 @@ def pause(answer: Answer, failures: int, *, share: float, now: Micros) -> float:
     assert failures > 0
     whole = limits.RETRY_SECONDS_MIN * 2.0 ** min(failures - 1, 30)
     own = min(whole, limits.RETRY_SECONDS_MAX) * (1 + share) / 2
-    wanted = retry_after(answer.retry_after, now=now)
-    return max(own, min(wanted, limits.RETRY_AFTER_SECONDS_MAX))
+    asked_pause = retry_after(answer.retry_after, now=now)
+    return max(own, min(asked_pause, limits.RETRY_AFTER_SECONDS_MAX))
 
 
 def retry_after(text: str, *, now: Micros) -> float:

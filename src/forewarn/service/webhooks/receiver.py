@@ -237,9 +237,9 @@ class Receiver:
         if stale := [each for each in page if decisions.is_stale(each.at, now=now)]:
             await self._give_up(stale, TOO_OLD)
             return
-        await self._tell(page)
+        await self._deliver(page)
 
-    async def _tell(self, page: Sequence[OutboxMessage]) -> None:
+    async def _deliver(self, page: Sequence[OutboxMessage]) -> None:
         failure: decisions.Answer | None = None
         for message in page:
             self.status.oldest_at = message.at

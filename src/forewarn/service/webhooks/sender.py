@@ -43,7 +43,9 @@ class Sender:
         """Post `body`; failures are returned, not raised."""
         begun = self._clock.monotonic()
 
-        def told(status: int = 0, error: str = "", retry_after: str = "") -> Answer:
+        def answer_of(
+            status: int = 0, error: str = "", retry_after: str = ""
+        ) -> Answer:
             return Answer(
                 status=status,
                 error=error.replace(self._url, "its URL"),
@@ -61,13 +63,15 @@ class Sender:
             ):
                 await _skip(answer)
                 status = answer.status_code
-                return told(status, retry_after=answer.headers.get("retry-after", ""))
+                return answer_of(
+                    status, retry_after=answer.headers.get("retry-after", "")
+                )
         except (TimeoutError, httpx2.TimeoutException):
-            return told(error=f"no response within {self._seconds:g} s")
+            return answer_of(error=f"no response within {self._seconds:g} s")
         except httpx2.ConnectError as error:
-            return told(error=f"no connection: {error}")
+            return answer_of(error=f"no connection: {error}")
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            return told(error=f"{type(error).__name__}: {error}")
+            return answer_of(error=f"{type(error).__name__}: {error}")
         finally:
             self._http.cookies.clear()
 

@@ -16,7 +16,7 @@ from forewarn.drivers.libvirt import worker_process, workers
 from forewarn.drivers.libvirt.answers import abilities_of
 from forewarn.drivers.libvirt.commands import module_problem, worker_words
 from forewarn.drivers.libvirt.workers import Workers
-from forewarn.protocol.abilities import Able, told_about
+from forewarn.protocol.abilities import Able, answer_about
 from forewarn.protocol.operations import Action
 from tests.support.fake_libvirts import FakeLibvirts, fake_python
 from tests.support.processes import PATIENCE_SECONDS, eventually
@@ -235,7 +235,7 @@ def test_abilities_are_asked_of_the_hosts_in_question_about_their_own_vms(
     said = world.workers.ask_abilities({"h2": vms, "h9": ["web_9"]})
     assert said.hosts.keys() - {"h1"} == {"h2"}
     told = tuple(abilities_of(vms, said.hosts["h2"]))
-    move = told_about(told, Action.LIVE_MIGRATE, "db_0")
+    move = answer_about(told, Action.LIVE_MIGRATE, "db_0")
     assert (move.able, move.reason) == (Able.NO, "it has a passthrough device (pci)")
-    assert told_about(told, Action.FREEZE, "db_0").able is Able.YES
-    assert told_about(told, Action.FREEZE, "gone").able is Able.UNKNOWN
+    assert answer_about(told, Action.FREEZE, "db_0").able is Able.YES
+    assert answer_about(told, Action.FREEZE, "gone").able is Able.UNKNOWN

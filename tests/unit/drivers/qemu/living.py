@@ -36,7 +36,7 @@ class Living:
 
     async def _end(self, fake: FakeQemu, vm: str, host: str) -> None:
         """End it as a process ends after `quit`."""
-        await fake.is_over.wait()
+        await fake.has_ended.wait()
         await fake.close()
         for path in (self.places.monitor_of(vm, host), self.places.events_of(vm, host)):
             path.unlink(missing_ok=True)

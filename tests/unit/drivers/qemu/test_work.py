@@ -20,7 +20,7 @@ from forewarn.drivers.qemu.processes import MARK, process_of, write_mark
 from forewarn.drivers.qemu.qmp import Monitor, MonitorError
 from forewarn.drivers.qemu.work import UNKNOWN_STATUS, carry_out
 from forewarn.drivers.records import DONE_STATUS, DOWN_STATUS, RUNS_STATUS
-from forewarn.protocol.abilities import Able, told_about
+from forewarn.protocol.abilities import Able, answer_about
 from forewarn.protocol.operations import Action
 from tests.support.fake_qemu import FakeQemu
 from tests.unit.drivers.qemu.living import Living, order_of
@@ -48,7 +48,7 @@ def test_freeze_stops_the_guest_for_its_time_and_measures_it(
     async def story() -> None:
         fake = await living.start()
         assert await carry_out(living.places, order_of(Action.FREEZE)) == DONE_STATUS
-        assert fake.said[-4:-1] == ["object-add", "stop", "cont"]
+        assert fake.commands[-4:-1] == ["object-add", "stop", "cont"]
         assert (fake.status, mark_in(fake)) == ("running", "op-1.1.freeze done")
 
     living.run(story())
@@ -101,7 +101,7 @@ def test_guest_is_asked_to_shut_down_before_it_is_reset(tmp_path: Path) -> None:
         fake = await living.start()
         assert await carry_out(living.places, order_of(Action.REBOOT)) == DONE_STATUS
         assert (fake.status, fake.when_shut_down) == ("running", "poweroff")
-        assert fake.said.index("system_powerdown") < fake.said.index("system_reset")
+        assert fake.commands.index("system_powerdown") < fake.said.index("system_reset")
 
     living.run(story())
 
@@ -114,7 +114,7 @@ def test_guest_that_ignores_the_power_button_is_reset(
     async def story() -> None:
         fake = await living.start(ignores_power_button=True)
         assert await carry_out(living.places, order_of(Action.REBOOT)) == DONE_STATUS
-        assert "system_reset" in fake.said
+        assert "system_reset" in fake.commands
 
     living.run(story())
     assert "did not shut down in time, and was reset" in capsys.readouterr().out
@@ -379,7 +379,7 @@ def test_unfinished_migration_is_called_off(living: Living) -> None:
             "vm-host: h1",
         )
         assert source.migration["status"] == "cancelled"
-        assert "quit" in destination.said
+        assert "quit" in destination.commands
 
     living.run(story())
 
@@ -395,7 +395,7 @@ def test_migration_that_was_complete_is_done_and_its_source_ends(
             DONE_STATUS,
             "vm-host: h2",
         )
-        assert "quit" in source.said
+        assert "quit" in source.commands
 
     living.run(story())
 
@@ -425,7 +425,7 @@ def test_vm_that_does_not_run_is_observed_so(living: Living) -> None:
 async def until(fake: FakeQemu, command: str) -> None:
     """Return when a command has come."""
     async with asyncio.timeout(30):
-        while command not in fake.said:  # noqa: ASYNC110 - it has no event
+        while command not in fake.commands:  # noqa: ASYNC110 - it has no event
             await asyncio.sleep(0.01)
 
 
@@ -447,7 +447,7 @@ def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
         assert set(lines.abilities_in("\n".join(said), [empty])) == {"h2"}
         told = lines.abilities_in("\n".join(said), [asked])["h1"]
         move = Action.LIVE_MIGRATE
-        found = {vm: told_about(told, move, vm) for vm in asked.vms}
+        found = {vm: answer_about(told, move, vm) for vm in asked.vms}
         assert {vm: each.able for vm, each in found.items()} == {
             "web_0": Able.NO,
             "web_1": Able.YES,
@@ -455,7 +455,7 @@ def test_vm_whose_device_blocks_migrations_cannot_be_live_migrated(
         }
         assert "VFIO migration is not supported" in found["web_0"].reason
         assert "web_2" in found["web_2"].reason
-        assert told_about(told, Action.FREEZE, "web_0").able is Able.YES
+        assert answer_about(told, Action.FREEZE, "web_0").able is Able.YES
 
     living.run(story())
 
