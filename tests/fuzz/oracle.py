@@ -49,7 +49,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Promise:
-    """What the answer must be."""
+    """The required response."""
 
     status: int
     closes: bool
@@ -77,7 +77,7 @@ def _closes(ask: Ask) -> bool:
         for value in ask.values("connection")
         for option in value.split(",")
     }
-    # What follows the offer of another protocol may be in it already.
+    # The bytes after the offer of another protocol may already belong to that protocol.
     return bool(options & {"close", "upgrade"}) or (
         ask.is_old and "keep-alive" not in options
     )

@@ -38,7 +38,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a stream holds, and how it ends."""
+    """The content of a stream, and its end."""
 
     items: tuple[Item, ...]
     is_refused: bool = False

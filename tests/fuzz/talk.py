@@ -16,8 +16,8 @@ FAR_SECONDS = 1e12
 """Beyond the end of every wait."""
 
 STATUSES = frozenset({200, 304, 400, 404, 405, 413, 414, 417, 431, 505})
-"""What a client may be told here, where time stands still and there is no limit
-of requests."""
+"""The statuses that a client can get here, where time stands still and no rate limit
+applies."""
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [A-Za-z -]+")
 _HEADER = re.compile(rb"([A-Za-z-]+): ([\x20-\x7e]+)")
@@ -42,7 +42,7 @@ class Answered:
 
 def answers_of(output: bytes) -> list[Answered]:
     """Return the answers in `output`, without 100s; anything else is a failure."""
-    found: list[Answered] = []
+    answers: list[Answered] = []
     while output:
         head, end, rest = output.partition(b"\r\n\r\n")
         assert end, f"an answer has no end: {output[:200]!r}"
@@ -60,13 +60,13 @@ def answers_of(output: bytes) -> list[Answered]:
             length = 0
         assert len(rest) >= length, f"a body was cut off: {output[:200]!r}"
         if status[1] != b"100":
-            found.append(Answered(int(status[1]), tuple(headers), rest[:length]))
+            answers.append(Answered(int(status[1]), tuple(headers), rest[:length]))
         output = rest[length:]
-    return found
+    return answers
 
 
 class FakeTransport(asyncio.Transport):
-    """What a connection sees of a socket."""
+    """The part of a socket that a connection uses."""
 
     def __init__(self, source: str, *, chokes: bool) -> None:
         super().__init__({"peername": (source, 40_000)})

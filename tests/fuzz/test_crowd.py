@@ -38,8 +38,8 @@ PER_ADDRESS = 200
 SPARE_FILES = 200
 
 LIMIT_SECONDS = 1.0
-"""For all that it asks, beyond five times what it took alone: far above the noise
-of a busy machine, and far below what waiting for others would cost."""
+"""Maximum time for all requests of a client, in addition to five times its time alone:
+far above the noise of a busy machine, and far below the cost of waiting for others."""
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ def make_fronted_hub(*, pushes: bool) -> tuple[Hub, Journal]:
 
 
 def stream(rng: Random) -> bytes:
-    asked = [grammar.wire(rng, grammar.ask(rng)) for _ in range(rng.choice((1, 3, 9)))]
-    whole = b"".join(asked)
+    wires = [grammar.wire(rng, grammar.ask(rng)) for _ in range(rng.choice((1, 3, 9)))]
+    whole = b"".join(wires)
     match rng.randrange(5):
         case 0:
             return grammar.mutated(rng, whole)

@@ -1,4 +1,4 @@
-"""Whatever bytes come: a right answer, a 4xx or a close, and nothing else.
+"""The HTTP server answers any bytes with a correct response, a 4xx or a close.
 
 Each case is made from its own name, `seed-number`, and replays alone with
 `pytest tests/fuzz --fuzz-case=NAME`. Clause 1.6 is the oracle's; the strict
@@ -44,7 +44,7 @@ BLOCKS_MAX = 20_000
 caches that are still filling. A leak of one object a request is far above."""
 
 REPEATED_ONE_IN = 400
-"""For each so many requests, one poller that repeats some."""
+"""The number of pollers for each poller that repeats some requests."""
 
 LONG = 300
 """Bytes above which a stream is not cut at every position."""
@@ -110,11 +110,11 @@ async def well_formed(hub: Hub, rng: Random) -> int:
         if promised[-1].closes:
             break
     whole = await talk(hub, [stream], chokes=rng.random() < 0.2)
-    found = [oracle.Promise(each.status, each.closes) for each in answers_of(whole)]
+    answers = [oracle.Promise(each.status, each.closes) for each in answers_of(whole)]
     # The last one may close because the client has stopped sending.
-    if found and not promised[-1].closes:
-        found[-1] = replace(found[-1], closes=False)
-    assert found == promised, stream
+    if answers and not promised[-1].closes:
+        answers[-1] = replace(answers[-1], closes=False)
+    assert answers == promised, stream
     read = strict.read(stream)
     assert not read.is_refused, stream
     assert len(read.items) >= len(promised), stream

@@ -1,4 +1,4 @@
-"""What `docs/explanation/verification.md` says of a usual run is what a usual run does."""
+"""Check that `docs/explanation/verification.md` describes what a usual run does."""
 
 from pathlib import Path
 

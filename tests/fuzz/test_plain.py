@@ -57,9 +57,9 @@ def read_long(data: bytes) -> object:
 
 @pytest.mark.parametrize("data", [CURL, REQUESTS])
 def test_common_client_requests_use_the_fast_path(data: bytes) -> None:
-    found = parse_common(data)
-    assert isinstance(found, Received)
-    assert found == read_long(data)
+    parsed = parse_common(data)
+    assert isinstance(parsed, Received)
+    assert parsed == read_long(data)
     assert parse_common(data + b"G") is None
     assert parse_common(data[:-1]) is None
 
@@ -69,10 +69,10 @@ def test_fast_path_and_full_parser_agree(fuzz_requests: int, fuzz_seed: int) -> 
     short = 0
     for number in range(fuzz_requests):
         data = _bytes(rng)
-        found = parse_common(data)
-        if found is not None:
+        parsed = parse_common(data)
+        if parsed is not None:
             short += 1
-            assert found == read_long(data), (number, data)
+            assert parsed == read_long(data), (number, data)
     assert short > fuzz_requests // 20, "hardly any went the short way"
 
 

@@ -71,9 +71,9 @@ def rows(page: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_shown_settings_are_valid(page: Path, tmp_path: Path) -> None:
-    found = blocks(page, "toml")
-    assert found
-    for number, block in enumerate(found):
+    shown_blocks = blocks(page, "toml")
+    assert shown_blocks
+    for number, block in enumerate(shown_blocks):
         file = tmp_path / f"{number}.toml"
         file.write_text(settings_text(block))
         assert load_settings(file=str(file), environ={}, flags={}).warnings == ()
@@ -116,24 +116,24 @@ def test_example_command_prints_the_documented_output(
 def test_single_file_accepts_every_shown_command() -> None:
     """`forewarn agent check` is `forewarn-agent check` there, as the page says."""
     parser = front._parser()
-    found = 0
+    count = 0
     for page in PAGES:
         for block in blocks(page, "sh"):
             for line in block.splitlines():
                 if line.startswith("forewarn agent"):
-                    words = shlex.split(line, comments=True)[2:]
-                    parser.parse_args(words)
-                    found += 1
-    assert found > 3
+                    arguments = shlex.split(line, comments=True)[2:]
+                    parser.parse_args(arguments)
+                    count += 1
+    assert count > 3
 
 
 def test_table_of_variables_matches_the_program_environment() -> None:
-    told = variables(job("pool"))
+    of_program = variables(job("pool"))
     shown = {name: value for name, value, *_ in rows(HANDLERS_PAGE)}
-    long = {name for name in told if name.startswith("FOREWARN_EVENT_")}
-    assert shown == {name: told[name] for name in long}
+    long = {name for name in of_program if name.startswith("FOREWARN_EVENT_")}
+    assert shown == {name: of_program[name] for name in long}
     short = {name.replace("EVENT_", "") for name in long}
-    assert set(told) == long | short
+    assert set(of_program) == long | short
 
 
 def test_documented_json_matches_the_sent_json() -> None:

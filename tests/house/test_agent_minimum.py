@@ -1,4 +1,4 @@
-"""What runs in each VM is one list of files, and all are judged as Python 3.9's."""
+"""Check that the files that run in each VM use only what Python 3.9 has."""
 
 import ast
 import re
@@ -34,17 +34,17 @@ def pythons_of_pyright() -> set[str]:
 
 def pythons_of_ruff() -> set[str]:
     targets: dict[str, str] = SETTINGS["tool"]["ruff"]["per-file-target-version"]
-    found: set[str] = set()
+    versions: set[str] = set()
     for pattern, version in targets.items():
         if version == f"py{OLDEST.replace('.', '')}" and pattern.startswith("src/"):
             head, brace, rest = pattern.partition("{")
             names, _, tail = rest.partition("}")
-            found |= (
+            versions |= (
                 {f"{head}{name}{tail}" for name in names.split(",")}
                 if brace
                 else {head.removesuffix("/**")}
             )
-    return found
+    return versions
 
 
 def pythons_of_make() -> set[str]:
@@ -116,12 +116,13 @@ PLANTED = {
     "datetime.UTC": "from datetime import UTC\n\nprint(UTC)\n",
     "pattern matching": "match 1:\n    case 1:\n        pass\n",
 }
-"""What type checkers take at any version, or no longer know the age of."""
+"""Features that a type checker accepts at any version, or no longer knows the version
+of."""
 
 
 @pytest.mark.parametrize("what", PLANTED)
 def test_too_new_python_feature_is_found(what: str, tmp_path: Path) -> None:
-    """By the command of `make types`; pyright finds unions that are evaluated."""
+    """`make types` runs this command; pyright reports unions that are evaluated."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     [line] = re.findall(r"(?m)^\t@\$\(BIN\)/vermin (.*) \$\(AGENT\)$", makefile)
     file = tmp_path / "planted.py"

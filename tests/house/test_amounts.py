@@ -82,7 +82,7 @@ def errors_of(text: str, fixtures: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "faults"),
+    ("text", "errors"),
     [
         ("def test_a():\n    assert amounts().kills", ["test_a is not marked"]),
         ("N = amounts().kills\ndef test_a():\n    f(N)", ["test_a is not marked"]),

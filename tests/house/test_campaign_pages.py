@@ -315,9 +315,9 @@ _PARTS = {"Examples", "Before the start", "While it runs", "After it"}
 @pytest.mark.parametrize("page", PROOFS)
 def test_every_section_has_tests(page: str) -> None:
     text = (OPERATE / page).read_text(encoding="utf-8")
-    found = re.findall(r"^###? (.*)$", text, re.MULTILINE)
-    told = [title for title in found if title not in _PARTS]
-    assert told == list(PROOFS[page])
+    headings = re.findall(r"^###? (.*)$", text, re.MULTILINE)
+    titles = [title for title in headings if title not in _PARTS]
+    assert titles == list(PROOFS[page])
 
 
 _TESTS = sorted(

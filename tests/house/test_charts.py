@@ -104,7 +104,7 @@ each_chart = pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.na
 
 
 def flat(values: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each value that is none of a table, with its whole name."""
+    """Yield each value that is not a table, with its whole name."""
     if isinstance(values, dict) and values:
         for key, value in values.items():
             yield from flat(value, f"{name}.{key}" if name else key)
@@ -170,9 +170,9 @@ def test_chart_uses_variables_and_arguments_of_the_program() -> None:
     assert used <= known
     assert "FOREWARN_STORE_URL" in used
     words = re.findall(r"^ +- (serve|--?[a-z-]+|/etc/\S+)$", text, re.MULTILINE)
-    given = [each for each in words if not each.startswith("/etc/forewarn-tokens")]
-    assert given[0] == "serve"
-    parser.build(given).parse_args(given)
+    arguments = [each for each in words if not each.startswith("/etc/forewarn-tokens")]
+    assert arguments[0] == "serve"
+    parser.build(arguments).parse_args(arguments)
 
 
 def test_chart_probes_paths_that_the_service_has() -> None:
@@ -202,11 +202,11 @@ def test_settings_of_the_page_of_replicas_are_valid(tmp_path: Path) -> None:
     (block,) = re.findall(r"```toml\n(\[metadata\].*?)```", page.read_text(), re.DOTALL)
     file = tmp_path / "forewarn.toml"
     file.write_text(block, "utf-8")
-    found = load_settings(file=file, environ={}, flags={})
-    assert found.cluster.name == "r1"
+    settings = load_settings(file=file, environ={}, flags={})
+    assert settings.cluster.name == "r1"
     for name in ("url", "metadata_url"):
-        port = getattr(found.cluster, name).rpartition(":")[2]
-        assert port in found.admin.listen + found.metadata.listen
+        port = getattr(settings.cluster, name).rpartition(":")[2]
+        assert port in settings.admin.listen + settings.metadata.listen
 
 
 @pytest.mark.slow
@@ -220,9 +220,9 @@ def test_helm_accepts_the_chart(chart: Chart, drawn: str) -> None:
     if not program:
         pytest.skip("helm is not here: make real")
     folder = str(chart.folder)
-    for words in (("lint", "--strict", folder), ("template", "forewarn", folder)):
+    for arguments in (("lint", "--strict", folder), ("template", "forewarn", folder)):
         done = subprocess.run(
-            [program, *words, *chart.drawn[drawn]],
+            [program, *arguments, *chart.drawn[drawn]],
             capture_output=True,
             text=True,
             timeout=60,
@@ -274,12 +274,12 @@ def test_agent_chart_grants_the_rights_of_the_manifests() -> None:
 
 
 def rules(text: str) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    found = re.findall(
+    matches = re.findall(
         r"- apiGroups: \[(.*?)\]\n +resources: \[(.*?)\]\n +verbs: \[(.*?)\]", text
     )
     return [
         (json.loads(group), words(resources), words(verbs))
-        for group, resources, verbs in found
+        for group, resources, verbs in matches
     ]
 
 
@@ -295,16 +295,16 @@ def test_agent_chart_starts_pods_like_the_manifest() -> None:
     container = manifest[manifest.index("      containers:") :]
     values = {"cpu: 10m", "memory: 32Mi", "memory: 128Mi", "requests:", "limits:"}
     for line in container.splitlines():
-        told = line.strip()
-        is_value = told in values or told.startswith(
+        value = line.strip()
+        is_value = value in values or value.startswith(
             ("image: ", "name: forewarn-agent")
         )
-        if told and not told.startswith("#") and not is_value:
-            assert told in lines, told
+        if value and not value.startswith("#") and not is_value:
+            assert value in lines, value
     shown = AGENT.values()
     assert shown["tolerations"] == [{"operator": "Exists"}]
-    for name, told in (("requests.cpu", "10m"), ("limits.memory", "128Mi")):
-        assert shown[f"resources.{name}"] == told
+    for name, value in (("requests.cpu", "10m"), ("limits.memory", "128Mi")):
+        assert shown[f"resources.{name}"] == value
 
 
 def test_agent_chart_contains_the_files_that_it_reads() -> None:

@@ -24,14 +24,14 @@ PROTOCOL = REFERENCE / "protocol.md"
 LISTS = EXPLANATION / "clause-tests.md"
 
 SECTIONS_TESTED = (1, 2, 3, 4, 5, 6, 7, 8, 9)
-"""All that there are."""
+"""All clauses of the specification."""
 
 HEADING = re.compile(r"^### (\d+\.\d+) ", re.MULTILINE)
 TITLE = re.compile(r"^### (\d+\.\d+) (.+)$", re.MULTILINE)
 TRANSCRIPT_LINE = re.compile(r"#\s*clauses:\s*(.*)")
 
 Cited = dict[str, dict[str, list[str]]]
-"""Of each clause the files that cite it, and in them the tests."""
+"""For each clause, the files that cite it, and the tests in them."""
 
 
 def protocol() -> str:
@@ -91,31 +91,31 @@ def transcript_clauses(path: Path) -> Iterator[str]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             return
-        if found := TRANSCRIPT_LINE.match(line):
-            yield from re.findall(r"\d+\.\d+", found[1])
+        if match := TRANSCRIPT_LINE.match(line):
+            yield from re.findall(r"\d+\.\d+", match[1])
 
 
 @functools.cache
 def cited() -> Cited:
-    found: Cited = defaultdict(dict)
+    citations: Cited = defaultdict(dict)
     for path in sorted(TESTS.rglob("test_*.py")):
         name = path.relative_to(ROOT).as_posix()
         for test, clause in citations_of(path):
-            found[clause].setdefault(name, []).append(test)
+            citations[clause].setdefault(name, []).append(test)
     for path in sorted((TESTS / "scenarios").rglob("*.txt")):
         for clause in transcript_clauses(path):
-            found[clause].setdefault(path.relative_to(ROOT).as_posix(), [])
-    return dict(found)
+            citations[clause].setdefault(path.relative_to(ROOT).as_posix(), [])
+    return dict(citations)
 
 
 def lists() -> str:
     """Return the list of tests of each clause, below a heading for each."""
-    found, lines = cited(), list[str]()
+    citations, lines = cited(), list[str]()
     for clause, title in TITLE.findall(protocol()):
         heading = f"{clause} {title}"
         link = f"../reference/protocol.md#{slug_of(heading)}"
         lines += ["", f"## {clause}", "", f"[{title}]({link})", ""]
-        for name, tests in found.get(clause, {}).items():
+        for name, tests in citations.get(clause, {}).items():
             listed = ", ".join(f"`{test}`" for test in tests)
             lines.append(f"- [{name}](../../{name}){': ' if listed else ''}{listed}")
     return "\n".join([*lines, "", ""])
@@ -123,11 +123,11 @@ def lists() -> str:
 
 @pytest.mark.slow
 def test_every_clause_has_a_test() -> None:
-    found = cited()
+    citations = cited()
     bare = [
         clause
         for clause in clauses()
-        if int(clause.partition(".")[0]) in SECTIONS_TESTED and clause not in found
+        if int(clause.partition(".")[0]) in SECTIONS_TESTED and clause not in citations
     ]
     assert not bare, f"no test cites {bare}"
 

@@ -46,9 +46,9 @@ FORBIDDEN = {
 
 
 def python_files(*folders: str) -> list[Path]:
-    found = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
-    assert found, f"no Python files in {folders}"
-    return sorted(found)
+    files = [file for folder in folders for file in (ROOT / folder).rglob("*.py")]
+    assert files, f"no Python files in {folders}"
+    return sorted(files)
 
 
 def text_files() -> list[Path]:
@@ -107,8 +107,8 @@ def found_in_code() -> tuple[list[str], list[str]]:
 
 
 def test_functions_have_at_most_the_allowed_length() -> None:
-    found, _ = found_in_code()
-    assert not found, "\n".join(found)
+    too_long, _ = found_in_code()
+    assert not too_long, "\n".join(too_long)
 
 
 def test_long_and_undocumented_functions_are_found() -> None:
@@ -129,36 +129,36 @@ def test_files_have_at_most_the_allowed_length() -> None:
         name_of(path): len(path.read_text(encoding="utf-8").splitlines())
         for path in python_files("src", "tests")
     }
-    found = {name: lines for name, lines in sizes.items() if lines > FILE_LINES_MAX}
-    assert not found, f"longer than {FILE_LINES_MAX} lines: {found}"
+    too_long = {name: lines for name, lines in sizes.items() if lines > FILE_LINES_MAX}
+    assert not too_long, f"longer than {FILE_LINES_MAX} lines: {too_long}"
 
 
 def test_public_code_has_docstrings() -> None:
-    _, found = found_in_code()
-    assert not found, "no docstring:\n" + "\n".join(found)
+    _, without_docstring = found_in_code()
+    assert not without_docstring, "no docstring:\n" + "\n".join(without_docstring)
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_repository_contains_no_forbidden_text(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what], re.MULTILINE)
-    found = [
+    lines = [
         f"{name_of(path)}:{number} {line.strip()}"
         for path in text_files()
         if pattern.search(text := path.read_text(encoding="utf-8", errors="replace"))
         for number, line in enumerate(text.splitlines(), start=1)
         if pattern.search(line)
     ]
-    assert not found, f"{what}:\n" + "\n".join(found)
+    assert not lines, f"{what}:\n" + "\n".join(lines)
 
 
 def test_every_source_directory_is_a_package() -> None:
     folders = {path.parent for path in python_files("src")}
-    found = [
+    names = [
         name_of(folder)
         for folder in sorted(folders)
         if not (folder / "__init__.py").exists()
     ]
-    assert not found, f"no __init__.py in {found}"
+    assert not names, f"no __init__.py in {names}"
 
 
 def test_steps_of_the_schema_are_numbered_without_gaps() -> None:
@@ -169,7 +169,8 @@ def test_steps_of_the_schema_are_numbered_without_gaps() -> None:
 
 
 def test_only_system_tests_sleep() -> None:
-    """What needs real sockets or processes is marked; all else turns its clock."""
+    """Tests with real sockets or processes are marked; all others advance a clock of
+    their own."""
     sleeping: list[str] = []
     for path in python_files("tests"):
         text = path.read_text(encoding="utf-8")
@@ -210,12 +211,12 @@ def _sleeps(tree: ast.AST) -> Iterator[int]:
 def test_no_test_uses_a_mock_library() -> None:
     """The linter bans the import in code; this finds it in text too."""
     mock = re.compile(r"unittest[.]mock|from unittest import [m]ock")
-    found = [
+    names = [
         name_of(path)
         for path in python_files("src", "tests")
         if mock.search(path.read_text(encoding="utf-8"))
     ]
-    assert not found, f"write a fake instead of a mock: {found}"
+    assert not names, f"write a fake instead of a mock: {names}"
 
 
 def test_package_is_marked_as_typed() -> None:
@@ -234,7 +235,7 @@ def test_pins_have_hashes_and_no_url() -> None:
 
 
 def test_state_machines_have_time_to_shrink_a_failure() -> None:
-    """What only generates does not shrink."""
+    """A state machine that only generates examples never shortens a failure."""
     short = [
         name_of(path)
         for path in python_files("tests")

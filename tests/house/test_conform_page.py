@@ -1,4 +1,5 @@
-"""The page on `conform` lists what nobody outside can decide, as the tests prove it."""
+"""The page on `conform` lists the clauses that no client can decide, as the tests
+prove."""
 
 import re
 from pathlib import Path

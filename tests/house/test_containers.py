@@ -40,19 +40,21 @@ def steps(image: Path) -> Iterator[tuple[str, str]]:
 
 @each_image
 def test_image_uses_only_basic_steps_and_avoids_root(image: Path) -> None:
-    found = list(steps(image))
-    assert {word for word, _ in found} <= STEPS
-    users = [rest for word, rest in found if word == "USER"]
+    image_steps = list(steps(image))
+    assert {word for word, _ in image_steps} <= STEPS
+    users = [rest for word, rest in image_steps if word == "USER"]
     # The simulator gives its network an address, which root alone may do.
     assert users == ([] if image == SIMULATOR else ["10001:10001"])
-    # What is built on is a release that the package says it is for.
+    # The base image has a Python release that the package declares.
     supported = (ROOT / "pyproject.toml").read_text("utf-8")
-    bases = [rest for word, rest in found if word == "ARG" and rest.startswith("BASE=")]
+    bases = [
+        rest for word, rest in image_steps if word == "ARG" and rest.startswith("BASE=")
+    ]
     assert len(bases) == 1
     version = re.fullmatch(r"BASE=python:(3\.\d+)-slim", bases[0])
     assert version is not None, bases
     assert f"Python :: {version[1]}" in supported
-    for word, rest in found:
+    for word, rest in image_steps:
         assert word != "FROM" or rest in {"${BASE}", "${BASE} AS build"}
 
 
@@ -69,9 +71,12 @@ def test_image_uses_only_basic_steps_and_avoids_root(image: Path) -> None:
 def test_release_on_a_base_without_a_digest_is_refused(
     image: Path, base: str, is_refused: bool
 ) -> None:
-    found = list(steps(image))
-    check = next(rest for word, rest in found if word == "RUN")
-    assert [rest for word, rest in found if word == "ARG"][1:] == ["BASE", "RELEASE="]
+    image_steps = list(steps(image))
+    check = next(rest for word, rest in image_steps if word == "RUN")
+    assert [rest for word, rest in image_steps if word == "ARG"][1:] == [
+        "BASE",
+        "RELEASE=",
+    ]
     for release in ("", "1"):
         done = subprocess.run(
             ["/bin/sh", "-c", check],
@@ -102,13 +107,15 @@ def test_image_copies_only_existing_files_that_are_not_ignored(image: Path) -> N
 
 @each_image
 def test_image_entry_point_is_a_valid_command(image: Path) -> None:
-    said = dict(steps(image))
-    program, *words = json.loads(said["ENTRYPOINT"]) + json.loads(said.get("CMD", "[]"))
+    image_steps = dict(steps(image))
+    program, *arguments = json.loads(image_steps["ENTRYPOINT"]) + json.loads(
+        image_steps.get("CMD", "[]")
+    )
     assert program == ("forewarn" if image == SIMULATOR else image.parent.name)
     if program == "forewarn":
-        parser.build(words).parse_args(words)
+        parser.build(arguments).parse_args(arguments)
     else:
-        front._parser().parse_args(words)
+        front._parser().parse_args(arguments)
 
 
 def test_simulator_image_is_built_like_the_service_image() -> None:

@@ -40,7 +40,7 @@ def file_of(dashboard: Dashboard) -> Path:
 
 
 def queries(dashboard: Dashboard) -> list[dict[str, Any]]:
-    """Return the targets as the file has them, each with its expression."""
+    """Return the targets of the file, each with its expression."""
     whole = json.loads(file_of(dashboard).read_text(encoding="utf-8"))
     return [target for panel in whole["panels"] for target in panel["targets"]]
 
@@ -62,9 +62,9 @@ def test_dashboard_file_is_up_to_date(
 def test_every_metric_in_a_query_exists(dashboard: Dashboard) -> None:
     meters = METERS[dashboard.name]
     for target in queries(dashboard):
-        found = NAME.findall(target["expr"])
-        assert found, target
-        for name in found:
+        names = NAME.findall(target["expr"])
+        assert names, target
+        for name in names:
             meter = meters.get(name) or meters[SUFFIXES.sub("", name)]
             is_part = name != meter.name
             assert is_part == bool(meter.buckets), (name, "a histogram has parts")

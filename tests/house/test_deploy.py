@@ -1,4 +1,5 @@
-"""What is deployed with service and agent: the units, and the alerts with their tests.
+"""Check the deployed files of service and agent: the units, and the alerts with their
+tests.
 
 The rules' own tests need promtool, of Debian's package `prometheus`; that every
 name in them exists, and that each alert is tested and explained, needs nothing.
@@ -52,7 +53,7 @@ class Watched:
     histograms: frozenset[str]
 
     def names(self) -> set[str]:
-        """Return the names of all series, as Prometheus has them."""
+        """Return the names of all series in Prometheus."""
         known = set(self.meters) - self.histograms
         for name in self.histograms:
             known.update(f"{name}{suffix}" for suffix in ("_bucket", "_count", "_sum"))
@@ -131,14 +132,14 @@ def test_every_queried_label_exists(watched: Watched) -> None:
 
 @both
 def test_every_alert_is_tested_and_explained(watched: Watched) -> None:
-    found = watched.alerts()
-    assert len(found) == len(set(found)) > 10
+    alerts = watched.alerts()
+    assert len(alerts) == len(set(alerts)) > 10
     tests = "".join(file.read_text() for file in watched.tests)
     guide = watched.guide.read_text()
-    for alert in found:
+    for alert in alerts:
         assert alert in tests, alert
     explained = re.findall(r"^### (Forewarn\w+)$", guide, re.MULTILINE)
-    assert [each for each in explained if each in found] == found
+    assert [each for each in explained if each in alerts] == alerts
 
 
 def test_runbook_explains_exactly_the_alerts() -> None:

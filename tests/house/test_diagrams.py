@@ -24,13 +24,13 @@ def test_every_state_has_a_paragraph(machine: Machine) -> None:
 def test_every_arrow_is_drawn_once(machine: Machine) -> None:
     text = mermaid(machine)
     for state, steps in machine.table.items():
-        for given, target in steps.items():
+        for trigger, target in steps.items():
             (line,) = (
                 line
                 for line in text.splitlines()
                 if line.startswith(f"    {state.value} --> {target.value}: ")
             )
-            assert given.value in line.split(": ")[1].split(" / ")
+            assert trigger.value in line.split(": ")[1].split(" / ")
 
 
 def test_final_states_are_drawn_as_ends() -> None:

@@ -1,4 +1,4 @@
-"""What the documents show is true: links, commands, fleet files, error names."""
+"""Check that the documents are true: links, commands, fleet files, error names."""
 
 import ast
 import builtins
@@ -59,9 +59,9 @@ class Block:
 
 
 def documents() -> list[Path]:
-    found = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
-    assert found, "no documents"
-    return found
+    files = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+    assert files, "no documents"
+    return files
 
 
 def name_of(path: Path) -> str:
@@ -79,13 +79,13 @@ def prose_of(path: Path) -> str:
 def blocks(*languages: str) -> Iterator[Block]:
     for path in documents():
         text = text_of(path)
-        for found in FENCE.finditer(text):
-            if found["language"] in languages:
+        for block in FENCE.finditer(text):
+            if block["language"] in languages:
                 yield Block(
                     file=name_of(path),
-                    line=text.count("\n", 0, found.start()) + 1,
-                    language=found["language"],
-                    text=found["text"],
+                    line=text.count("\n", 0, block.start()) + 1,
+                    language=block["language"],
+                    text=block["text"],
                 )
 
 
@@ -97,14 +97,14 @@ def slug_of(heading: str) -> str:
 
 def anchors(path: Path) -> set[str]:
     """Return the anchors that a page's headings have, as GitHub makes them."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for heading in HEADING.findall(prose_of(path)):
         slug = slug_of(heading)
-        count = found.get(slug, 0)
-        found[slug] = count + 1
+        count = counts.get(slug, 0)
+        counts[slug] = count + 1
         if count:
-            found[f"{slug}-{count}"] = 1
-    return {*found}
+            counts[f"{slug}-{count}"] = 1
+    return {*counts}
 
 
 def broken_links(path: Path) -> Iterator[str]:
@@ -131,20 +131,20 @@ def commands(block: Block) -> Iterator[list[str]]:
         lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
         lexer.commenters = "#"
         lexer.whitespace_split = True
-        words: list[str] = []
+        arguments: list[str] = []
         for word in [*lexer, ";"]:
             if not word or not set(word) <= set("();<>|&"):
-                words.append(word)
+                arguments.append(word)
                 continue
             # Settings may stand before a command, and a path may lead to it.
-            while words and re.match(r"[A-Z_]+=", words[0]):
-                del words[0]
+            while arguments and re.match(r"[A-Z_]+=", arguments[0]):
+                del arguments[0]
             # So may who it is done as.
-            if words[:1] == ["runuser"]:
-                del words[: words.index("--") + 1]
-            if words and Path(words[0]).name == "forewarn":
-                yield words[1:]
-            words = []
+            if arguments[:1] == ["runuser"]:
+                del arguments[: arguments.index("--") + 1]
+            if arguments and Path(arguments[0]).name == "forewarn":
+                yield arguments[1:]
+            arguments = []
 
 
 def error_names() -> set[str]:
@@ -171,17 +171,19 @@ def test_every_shown_command_is_valid(
     count = 0
     checked: set[tuple[str, ...]] = set()
     for block in blocks(*SHELLS):
-        for words in commands(block):
+        for arguments in commands(block):
             count += 1
-            if tuple(words) in checked:
+            if tuple(arguments) in checked:
                 continue
-            checked.add(tuple(words))
+            checked.add(tuple(arguments))
             try:
-                parser.build(words).parse_args(words)
+                parser.build(arguments).parse_args(arguments)
             except SystemExit as ended:
                 if ended.code:
-                    said = capsys.readouterr().err.strip().splitlines()[-1:]
-                    wrong.append(f"{block}: forewarn {shlex.join(words)}: {said}")
+                    message = capsys.readouterr().err.strip().splitlines()[-1:]
+                    wrong.append(
+                        f"{block}: forewarn {shlex.join(arguments)}: {message}"
+                    )
     assert not wrong, "\n".join(wrong)
     assert count >= COMMANDS_MIN
 
@@ -196,12 +198,12 @@ def test_each_picture_of_a_page_exists_and_is_described() -> None:
     wrong: list[str] = []
     named: set[Path] = set()
     for page in documents():
-        for told, path in PICTURE.findall(text_of(page)):
+        for description, path in PICTURE.findall(text_of(page)):
             picture = (page.parent / path).resolve()
             named.add(picture)
             if not picture.is_file():
                 wrong.append(f"{name_of(page)}: there is no {path}")
-            if len(told.split()) < PICTURE_WORDS_MIN:
+            if len(description.split()) < PICTURE_WORDS_MIN:
                 wrong.append(f"{name_of(page)}: {path}: say what it shows")
     there = {*STATIC.rglob("*.webp"), *STATIC.rglob("*.svg")}
     wrong += [f"no page shows {name_of(each)}" for each in sorted(there - named)]

@@ -58,7 +58,7 @@ def test_the_page_lists_every_kind_and_deviation(
 
 def test_documented_faults_can_be_parsed() -> None:
     text = GUIDE.read_text(encoding="utf-8")
-    blocks = [(found[1], found[2]) for found in FENCE.finditer(text)]
+    blocks = [(match[1], match[2]) for match in FENCE.finditer(text)]
     lines = [
         line for kind, body in blocks if kind == "faults" for line in body.split("\n")
     ]

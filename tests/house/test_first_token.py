@@ -21,9 +21,9 @@ TEMPLATES = ROOT / "deploy" / "helm" / "forewarn" / "templates"
 def make_token(folder: Path) -> Path:
     """Run the part of postinst that makes the token; return its file."""
     script = (DEBIAN / "postinst").read_text("utf-8")
-    found = re.search(r"^token=.*?^fi$", script, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    text = found[0].replace("/etc/forewarn", str(folder))
+    match = re.search(r"^token=.*?^fi$", script, re.MULTILINE | re.DOTALL)
+    assert match is not None
+    text = match[0].replace("/etc/forewarn", str(folder))
     text = text.replace("root:forewarn", f"{os.getuid()}:{os.getgid()}")
     subprocess.run(["/bin/sh", "-euc", text], check=True, timeout=60)
     return folder / "token"
@@ -58,11 +58,11 @@ def test_package_settings_and_commands_use_the_same_token_file() -> None:
 def test_chart_requires_tokens_with_host_network() -> None:
     text = (TEMPLATES / "statefulset.yaml").read_text("utf-8")
     condition = r'if and .Values.hostNetwork (not (include "forewarn.tokens" .))'
-    found = re.search(
+    match = re.search(
         r"\{\{- " + re.escape(condition) + r" \}\}\n\{\{- fail \"(.+)\" \}\}", text
     )
-    assert found is not None
-    assert "admin.tokens or admin.existingSecret" in found[1]
+    assert match is not None
+    assert "admin.tokens or admin.existingSecret" in match[1]
     # Before anything is drawn.
     assert text.index("fail") < text.index("kind: StatefulSet")
 

@@ -1,4 +1,4 @@
-"""What a forge reads is sound: workflows, templates, and the hooks before a commit.
+"""Check the files for code hosts: workflows, templates, and the hooks before a commit.
 
 The workflows cannot run here, so what can be checked is: each make target that they run
 exists, and each action is pinned to a commit.

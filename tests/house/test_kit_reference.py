@@ -54,7 +54,7 @@ def block(kind: type) -> str:
 def test_every_name_of_the_kit_is_listed(request: pytest.FixtureRequest) -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
     assert {*BLOCK.findall(text)} == {*KINDS}
-    wanted = BLOCK.sub(lambda found: block(KINDS[found[1]]), text)
+    wanted = BLOCK.sub(lambda match: block(KINDS[match[1]]), text)
     if request.config.getoption("--rewrite"):
         DOCUMENT.write_text(wanted, encoding="utf-8")
         text = wanted

@@ -139,14 +139,16 @@ def test_manifest_names_are_consistent() -> None:
         ("clusterrolebinding.yaml", "clusterrole.yaml"),
         ("rolebinding.yaml", "role.yaml"),
     ):
-        bound, meant = manifest(binding), manifest(role)
+        bound, role_document = manifest(binding), manifest(role)
         assert bound["roleRef"] == {
             "apiGroup": "rbac.authorization.k8s.io",
-            "kind": meant["kind"],
-            "name": meant["metadata"]["name"],
+            "kind": role_document["kind"],
+            "name": role_document["metadata"]["name"],
         }
         assert bound["subjects"] == [{"kind": "ServiceAccount", **account}]
-        assert bound["metadata"].get("namespace") == meant["metadata"].get("namespace")
+        assert bound["metadata"].get("namespace") == role_document["metadata"].get(
+            "namespace"
+        )
     # Events about what is in no namespace stand in this one.
     assert manifest("role.yaml")["metadata"]["namespace"] == "default"
     # The usual standard for pods forbids the node's network.

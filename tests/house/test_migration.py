@@ -33,7 +33,7 @@ EVENTS_HEAD = "| event | other program | agent | why |"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What stands under one heading of the second rank."""
+    """The text under one heading of the second level."""
 
     page: str
     anchor: str
@@ -42,8 +42,8 @@ class Section:
     @property
     def settings(self) -> list[str]:
         """Return the settings that it shows."""
-        found = FENCE.finditer(self.text)
-        return [each["text"] for each in found if each["language"] == "toml"]
+        matches = FENCE.finditer(self.text)
+        return [each["text"] for each in matches if each["language"] == "toml"]
 
     @property
     def rows(self) -> list[list[str]]:
@@ -148,7 +148,9 @@ def test_manager_script_gets_its_variables(
     script = tmp_path / "host-drain.sh"
     script.write_text('#!/bin/sh\nenv | grep ^EVENT_ | sort\necho "said $1"\n')
     script.chmod(0o755)
-    words = [word.replace("/host-drain.sh", str(script)) for word in handler.prepare]
+    arguments = [
+        word.replace("/host-drain.sh", str(script)) for word in handler.prepare
+    ]
     job = Job(
         run_id="E1.1.prepare.1.drain",
         handler="drain",
@@ -161,7 +163,12 @@ def test_manager_script_gets_its_variables(
     )
     environment = {"PATH": os.defpath, **variables(job)}
     ended = subprocess.run(
-        words, env=environment, capture_output=True, text=True, check=True, timeout=120
+        arguments,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert ended.stdout.splitlines() == [
         "EVENT_ID=E1",
@@ -190,9 +197,9 @@ def test_named_commands_are_valid(
     wrong: list[str] = []
     for path in [*PAGES, INDEX, COMPARISON]:
         for command in re.findall(r"`(?:sudo )?(forewarn [^`]+)`", text_of(path)):
-            words = shlex.split(command)[1:]
+            arguments = shlex.split(command)[1:]
             try:
-                parser.build(words).parse_args(words)
+                parser.build(arguments).parse_args(arguments)
             except SystemExit as ended:
                 said = capsys.readouterr().err
                 # A command may be named without all of its words.

@@ -1,6 +1,6 @@
-"""What packages are made of agrees: one version, one manual, texts that name what is.
+"""Check that the files of packages agree: one version, one manual, existing paths.
 
-What needs a build is in `tests/system/test_packages.py` and `tests/real`.
+Tests that need a build are in `tests/system/test_packages.py` and `tests/real`.
 """
 
 import re
@@ -26,7 +26,8 @@ INSTALL = ROOT / "docs" / "how-to" / "operate" / "install.md"
 UNITS = DEPLOY / "systemd"
 
 MEASURED = "systemd 252"
-"""What docs/how-to/operate/install.md has its figures from: others count a little otherwise."""
+"""The version that the figures of docs/how-to/operate/install.md are from; others
+differ."""
 
 VERSION = re.compile(r"(?<![\d.])0\.\d+\.\d+(?:\.dev\d+)?\b(?!\.\d)")
 
@@ -40,15 +41,17 @@ def test_manual_is_up_to_date(
     if request.config.getoption("--rewrite"):
         manual.write()
     wanted = manual.pages()
-    found = {file.name: file.read_text("utf-8") for file in manual.FOLDER.iterdir()}
-    assert found == wanted, "renew it: pytest --rewrite tests/house"
+    files = {file.name: file.read_text("utf-8") for file in manual.FOLDER.iterdir()}
+    assert files == wanted, "renew it: pytest --rewrite tests/house"
 
 
 def test_the_manual_has_every_command() -> None:
     text = "".join(manual.pages().values())
     for command in COMMANDS:
-        words = f"forewarn {command.name}".replace("forewarn agent", "forewarn-agent")
-        assert f".SS {roff.literal(words)}\n" in text, words
+        arguments = f"forewarn {command.name}".replace(
+            "forewarn agent", "forewarn-agent"
+        )
+        assert f".SS {roff.literal(arguments)}\n" in text, arguments
 
 
 @pytest.mark.slow
@@ -132,11 +135,20 @@ def test_the_agents_program_has_completions(shell: str, tmp_path: Path) -> None:
 
 def test_debian_versions_sort_like_ours() -> None:
     versions = ("0.1.0.dev0", "0.1.0a1", "0.1.0b2", "0.1.0rc1", "0.1.0", "0.1.1")
-    told = [build.debian_version(each) for each in versions]
-    assert told == ["0.1.0~dev0", "0.1.0~a1", "0.1.0~b2", "0.1.0~rc1", "0.1.0", "0.1.1"]
+    debian_versions = [build.debian_version(each) for each in versions]
+    assert debian_versions == [
+        "0.1.0~dev0",
+        "0.1.0~a1",
+        "0.1.0~b2",
+        "0.1.0~rc1",
+        "0.1.0",
+        "0.1.1",
+    ]
     if shutil.which("dpkg") is None:
         pytest.skip("dpkg is not here to say how it sorts them")
-    for less, more in zip((told[1], *told[3:]), told[4:], strict=False):
+    for less, more in zip(
+        (debian_versions[1], *debian_versions[3:]), debian_versions[4:], strict=False
+    ):
         command = ["dpkg", "--compare-versions", less, "lt", more]
         assert subprocess.run(command, check=False).returncode == 0, (less, more)
 
@@ -170,13 +182,13 @@ def test_settings_of_the_packages_are_valid(monkeypatch: pytest.MonkeyPatch) -> 
     service = load_settings(
         file=debian / "forewarn" / "forewarn.toml", environ={}, flags={}
     )
-    # Nobody but this machine is answered before somebody says so.
+    # Only this machine gets answers until the settings allow others.
     assert service.metadata.listen.startswith("127.0.0.1:")
     assert service.admin.listen.startswith("127.0.0.1:")
     agent_file = debian / "forewarn-agent" / "agent.toml"
     agent = load_agent(file=str(agent_file), environ={}, flags={})
     assert agent.watch.state == "/var/lib/forewarn-agent/agent.db"
-    # What it shows as an example can be used as it is.
+    # Its examples can be used unchanged.
     text = agent_file.read_text("utf-8")
     example = re.sub(r"(?m)^# ?(?=\[|[a-z]+ = )", "", text)
     assert tomllib.loads(example)["handler"][0]["name"] == "pool"
@@ -222,11 +234,11 @@ def test_exposure_of_the_units_matches_the_page(unit: str) -> None:
         timeout=60,
         check=True,
     )
-    found = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
-    assert found is not None
+    match = re.search(r"exposure level for \S+: ([\d.]+)", done.stdout)
+    assert match is not None
     row = re.search(rf"\| `{unit}` \| ([\d.]+) \|", INSTALL.read_text("utf-8"))
     assert row is not None
-    assert row[1] == found[1]
+    assert row[1] == match[1]
 
 
 def test_agent_unit_has_no_private_mounts() -> None:

@@ -42,8 +42,8 @@ def short_waits(source: str) -> Iterator[tuple[int, float]]:
             limits = [word.value for word in node.keywords if word.arg == "timeout"]
             seconds = _number(limits[0]) if limits else None
         elif name == "wait" and _is_process(node.func.value):
-            words = [*node.args, *(word.value for word in node.keywords)]
-            seconds = _number(words[0]) if words else None
+            arguments = [*node.args, *(word.value for word in node.keywords)]
+            seconds = _number(arguments[0]) if arguments else None
         if seconds is not None and seconds < SECONDS_MIN:
             yield node.lineno, seconds
 

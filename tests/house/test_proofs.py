@@ -18,13 +18,13 @@ ROWS = {name: text for name, _, _, text in ROW.findall(PAGE.read_text("utf-8"))}
 
 
 def test_steps_are_numbered_without_gaps() -> None:
-    found = [
+    numbers = [
         (int(part), int(step)) for _, part, step, _ in ROW.findall(PAGE.read_text())
     ]
-    assert found == sorted(set(found))
-    for part, step in found:
-        assert step == 1 or (part, step - 1) in found
-    assert {part for part, _ in found} == {1, 2, 3, 4, 5}
+    assert numbers == sorted(set(numbers))
+    for part, step in numbers:
+        assert step == 1 or (part, step - 1) in numbers
+    assert {part for part, _ in numbers} == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.parametrize("step", ROWS)

@@ -24,8 +24,8 @@ def page(word: str) -> str:
 
 def rows(text: str, columns: int) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith("| ")]
-    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [row for row in found if len(row) == columns]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if len(row) == columns]
 
 
 def example() -> Told:

@@ -17,7 +17,7 @@ DOCUMENTS = (
 )
 REFUSALS = {"RefusedError", "NotFoundError"}
 GAP = "…"
-"""What a document writes for a name or a number."""
+"""The placeholder for a name or a number in a document."""
 
 
 def _text(node: ast.expr) -> str:

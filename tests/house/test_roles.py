@@ -1,4 +1,4 @@
-"""The page of the operator API lists the requests of each role, as the table has them."""
+"""The page of the operator API lists the requests of each role, as in the table."""
 
 import re
 from collections.abc import Iterator

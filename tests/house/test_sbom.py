@@ -22,20 +22,20 @@ def bill() -> Json:
 
 
 def names(text: str) -> set[str]:
-    found = re.findall(r"^([A-Za-z0-9._-]+)==([^ ]+)", text, re.MULTILINE)
-    return {f"pkg:pypi/{name.lower()}@{version}" for name, version in found}
+    pins = re.findall(r"^([A-Za-z0-9._-]+)==([^ ]+)", text, re.MULTILINE)
+    return {f"pkg:pypi/{name.lower()}@{version}" for name, version in pins}
 
 
 def test_every_pin_is_a_component_with_its_hashes(bill: Json) -> None:
     pinned = PINS.read_text("utf-8") + bundle.PINS.read_text("utf-8")
     assert {each["purl"] for each in bill["components"]} == names(pinned)
-    told = [
+    hashes = [
         each["value"]
         for component in bill["components"]
         for each in component["properties"]
         if each["name"] == "forewarn:sha256"
     ]
-    assert sorted(told) == sorted(re.findall(r"sha256:([0-9a-f]{64})", pinned))
+    assert sorted(hashes) == sorted(re.findall(r"sha256:([0-9a-f]{64})", pinned))
 
 
 def test_sbom_is_in_cyclonedx_format(bill: Json) -> None:
@@ -97,9 +97,9 @@ def test_line_that_is_not_a_pin_is_refused() -> None:
     "name", ["fastapi", "uvloop", "click", "rich", "typing-extensions"]
 )
 def test_bundled_distribution_includes_its_license(name: str, tmp_path: Path) -> None:
-    found = metadata.distribution(name)
-    notes = tmp_path / f"{name}-{found.version}.dist-info"
-    for file in found.files or ():
+    distribution = metadata.distribution(name)
+    notes = tmp_path / f"{name}-{distribution.version}.dist-info"
+    for file in distribution.files or ():
         source = Path(str(file.locate()))
         if ".dist-info/" in str(file) and source.exists():
             target = notes / str(file).partition(".dist-info/")[2]
@@ -110,7 +110,9 @@ def test_bundled_distribution_includes_its_license(name: str, tmp_path: Path) ->
     assert lines[0] == ""
     folder = name.replace("-", "_")
     assert f"usr/lib/forewarn/lib/{folder}" in lines[1]
-    assert lines[2] == f"Comment: {found.metadata['Name']} {found.version}"
+    assert (
+        lines[2] == f"Comment: {distribution.metadata['Name']} {distribution.version}"
+    )
     assert lines[3].startswith("Copyright: ")
     assert re.fullmatch(r"License: .*(MIT|BSD|Apache|PSF).*", lines[4])
     # A paragraph ends at the first empty line.

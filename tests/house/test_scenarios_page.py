@@ -19,9 +19,9 @@ def test_the_reference_is_up_to_date(request: pytest.FixtureRequest) -> None:
 
 
 def test_every_shown_scenario_is_valid() -> None:
-    found = list(blocks("scenario"))
-    assert found
-    for block in found:
+    scenarios = list(blocks("scenario"))
+    assert scenarios
+    for block in scenarios:
         read_scenario(block.text, file=str(block))
 
 

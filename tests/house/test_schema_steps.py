@@ -23,15 +23,15 @@ NEW = [step for step in load_steps() if step.number > FIRST_WITH_REPLICAS]
 
 
 def breaks(step: Step) -> bool:
-    """Return whether a step removes what nobody has declared unread."""
+    """Return whether a step removes columns or tables that are not declared unread."""
     removes = any(REMOVES.search(each) for each in statements(step.sql))
     return removes and not CONTRACT.search(step.sql)
 
 
 def test_steps_remove_only_what_is_declared_unread() -> None:
-    found = [step.name for step in NEW if breaks(step)]
-    assert not found, (
-        f"{found} remove or rename what replicas of the release before read:"
+    names = [step.name for step in NEW if breaks(step)]
+    assert not names, (
+        f"{names} remove or rename what replicas of the release before read:"
         " see Change the schema in ARCHITECTURE.md"
     )
 

@@ -47,9 +47,9 @@ def test_program_starts_when_the_simulator_answers() -> None:
     services = recipe("compose.yaml")["services"]
     waited = services["app"]["depends_on"]["simulator"]
     assert waited == {"condition": "service_healthy"}
-    kind, program, *words = services["simulator"]["healthcheck"]["test"]
+    kind, program, *arguments = services["simulator"]["healthcheck"]["test"]
     assert (kind, program) == ("CMD", "forewarn")
-    check_words(*words)
+    check_words(*arguments)
 
 
 def test_pod_runs_the_simulator_alongside_the_program() -> None:
@@ -57,12 +57,12 @@ def test_pod_runs_the_simulator_alongside_the_program() -> None:
     assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
     [simulator] = pod["spec"]["initContainers"]
     check_words("simulate", *simulator["args"])
-    # What begins before the others and stays is a side-car.
+    # A container that begins before the others and stays is a sidecar.
     assert simulator["restartPolicy"] == "Always"
     assert "NET_ADMIN" in simulator["securityContext"]["capabilities"]["add"]
-    program, *words = simulator["startupProbe"]["exec"]["command"]
+    program, *arguments = simulator["startupProbe"]["exec"]["command"]
     assert program == "forewarn"
-    check_words(*words)
+    check_words(*arguments)
     assert pod["spec"]["containers"]
 
 
@@ -75,8 +75,8 @@ def test_command_in_the_recipe_comment_is_valid() -> None:
 def test_image_starts_the_simulator() -> None:
     text = (RECIPES / "Dockerfile").read_text(encoding="utf-8")
     assert 'ENTRYPOINT ["forewarn", "simulate"]' in text
-    [words] = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
-    check_words("simulate", *plain_yaml.read(f"words: {words}")["words"])
+    [arguments] = re.findall(r"^CMD (.*)$", text, re.MULTILINE)
+    check_words("simulate", *plain_yaml.read(f"words: {arguments}")["words"])
 
 
 def test_the_compose_file_builds_the_image() -> None:
@@ -92,9 +92,9 @@ CI = sorted((RECIPES / "ci").iterdir())
 
 @pytest.mark.parametrize("file", TESTCONTAINERS, ids=lambda file: file.name)
 def test_each_language_shows_valid_commands(file: Path) -> None:
-    words = testcontainers.simulated(file)
-    assert words[:2] == ["--listen", "0.0.0.0:8301"]
-    check_words("simulate", *words)
+    arguments = testcontainers.simulated(file)
+    assert arguments[:2] == ["--listen", "0.0.0.0:8301"]
+    check_words("simulate", *arguments)
     orders = testcontainers.orders(file)
     assert len(orders) == 2
     for order in orders:

@@ -52,9 +52,9 @@ def _verb(entry: Entry) -> Iterator[str]:
     shown = targets.metavar.replace("|", "\\|")
     yield f"| `{targets.key}` | `{shown}` | {targets.about} |"
     for each in (*entry.arguments, REASON):
-        words = f" `{'`, `'.join(each.words)}`." if each.words else ""
+        choices = f" `{'`, `'.join(each.words)}`." if each.words else ""
         role = f" Needs the role `{each.role.value}` too." if each.role else ""
-        yield f"| `{each.key}` | `{each.name}` | {each.about}{words}{role} |"
+        yield f"| `{each.key}` | `{each.name}` | {each.about}{choices}{role} |"
     yield ""
     yield from _refusals(entry.refusals)
 
@@ -91,7 +91,7 @@ def test_pages_match_the_verb_table(page: Path, request: pytest.FixtureRequest) 
         f"{page.name}: each verb needs a section with the lines `<!-- verb NAME -->` and "
         "`<!-- /verb -->`; `pytest --rewrite tests/house` writes the text between them"
     )
-    wanted = BLOCK.sub(lambda found: _block(found[1]), text)
+    wanted = BLOCK.sub(lambda match: _block(match[1]), text)
     if request.config.getoption("--rewrite"):
         page.write_text(wanted, encoding="utf-8")
         text = wanted

@@ -83,15 +83,15 @@ def matches_prose(node: ast.AST) -> bool:
 
 
 def test_no_code_matches_sentences() -> None:
-    found = {
+    places = {
         f"{name}:{node.lineno}: {ast.unparse(node)}": name
         for name, module in modules("")
         for node in ast.walk(module)
         if isinstance(node, ast.Call | ast.Compare) and matches_prose(node)
     }
-    wrong = [each for each, name in found.items() if name not in NO_PROSE]
+    wrong = [each for each, name in places.items() if name not in NO_PROSE]
     assert not wrong, "\n".join(wrong)
-    assert {*found.values()} == {*NO_PROSE}, "an exception is needed no more"
+    assert {*places.values()} == {*NO_PROSE}, "an exception is needed no more"
 
 
 def sentences(module: ast.Module) -> Iterator[tuple[str, ast.JoinedStr]]:
@@ -114,12 +114,12 @@ def sentences(module: ast.Module) -> Iterator[tuple[str, ast.JoinedStr]]:
 
 def test_control_formats_only_error_messages() -> None:
     keys = {"f'tenant aliases:{tenant}'"}
-    found: dict[str, set[str]] = {}
+    functions: dict[str, set[str]] = {}
     for name, module in modules("control"):
         for function, text in sentences(module):
             if ast.unparse(text) not in keys:
-                found.setdefault(name, set()).add(function)
-    assert found == OF_ERRORS
+                functions.setdefault(name, set()).add(function)
+    assert functions == OF_ERRORS
 
 
 def test_value_modules_format_no_sentences() -> None:

@@ -1,4 +1,4 @@
-"""What the random lives share."""
+"""Fixtures that the random lives share."""
 
 import pytest
 

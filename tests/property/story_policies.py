@@ -21,4 +21,4 @@ POLICIES = {
         driver_timeout=5 * MINUTE
     ),
 }
-"""By the name of the story."""
+"""The policies, by the name of the story."""

@@ -1,4 +1,4 @@
-"""How a story is told to a life that dies, and how a life ended."""
+"""The description of a story for a life that is killed, and of the end of a life."""
 
 from collections import deque
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.support.worlds import CrashError
 
 
 class Telling:
-    """A story that goes on after each death of the service."""
+    """A story that continues after each crash of the service."""
 
     def __init__(self, life: Life, story: list[Step]) -> None:
         """Begin nothing."""

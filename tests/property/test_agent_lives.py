@@ -117,7 +117,8 @@ class Agent(Life):
     def __init__(self, settings: Policy) -> None:
         super().__init__(settings, is_patient=True)
         self.listed: dict[str, int] = {}
-        """For how long it had listened when a document last named it of each event."""
+        """For each event, the time since the agent's start at which a document last
+        listed it."""
 
     def poll(self, *notices: Notice, times: int = 1) -> Decision:
         """Read a document."""
@@ -188,7 +189,8 @@ class Agent(Life):
             assert run.kill_at <= not_before - self.policy.margin
 
     def _judge_recovery(self, run: Run) -> None:
-        """What still stands prepared is not undone; of others' events, only that."""
+        """A handler is not undone while an event keeps it prepared, nor during an event
+        of this VM."""
         for task in self.memory.tasks:
             if task.stage in {Stage.PREPARING, Stage.PREPARED, Stage.WITHHELD}:
                 held = {
@@ -309,7 +311,7 @@ class World:
         self.hidden = self.data.draw(st.integers(0, 4), "hidden")
 
     def rename(self) -> None:
-        """Let an event go on under another ID, which was never there before."""
+        """Continue an event under a new ID."""
         if self.events:
             event_id = self.data.draw(st.sampled_from(sorted(self.events)), "event")
             self.incarnation += 1
@@ -388,18 +390,18 @@ def live_to_the_end(data: st.DataObject, life: Agent) -> None:
 
 def live_one(data: st.DataObject, life: Agent, world: World) -> None:
     """Do one thing to the agent."""
-    what = data.draw(
+    kind = data.draw(
         st.sampled_from(WHAT),
         "what",
     )
-    match what:
+    match kind:
         case "poll":
             world.read(life)
         case "change":
             world.change(life.now)
             world.read(life)
         case "empty" | "silence" | "reset" | "rename":
-            disturb(what, data, life, world)
+            disturb(kind, data, life, world)
         case "end":
             end_one(data, life)
         case "answer":
@@ -412,10 +414,10 @@ def live_one(data: st.DataObject, life: Agent, world: World) -> None:
                 consent = data.draw(
                     st.sampled_from([Consent.GIVEN, Consent.WANTED, Consent.REFUSED])
                 )
-                given = life.memory.find(wanted[0])
+                found_at = life.memory.find(wanted[0])
                 sent = Counter(life.sent)
                 life.answer(consent, wanted[0])
-                assert given is not None
+                assert found_at is not None
                 assert Counter(life.sent)[wanted[0]] == sent[wanted[0]]
         case "sleep":
             life.sleep(data.draw(st.sampled_from([0, 1, 7, 60, 900])) * SECOND)

@@ -1,7 +1,8 @@
 """Random lives with campaigns, judged at every commit by an independent watcher.
 
-What must hold is in `tests/support/campaign_watcher.py`. Everything else that can befall
-a fleet happens too: its changes, failures, driver faults, clock steps and crashes.
+The invariants are in `tests/support/campaign_watcher.py`. Everything else that can
+happen to a fleet happens too: its changes, failures, driver faults, clock steps and
+crashes.
 """
 
 import pytest

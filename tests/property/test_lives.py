@@ -1,6 +1,6 @@
 """Whole lives of small fleets, at random, judged at every commit and every turn.
 
-What must hold is in `tests/support/invariants.py`. A failure prints the life that
+The invariants are in `tests/support/invariants.py`. A failure prints the life that
 led to it, and a line that lives it again.
 """
 
@@ -14,7 +14,7 @@ from tests.support.profiles import drawing_limit
 pytestmark = pytest.mark.amounts
 
 EXAMPLES = settings().max_examples
-"""Of the profile: `quick` has 50, `far` 100, `deep` 2000."""
+"""The number of examples of the profile: `quick` has 50, `far` 100, `deep` 2000."""
 
 
 @pytest.mark.slow

@@ -449,7 +449,7 @@ PARTLY_DONE = (
     Step("maintain", {"hosts": [0], "impact": 3}),
     Step("advance", {"seconds": 3600}),
 )
-"""A host is emptied, and the driver fails thrice for one of its VMs."""
+"""A host is emptied, and the driver fails three times for one of its VMs."""
 
 
 def _live_partly_done(*, is_blind: bool) -> Life:

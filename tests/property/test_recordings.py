@@ -99,7 +99,7 @@ class Taped:
 
     def play(self, story: Story) -> None:
         for step in story:
-            # What the fleet does not allow now is left out.
+            # Steps that the fleet does not allow now are left out.
             with contextlib.suppress(ForewarnError):
                 self.take(*step)
             self.recorder.poll()

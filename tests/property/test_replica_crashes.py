@@ -30,7 +30,7 @@ PLACES = ("committed", "published", "called", "asked")
 
 
 class Pauses(Deaths):
-    """Lives whose leader is paused, and goes on when the story is over."""
+    """Lives whose leader is paused, and continues after the end of the story."""
 
     def __init__(
         self,

@@ -109,9 +109,9 @@ def text_of(*hosts: str) -> CampaignText:
 
 def refused(world: World) -> set[str]:
     """Return the hosts that the plan of all hosts cannot clear."""
-    asked = campaign_plans.plan_request(text_of(), Policy(), now=world.now)
+    planned = campaign_plans.plan_request(text_of(), Policy(), now=world.now)
     try:
-        plan = world.read(lambda reader: campaign_plans.plan_of(reader, asked))
+        plan = world.read(lambda reader: campaign_plans.plan_of(reader, planned))
     except RefusedError:
         return {host.name for host in world.read(hosts_of)}
     return {each.host for each in plan.refusals}

@@ -44,7 +44,7 @@ NO_STEPS = frozenset(
         "repeat",
     }
 )
-"""What a life has besides what is done to a fleet: how it is lived and killed."""
+"""Steps that only a life has: those that drive it, crash it or end it."""
 
 SHORTER = frozenset(
     {
@@ -58,7 +58,7 @@ and `remove_blackout` do."""
 
 @dataclass(slots=True)
 class Lived:
-    """What all stories did together."""
+    """The counts of all stories together."""
 
     arrows: set[str] = field(default_factory=set[str])
     verbs: set[Verb] = field(default_factory=set[Verb])

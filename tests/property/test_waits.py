@@ -37,7 +37,7 @@ VIEWS = ("west", "east")
 VMS = ("w0", "w1", "w2")
 LONGEST = 60
 TURNS = 60
-"""Of the loop, in which everything that was caused has surely happened."""
+"""The number of iterations of the loop in which every caused callback has run."""
 
 
 @dataclass
@@ -84,8 +84,8 @@ class Client:
 
     def hear(self) -> None:
         """Take in what has been answered."""
-        found = answers_of(b"".join(self.transport.written))
-        for answer in found[self.read :]:
+        answers = answers_of(b"".join(self.transport.written))
+        for answer in answers[self.read :]:
             self.read += 1
             self.is_asking = False
             if answer.status in {200, 304}:
@@ -151,7 +151,7 @@ class Life:
             self.views[view] = (epoch + 1, 1, True)
             self.publish(view)
 
-    # What may happen
+    # Steps
 
     async def step(self) -> None:
         rng = self.rng
@@ -223,10 +223,11 @@ class Life:
             )
             self.publish(guests=(self.guests[vm],))
 
-    # What must be true
+    # Invariants
 
     async def check(self) -> None:
-        """When all is quiet, whoever still waits has what there is."""
+        """When nothing happens any more, each waiting client has the current
+        document."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
         for client in self.clients:
@@ -249,7 +250,7 @@ class Life:
         self.clock.advance_to(self.clock.now() + 2 * LONGEST * SECOND)
         self.hub.wakeups.wake()
         await self.check()
-        assert len(self.hub.endpoint.waits) == 0, "somebody waits for ever"
+        assert len(self.hub.endpoint.waits) == 0, "a client waits forever"
         for client in self.clients:
             client.transport.abort()
         await asyncio.sleep(0)
@@ -296,7 +297,7 @@ def test_a_planted_fault_is_found(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_random_life_has_waiting_clients() -> None:
-    """A property of nobody would hold too."""
+    """Without waiting clients, the property would hold too."""
 
     async def story() -> int:
         life, most = Life(Random(1)), 0

@@ -1,4 +1,5 @@
-"""What the clause tests share: worlds, orders, and a real endpoint over a world."""
+"""Shared parts of the clause tests: worlds, requests, and a real endpoint over a
+world."""
 
 import asyncio
 import contextlib
@@ -89,7 +90,7 @@ NEEDS_TIME = {
     "a deletion is announced at most 15 minutes ahead",
     "a pause of seconds does not disable events",
 }
-"""What checks look at that one look at an endpoint does not show."""
+"""The checks that need more than one poll of an endpoint."""
 
 
 def assert_kept(
@@ -181,38 +182,40 @@ def durable_world(folder: Path, **options: Any) -> Generator[World]:
 
 
 def operations_of(world: World, request: Request) -> list[Operation]:
-    found = world.read(
+    operations = world.read(
         lambda reader: list(
             every(reader, kinds.OPERATIONS_OF_REQUEST, request.request_id)
         )
     )
-    return sorted(found, key=lambda operation: operation.target)
+    return sorted(operations, key=lambda operation: operation.target)
 
 
-def wishes(**said: Any) -> OrderOptions:
+def wishes(**options: Any) -> OrderOptions:
     """Return wishes; `not_before` may be a text, a time or a duration from START."""
-    not_before = said.get("not_before")
+    not_before = options.get("not_before")
     if isinstance(not_before, str):
         by_length = not_before[:1].isdecimal() and "T" not in not_before
-        said["not_before"] = (
+        options["not_before"] = (
             START + parse_duration(not_before)
             if by_length
             else parse_instant(not_before)
         )
-    return OrderOptions(**said)
+    return OrderOptions(**options)
 
 
 def maintain(
-    world: World, *hosts: str, action: Action = Action.FREEZE, **said: Any
+    world: World, *hosts: str, action: Action = Action.FREEZE, **options: Any
 ) -> list[Operation]:
     """Maintain hosts, each by an order of its own: all are announced at once."""
-    made: list[Operation] = []
+    operations: list[Operation] = []
     for host in hosts:
         request = world.order(
-            lambda work, host=host: verbs.maintain(work, [host], action, wishes(**said))
+            lambda work, host=host: verbs.maintain(
+                work, [host], action, wishes(**options)
+            )
         )
-        made += operations_of(world, request)
-    return made
+        operations += operations_of(world, request)
+    return operations
 
 
 def roll_out(world: World, *hosts: str, at_once: int = 1) -> list[Operation]:
@@ -222,39 +225,39 @@ def roll_out(world: World, *hosts: str, at_once: int = 1) -> list[Operation]:
     return operations_of(world, request)
 
 
-def reboot(world: World, *vms: str, **said: Any) -> list[Operation]:
+def reboot(world: World, *vms: str, **options: Any) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.change_vms(work, vms, Verb.REBOOT, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, Verb.REBOOT, wishes(**options))
     )
     return operations_of(world, request)
 
 
-def redeploy(world: World, *vms: str, **said: Any) -> list[Operation]:
+def redeploy(world: World, *vms: str, **options: Any) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.change_vms(work, vms, Verb.REDEPLOY, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, Verb.REDEPLOY, wishes(**options))
     )
     return operations_of(world, request)
 
 
-def evict(world: World, *vms: str, **said: Any) -> list[Operation]:
+def evict(world: World, *vms: str, **options: Any) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.change_vms(work, vms, Verb.EVICT, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, Verb.EVICT, wishes(**options))
     )
     return operations_of(world, request)
 
 
-def terminate(world: World, *vms: str, **said: Any) -> list[Operation]:
+def terminate(world: World, *vms: str, **options: Any) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.change_vms(work, vms, Verb.TERMINATE, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, Verb.TERMINATE, wishes(**options))
     )
     return operations_of(world, request)
 
 
 def renew_image(
-    world: World, *vms: str, verb: Verb = Verb.REIMAGE, **said: Any
+    world: World, *vms: str, verb: Verb = Verb.REIMAGE, **options: Any
 ) -> list[Operation]:
     request = world.order(
-        lambda work: verbs.change_vms(work, vms, verb, wishes(**said))
+        lambda work: verbs.change_vms(work, vms, verb, wishes(**options))
     )
     return operations_of(world, request)
 
@@ -423,7 +426,7 @@ def served(world: World) -> Generator[ServedWorld]:
 
 
 Bend = Callable[[str, str, Headers, bytes | None, Answer], Answer]
-"""What a faulty server makes of a good answer."""
+"""The change that a faulty server makes to a correct response."""
 
 
 class BentClient:

@@ -221,7 +221,7 @@ FAULTS: dict[str, Bend] = {
     "an event of two VMs can be approved": status_bent(approves(0), 400),
     "any VM that sees an event approves": status_bent(approves(0), 403),
 }
-"""Of each question a fault that it finds."""
+"""For each check, a fault that it finds."""
 
 
 class FaultyClient(BentClient):
@@ -338,8 +338,8 @@ def test_permanent_rate_limit_leaves_most_checks_untried() -> None:
     client = FaultyClient(WorldClient(world, "m_0"), limited("1", after=0))
     examination = Examination(client, approve=True, now=lambda: world.now)
     verdicts = {each.expected: each.verdict for each in examination.run(0)}
-    kept = [title for title, each in verdicts.items() if isinstance(each, Passed)]
-    assert kept == [
+    passed = [title for title, each in verdicts.items() if isinstance(each, Passed)]
+    assert passed == [
         "a burst meets 429 with Retry-After",
         "a refusal is JSON with a message",
         "JSON has its content type, in UTF-8",

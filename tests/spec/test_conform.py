@@ -39,8 +39,8 @@ def undated(
     _method: str, _target: str, _headers: Headers, _body: bytes | None, answer: Answer
 ) -> Answer:
     """Make it the answer of a server that does not tell its time."""
-    kept = tuple(each for each in answer.headers if each[0] != "Date")
-    return replace(answer, headers=kept)
+    headers = tuple(each for each in answer.headers if each[0] != "Date")
+    return replace(answer, headers=headers)
 
 
 def findings_of(
@@ -102,26 +102,26 @@ MOCK_DEFECTS = {
     "no approval is forwarded": "expected 400, got 200",
     KEPT_IDS: "one event, two ids",
 }
-"""What was seen of the mock, each with a part of what must be said about it."""
+"""The known defects of the mock, each with a part of the expected message."""
 
 
 def test_each_defect_of_the_mock_is_found(mock: tuple[Mock, str]) -> None:
     _, url = mock
-    found = broken(findings_of(HttpClient(url)))
+    broken_checks = broken(findings_of(HttpClient(url)))
     for expected, part in MOCK_DEFECTS.items():
-        assert part in found.get(expected, "it was not found"), expected
-    assert set(found) == set(MOCK_DEFECTS)
+        assert part in broken_checks.get(expected, "it was not found"), expected
+    assert set(broken_checks) == set(MOCK_DEFECTS)
 
 
 def test_second_started_event_is_reported() -> None:
-    """What the mock shows when it is approved while it goes on by itself."""
+    """The documents of the mock if it is approved while it advances by itself."""
     mock = Mock()
     mock.show("Started")
     with served(mock) as url:
-        found = broken(
+        broken_checks = broken(
             findings_of(HttpClient(url), polls=1, pause=lambda: mock.show("Started"))
         )
-    assert "is Started too: one event, two ids" in found[KEPT_IDS]
+    assert "is Started too: one event, two ids" in broken_checks[KEPT_IDS]
 
 
 def test_failure_can_replace_another_failure(endpoint: ServedWorld) -> None:
@@ -139,7 +139,7 @@ def test_failure_can_replace_another_failure(endpoint: ServedWorld) -> None:
 
 
 def test_start_long_before_its_time_is_reported(mock: tuple[Mock, str]) -> None:
-    """What the mock does with its Dev Timing: minutes are told, and seconds pass.
+    """The Dev Timing of the mock announces minutes, and seconds pass.
 
     A server's own clock counts, where it tells it; here ours is ahead.
     """
@@ -218,9 +218,9 @@ def test_watched_documents_are_judged_like_requested_ones() -> None:
             return replace(answer, body=bodies[0]) if bodies and plain else answer
 
         client = BentClient(HttpClient(url), bend)
-        found = broken(findings_of(client, approve=False, polls=2, pause=go_on))
-    assert "'Completed'" in found["the status is one of two"]
-    array = found["Events is an array, empty without events"]
+        broken_checks = broken(findings_of(client, approve=False, polls=2, pause=go_on))
+    assert "'Completed'" in broken_checks["the status is one of two"]
+    array = broken_checks["Events is an array, empty without events"]
     assert "Events is None" in array
 
 
@@ -237,10 +237,10 @@ def test_approval_that_cancels_its_event_is_reported() -> None:
             mock.event["Description"] = events.pop()
 
     with served(mock) as url:
-        found = broken(findings_of(HttpClient(url), polls=2, pause=go_on))
+        broken_checks = broken(findings_of(HttpClient(url), polls=2, pause=go_on))
     assert (
         "were approved and then removed, but never shown as Started"
-        in found["an approved event is shown as Started"]
+        in broken_checks["an approved event is shown as Started"]
     )
 
 
@@ -293,9 +293,9 @@ def test_our_endpoint_keeps_every_clause() -> None:
 
 def test_each_defect_of_a_careless_server_is_a_finding() -> None:
     with listening(Careless) as url:
-        found = broken(findings_of(HttpClient(url)))
-    assert "expected 400, got 200" in found["malformed bodies are 400"]
-    assert "got no answer" in found["other verbs are 405"]
+        broken_checks = broken(findings_of(HttpClient(url)))
+    assert "expected 400, got 200" in broken_checks["malformed bodies are 400"]
+    assert "got no answer" in broken_checks["other verbs are 405"]
 
 
 def test_client_that_expects_100_continue_also_waits_out_a_limit() -> None:
@@ -321,7 +321,7 @@ def test_client_that_expects_100_continue_also_waits_out_a_limit() -> None:
 
 
 def test_no_check_passes_without_a_document() -> None:
-    """Who is limited all the time sees a proper 429, and knows nothing else."""
+    """A client that is rate-limited all the time sees a valid 429 and nothing else."""
 
     class Limited(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -345,7 +345,7 @@ def test_no_check_passes_without_a_document() -> None:
         examination = Examination(client, approve=True, now=lambda: DUE)
         findings = list(examination.run(0))
     assert broken(findings) == {}
-    found = report(url, findings, Watched(documents=len(examination.seen.newest)))
-    assert not found.passed
+    result = report(url, findings, Watched(documents=len(examination.seen.newest)))
+    assert not result.passed
     # It was patient once.
     assert len(waited) == PATIENCE

@@ -93,9 +93,12 @@ def test_command_shows_evidence_on_request(
         for finding in value["findings"]
         if finding["expected"] == "ids are GUIDs in upper case"
     ]
-    seen = exchanges[broken["evidence"][0]["exchanges"][0]]
-    assert json.loads(seen["answer"]["body"])["Events"][0]["EventStatus"] == "Scheduled"
-    assert parse_instant(seen["at"]) > 0
+    exchange = exchanges[broken["evidence"][0]["exchanges"][0]]
+    assert (
+        json.loads(exchange["answer"]["body"])["Events"][0]["EventStatus"]
+        == "Scheduled"
+    )
+    assert parse_instant(exchange["at"]) > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -137,11 +140,11 @@ def test_unwritable_report_is_reported_before_the_first_request(
 ) -> None:
     server, url = mock
     event = server.event
-    words = ["conform", url, "--approve", "--report", str(tmp_path / place)]
-    assert main(words) == 2
-    told = capsys.readouterr()
-    assert "cannot be written" in told.err
-    assert (told.out, server.event) == ("", event)
+    arguments = ["conform", url, "--approve", "--report", str(tmp_path / place)]
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert "cannot be written" in printed.err
+    assert (printed.out, server.event) == ("", event)
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:99999", "ftp://x"])

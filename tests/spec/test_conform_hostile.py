@@ -1,4 +1,4 @@
-"""`forewarn conform` against servers that send what is no answer, or without end.
+"""Test `forewarn conform` with servers that send invalid or endless responses.
 
 Each is a finding with its bytes, and none of them holds the command for long.
 """
@@ -49,8 +49,8 @@ def test_malformed_answer_is_reported_with_its_bytes(
         assert line.startswith("1.12  fail ")
         assert part.decode() in line
         assert main(["conform", url, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    broken = next(each["broken"] for each in told["exchanges"] if "broken" in each)
+    document = json.loads(capsys.readouterr().out)
+    broken = next(each["broken"] for each in document["exchanges"] if "broken" in each)
     assert broken["how"] == "malformed"
     assert broken["body"].encode() == MALFORMED[part]
 
@@ -144,13 +144,13 @@ def test_bytes_after_a_response_start_the_next_response() -> None:
 def test_reset_during_an_answer_counts_as_truncation() -> None:
     class Reset(BaseRequestHandler):
         def handle(self) -> None:
-            # What is not read makes the end of a connection a reset.
+            # Unread data turns the end of a connection into a reset.
             self.request.recv(1)
             self.request.sendall(OK)
 
     with (
         listening(Reset) as url,
-        pytest.raises(BrokenAnswerError) as told,
+        pytest.raises(BrokenAnswerError) as raised,
     ):
         HttpClient(url).ask("GET", EVENTS_PATH)
-    assert told.value.how is How.CUT
+    assert raised.value.how is How.CUT

@@ -1,4 +1,4 @@
-"""`conform` finds each planted defect, or the table says why nobody could.
+"""`conform` finds each planted defect, or the table says why no client can.
 
 Everything is real but the sockets and the time: the bytes of HTTP, and a clock that
 the requests and pauses turn.
@@ -56,7 +56,7 @@ def test_each_reason_is_one_sentence() -> None:
 
 @pytest.mark.parametrize("name", some(FOUND, usual=[*FOUND][::4]))
 def test_a_defect_is_found(name: str) -> None:
-    """By its clause, and with what was seen: requests, answers and times."""
+    """The finding has its clause and its evidence: requests, responses and times."""
     wanted = FOUND[name]
     findings = examined(planted.DEFECTS[name], wanted.course.plan)
     assert set(wanted.clauses) <= set(broken(findings)), broken(findings)
@@ -106,15 +106,17 @@ def test_trailing_line_break_is_noted() -> None:
 
 def test_html_error_pages_break_the_error_clause() -> None:
     """And that of the list of versions in such an error, but none of statuses."""
-    found = broken(examined(planted.DEFECTS["error-as-page"], Course.APPROVING.plan))
-    assert set(found) == {"1.8", "1.11"}
-    assert "the body is not JSON: 4" in found["1.8"]
+    broken_checks = broken(
+        examined(planted.DEFECTS["error-as-page"], Course.APPROVING.plan)
+    )
+    assert set(broken_checks) == {"1.8", "1.11"}
+    assert "the body is not JSON: 4" in broken_checks["1.8"]
 
 
 def test_blank_is_reported_with_its_offset() -> None:
-    found = broken(examined(planted.DEFECTS["blanks"], Course.APPROVING.plan))
-    assert set(found) == {"2.1"}
-    assert "byte 23 is a blank outside strings: " in found["2.1"]
+    broken_checks = broken(examined(planted.DEFECTS["blanks"], Course.APPROVING.plan))
+    assert set(broken_checks) == {"2.1"}
+    assert "byte 23 is a blank outside strings: " in broken_checks["2.1"]
 
 
 @pytest.mark.system

@@ -60,12 +60,12 @@ def waiting(
     """Return the answer to come of a VM that has the present document."""
     before = served.do(lambda world: len(world.endpoint.waits))
     tag = get(served, vm).header("ETag") or ""
-    asked = pool.submit(get, served, vm, str(seconds), tag)
+    response = pool.submit(get, served, vm, str(seconds), tag)
     clock = SystemClock()
     deadline = clock.monotonic() + PATIENCE_SECONDS
     while served.do(lambda world: len(world.endpoint.waits)) == before:
         assert clock.monotonic() < deadline, "it does not wait"
-    return asked
+    return response
 
 
 def pass_time(served: ServedWorld, duration: str) -> None:
@@ -92,10 +92,10 @@ def test_waiting_vm_gets_the_whole_notice_of_a_preempt(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
     served.do(lambda world: world.advance("7s"))
-    asked = waiting(served, pool, "web_0")
+    response = waiting(served, pool, "web_0")
     served.do(lambda world: support.evict(world, "web_0"))
     # No time has passed for the VM between the order and this.
-    answer = asked.result(PATIENCE_SECONDS)
+    answer = response.result(PATIENCE_SECONDS)
     assert answer.json["Events"][0]["NotBefore"] == "Tue, 01 Jan 2030 00:00:37 GMT"
 
 
@@ -105,18 +105,18 @@ def test_waiting_client_gets_each_step_of_an_event(
     told: list[list[str]] = []
 
     def next_step() -> Answer:
-        answer = asked.result(PATIENCE_SECONDS)
+        answer = response.result(PATIENCE_SECONDS)
         told.append([event["EventStatus"] for event in answer.json["Events"]])
         return answer
 
-    asked = waiting(served, pool, "web_1")
+    response = waiting(served, pool, "web_1")
     served.do(lambda world: support.maintain(world, "h1", action=Action.REBOOT))
     event = next_step().json["Events"][0]
-    asked = waiting(served, pool, "web_1")
+    response = waiting(served, pool, "web_1")
     served.do(lambda world: world.vm("web_0").approve(event["EventId"]))
     served.do(lambda world: support.approve_all(world, "db_0"))
     next_step()
-    asked = waiting(served, pool, "web_1")
+    response = waiting(served, pool, "web_1")
     pass_time(served, "30m")
     next_step()
     assert told == [["Scheduled"], ["Started"], []]
@@ -125,11 +125,11 @@ def test_waiting_client_gets_each_step_of_an_event(
 def test_expired_wait_returns_304_with_the_same_tag(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
-    asked = waiting(served, pool, "web_0", seconds=20)
+    response = waiting(served, pool, "web_0", seconds=20)
     pass_time(served, "19s")
-    assert not asked.done()
+    assert not response.done()
     pass_time(served, "1s")
-    answer = asked.result(PATIENCE_SECONDS)
+    answer = response.result(PATIENCE_SECONDS)
     assert (answer.status, answer.body) == (304, b"")
     assert answer.header("ETag") == '"1"'
     assert answer.header("Forewarn-Wait") == "60"
@@ -138,11 +138,12 @@ def test_expired_wait_returns_304_with_the_same_tag(
 def test_waiting_request_keeps_the_scope_enabled(
     served: ServedWorld, pool: ThreadPoolExecutor
 ) -> None:
-    """A scope is disabled after a silent day, and waiting is no silence."""
+    """A scope is disabled after a day without requests; a waiting request keeps it
+    enabled."""
     for _ in range(3):
-        asked = waiting(served, pool, "web_0")
+        response = waiting(served, pool, "web_0")
         pass_time(served, "23h")
-        assert asked.result(PATIENCE_SECONDS).status == 304
+        assert response.result(PATIENCE_SECONDS).status == 304
 
 
 @pytest.mark.parametrize("wait", ["x", "", "1.5", "-1"])

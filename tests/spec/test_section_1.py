@@ -220,7 +220,7 @@ def test_rate_limit_covers_one_vm_and_all_its_paths() -> None:
     vm = world.vm("web_0")
     world.advance("1s")
     for path in (TARGET, "/metadata/versions", TARGET, "/metadata/versions", TARGET):
-        # What is refused is counted by itself.
+        # Refused requests have a separate counter.
         assert vm.ask("GET", "/", headers=HEADER).status == 404
         assert vm.ask("GET", path, headers=HEADER).status != 429
     refused = vm.ask("GET", "/metadata/versions", headers=HEADER)

@@ -115,12 +115,12 @@ def test_operation_held_too_long_is_announced_again() -> None:
     support.fail_host(world, "h2")
 
     def freeze() -> dict[str, str]:
-        (found,) = (
+        (again,) = (
             event
             for event in world.vm("web_0").get().events
             if event["EventType"] == "Freeze"
         )
-        return found
+        return again
 
     world.advance("12h")
     world.vm("web_0").get()
@@ -244,8 +244,8 @@ def test_operation_and_event_follow_the_default_times() -> None:
     support.maintain(world, "h1")
     (operation,) = world.operations()
     for _ in range(26 * 60):
-        found = seen(world, "web_0")
-        now = (found[0][0] if found else "") + state(world, operation)
+        statuses = seen(world, "web_0")
+        now = (statuses[0][0] if statuses else "") + state(world, operation)
         if not moments or moments[-1][1] != now:
             moments.append(((world.now - START) // SECOND, now))
         world.advance("1s")

@@ -161,7 +161,7 @@ def test_gpu_is_only_for_scale_sets() -> None:
 @pytest.mark.clause("6.3")
 def test_routine_maintenance_takes_one_domain_at_a_time() -> None:
     world = make_world(ROW, listening=["web_0"])
-    # Of what is let go at one instant, anybody may be the first.
+    # The order of requests that are released at one instant is arbitrary.
     operations = support.maintain(world, "h1", "h2")
     approve_all(world, "web_0")
     operations += support.maintain(world, "h3", "h4")

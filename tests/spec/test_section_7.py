@@ -24,7 +24,7 @@ SLOW = Policy(first_answer_delay=2 * MINUTE, first_events_delay=5 * MINUTE)
 
 
 def restart_is_at_once(world: support.World, vm: str) -> bool:
-    """Return whether a user's restart of the VM waits for nobody (7.4)."""
+    """Return whether a user's restart of the VM starts without a wait (7.4)."""
     (operation,) = support.reboot(world, vm)
     at_once = operation.state.value == "Impacting"
     if not at_once:
@@ -224,11 +224,11 @@ def test_explicit_time_is_kept_without_events_enabled(
     verb: str, notice: str | None
 ) -> None:
     """Also where the VM has no event of it at all."""
-    told = {"terminate_notice": notice} if notice else {}
+    options = {"terminate_notice": notice} if notice else {}
     world = make_world(
         fleet(
             hosts=["h1", "h2"],
-            scopes={"web": {**support.WEB, **told}},
+            scopes={"web": {**support.WEB, **options}},
             vms={"web_0": {"host": "h1", "scope": "web"}},
         )
     )
@@ -238,8 +238,8 @@ def test_explicit_time_is_kept_without_events_enabled(
     world.advance("1h59m59s")
     assert world.operation(operation.operation_id).state.value == "Announced"
     world.advance("1s")
-    found = world.operation(operation.operation_id).state.value
-    assert found in {"Impacting", "Recovering", "Done"}
+    value = world.operation(operation.operation_id).state.value
+    assert value in {"Impacting", "Recovering", "Done"}
 
 
 @pytest.mark.clause("7.4")

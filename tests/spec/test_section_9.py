@@ -23,7 +23,7 @@ MICROSOFTS = (
     "Canceled Maintenance",
     "Spot Eviction",
 )
-"""What its mock server has, by its own names."""
+"""The events of Microsoft's mock server, by its own names."""
 
 MINE = """
 name = "mine"
@@ -76,7 +76,7 @@ def test_request_creates_an_event_without_a_hypervisor(
     [event] = fresh.events()
     assert (event["EventType"], event["Resources"]) == (event_type, ["web_0"])
     if event["EventStatus"] == "Scheduled":
-        # It goes on by the same rules as any other: this one by its approval.
+        # It continues by the same rules as any other: this one by its approval.
         assert fresh.approve(event["EventId"]) == 200
         assert fresh.events() == [
             {**event, "EventStatus": "Started", "NotBefore": ""},
@@ -121,9 +121,9 @@ def test_history_and_downtime_of_a_vm_can_be_queried(
     fresh.api("fail", {"names": ["h0"]})
     [event] = fresh.events()
     fresh.api("restore", {"names": ["h0"]})
-    _, told = fresh.api(f"history?event={event['EventId']}")
-    steps = [each["what"] for each in told["entries"]]
+    _, history = fresh.api(f"history?event={event['EventId']}")
+    steps = [each["what"] for each in history["entries"]]
     assert steps[0] == "event started"
-    _, told = fresh.api("availability?vm=web_0")
-    [of_vm] = told["vms"]
+    _, history = fresh.api("availability?vm=web_0")
+    [of_vm] = history["vms"]
     assert (of_vm["down_now"], of_vm["interruptions"]) == (0, 1)

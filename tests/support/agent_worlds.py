@@ -110,7 +110,7 @@ class Machine:
     clock: VirtualClock = field(default_factory=lambda: VirtualClock(START))
     notices: tuple[Notice, ...] = ()
     takes: Micros = 2 * SECOND
-    """What a handler takes."""
+    """The duration of a handler."""
     programs: dict[str, Program] = field(default_factory=dict[str, Program])
     approvals: list[str] = field(default_factory=list[str])
     """Those that came, also several of one event."""
@@ -122,7 +122,7 @@ class Machine:
         default_factory=list[TakeLock | ReleaseLock]
     )
     lock_holders: set[str] = field(default_factory=set[str])
-    """Who has the lock, which is outside of this machine."""
+    """The holders of the lock, which is outside of this machine."""
     killed: int = 0
     """Programs that went down with the VM while they ran."""
 

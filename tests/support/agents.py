@@ -36,16 +36,16 @@ def approved_first(kinds: Sequence[str]) -> list[str]:
     The event starts as the service takes the approval. The next poll may tell so before
     the answer to the approval has come.
     """
-    told = list(kinds)
-    for place in range(1, len(told)):
-        if told[place - 1 : place + 1] == ["started", "approved"]:
-            told[place - 1 : place + 1] = ["approved", "started"]
-    return told
+    ordered = list(kinds)
+    for place in range(1, len(ordered)):
+        if ordered[place - 1 : place + 1] == ["started", "approved"]:
+            ordered[place - 1 : place + 1] = ["approved", "started"]
+    return ordered
 
 
 SPEED = 3_000.0
-"""Of the simulator: a recovery of ten minutes takes a fifth of a second. Notice that
-is given by hand is as it is written."""
+"""Speed of the simulator: a recovery of ten minutes takes a fifth of a second. An
+explicit notice is not divided."""
 
 _ACT = """
 say() { echo "$1 $FOREWARN_PHASE $FOREWARN_HANDLER $FOREWARN_EVENT_ID" >> did; }
@@ -201,10 +201,10 @@ class AgentProcess:
         """Return what handlers have noted, of one kind or all."""
         file = self.folder / "did"
         lines = file.read_text().splitlines() if file.exists() else []
-        found = [Did(*(*line.split(" "), "")[:4]) for line in lines]
-        return [each for each in found if not what or each.what == what]
+        runs = [Did(*(*line.split(" "), "")[:4]) for line in lines]
+        return [each for each in runs if not what or each.what == what]
 
-    # What it says
+    # Its output
 
     def log(self) -> str:
         return (self.folder / "log").read_text(encoding="utf-8")
@@ -224,7 +224,8 @@ class AgentProcess:
         return self.memory().find(event_id)
 
     def told(self, event_id: str = "") -> list[str]:
-        """Return the kinds of what was told, the oldest first, without handlers'.
+        """Return the kinds of the notifications, the oldest first, without those of
+        handlers.
 
         The approval is before the start (`approved_first`).
         """
@@ -303,15 +304,15 @@ class Ground:
         self, vm: str = "web_0", settings: str = DRAIN, **more: Any
     ) -> AgentProcess:
         """Start an agent in a VM."""
-        made = AgentProcess(
+        agent = AgentProcess(
             self.folder / vm,
             more.pop("endpoint", self.world.url(vm)),
             settings,
             python=self.python,
             **more,
         )
-        self.agents.append(made)
-        return made
+        self.agents.append(agent)
+        return agent
 
     def event(
         self,
@@ -329,7 +330,7 @@ class Ground:
         return event["EventId"]
 
     def move(self, event_id: str, to: str) -> None:
-        """Have an event go on: started, recovering, gone or cancelled."""
+        """Advance an event: started, recovering, gone or cancelled."""
         self.world.sim(f"operations/{event_id}/move", {"to": to})
 
     def finish(self, event_id: str, agent: AgentProcess) -> None:
@@ -350,7 +351,7 @@ class Ground:
     def wait_approved(self, event_id: str, *vms: str) -> None:
         """Return when these VMs have approved, in this order."""
         eventually(
-            lambda: self.approvals(event_id), lambda found: len(found) >= len(vms)
+            lambda: self.approvals(event_id), lambda values: len(values) >= len(vms)
         )
         assert self.approvals(event_id) == list(vms)
 

@@ -1,4 +1,5 @@
-"""What fault domains allow: which maintenance may start, and what a rollout announces."""
+"""Invariants of fault domains: which maintenance may start, and what a rollout
+announces."""
 
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.fleet.model import VmState

@@ -1,4 +1,4 @@
-"""What must hold of blackouts of the service (4.2), whoever ordered the work.
+"""Invariants of the blackouts of the service (4.2), for any kind of request.
 
 Like the watcher of campaigns, it reads the rows of each commit and shares no code with
 the service. K1: no routine work is announced in a blackout of its host, nor for a time in
@@ -33,8 +33,10 @@ def blackouts_are_kept(moment: Moment) -> None:
             _k1_announced(moment, after)
     for operation in moment.started():
         now = moment.now
-        met = banned(_over(moment, operation), now, now + _slow(moment, operation))
-        assert not met, f"K9: {operation} started beside {met}"
+        overlapping = banned(
+            _over(moment, operation), now, now + _slow(moment, operation)
+        )
+        assert not overlapping, f"K9: {operation} started beside {overlapping}"
 
 
 def _k1_announced(moment: Moment, operation: Operation) -> None:
@@ -43,8 +45,8 @@ def _k1_announced(moment: Moment, operation: Operation) -> None:
     assert not now, f"K1: {operation} is announced in {now}"
     if moment.mirror.events_of(operation.operation_id):
         starts = operation.not_before
-        met = banned(over, starts, starts + _slow(moment, operation))
-        assert not met, f"K1: {operation} would be in work in {met}"
+        overlapping = banned(over, starts, starts + _slow(moment, operation))
+        assert not overlapping, f"K1: {operation} would be in work in {overlapping}"
 
 
 def announced_hosts_fit(moment: Moment) -> None:
@@ -52,8 +54,10 @@ def announced_hosts_fit(moment: Moment) -> None:
     for each in moment.mirror.operations.values():
         if each.verb is Verb.MAINTAIN and each.state in WAITING_STATES:
             starts = max(moment.now, each.not_before)
-            met = banned(_over(moment, each), starts, starts + _slow(moment, each))
-            assert not met, f"K1: {each} is still announced for {met}"
+            overlapping = banned(
+                _over(moment, each), starts, starts + _slow(moment, each)
+            )
+            assert not overlapping, f"K1: {each} is still announced for {overlapping}"
 
 
 def _over(moment: Moment, operation: Operation) -> tuple[Blackout, ...]:
@@ -61,8 +65,8 @@ def _over(moment: Moment, operation: Operation) -> tuple[Blackout, ...]:
     if operation.verb not in PLANNED_VERBS or operation.is_emergency:
         return ()
     host = moment.mirror.hosts.get(operation.host)
-    found = moment.mirror.table(WideBlackout).values()
-    return tuple(each.time for each in found if _is_there(host, each.places))
+    wide_blackouts = moment.mirror.table(WideBlackout).values()
+    return tuple(each.time for each in wide_blackouts if _is_there(host, each.places))
 
 
 def _is_there(host: Host | None, places: tuple[str, ...]) -> bool:

@@ -1,4 +1,5 @@
-"""What `campaign_watcher` asks about a campaign beside others: campaigns, tenants, losses.
+"""Checks by `campaign_watcher` of a campaign next to other campaigns, tenants and
+losses.
 
 Like the watcher, it reads the rows of each commit and shares no code with what it judges:
 which campaign goes first, what a tenant wants at once, what an emergency ignores, and the
@@ -95,7 +96,7 @@ def _has_hosts_left(moment: Moment, campaign: CampaignRecord) -> bool:
         return True
     hosts = moment.mirror.hosts
     away = {x.name for x in hosts.values() if x.state is HostState.DOWN or x.cordons}
-    # A host that is worked on, by whatever, is away; a visit has an operation, too.
+    # A host in any kind of work is unavailable; a visit has an operation, too.
     away.update(
         each.host
         for each in moment.mirror.operations.values()
@@ -105,7 +106,7 @@ def _has_hosts_left(moment: Moment, campaign: CampaignRecord) -> bool:
     return len(away) < number(campaign.budget.unavailable, campaign.fleet_hosts)
 
 
-# What tenants want at once
+# Expedited hosts
 
 
 def expedited_first(moment: Moment, operation: Operation) -> None:
@@ -125,8 +126,10 @@ def expedited_before(
     if any(_expedited(moment, campaign.request, operation.host)):
         return
     for host in in_turn(moment, campaign):
-        found = list(_expedited(moment, campaign.request, host))
-        assert not found, f"2.5: {operation} is before {host}, where {found} are wanted"
+        expedited = list(_expedited(moment, campaign.request, host))
+        assert not expedited, (
+            f"2.5: {operation} is before {host}, where {expedited} are wanted"
+        )
 
 
 def _expedited(moment: Moment, request: str, host: str) -> Iterator[tuple[str, str]]:
@@ -241,8 +244,8 @@ class LossWatcher:
         new_hosts, new_vms = self._count(moment, is_counted=not _withdraws(before))
         if before is not None and after is None:
             self.hosts, self.vms = {}, {}
-        said = None if after is None else after.losses
-        if said is not None and (before is None or before.losses != said):
+        losses = None if after is None else after.losses
+        if losses is not None and (before is None or before.losses != losses):
             over = self._over(moment, SLACK_SECONDS)
             assert over or self.is_reset, f"2.6: {after}: {self.hosts}, {self.vms}"
         if (new_hosts or new_vms) and self._over(moment, -SLACK_SECONDS):

@@ -159,13 +159,13 @@ def number(amount: Amount, total: int) -> int:
 
 def group_limits(fleet: Fleet, campaign: Campaign) -> dict[tuple[str, str], int]:
     """Return the maximum of each group: label and value."""
-    found: dict[tuple[str, str], int] = {}
+    limits_of: dict[tuple[str, str], int] = {}
     for each in campaign.budget.by:
         sizes = Counter(fleet.label(host, each.label) for host in fleet.hosts)
         for value, size in sizes.items():
             if value:
-                found[each.label, value] = number(each.most, size)
-    return found
+                limits_of[each.label, value] = number(each.most, size)
+    return limits_of
 
 
 def conflicts(
@@ -268,12 +268,12 @@ def _check_tenants(running: Sequence[str], fleet: Fleet, campaign: Campaign) -> 
 
 def _closed(host: str, fleet: Fleet, terms: Terms) -> Iterator[tuple[Micros, Micros]]:
     """Yield the times of the blackouts of a host; each has two times, in UTC."""
-    found = list(terms.blackouts)
+    blackouts = list(terms.blackouts)
     for part in terms.parts:
         labels = {label for label, _ in part.places}
         at = {label for label, name in part.places if fleet.label(host, label) == name}
-        found += [part.time] if labels == at else []
-    for each in found:
+        blackouts += [part.time] if labels == at else []
+    for each in blackouts:
         opens, closes = (
             round(datetime.fromisoformat(at).replace(tzinfo=UTC).timestamp()) * SECOND
             for at in (each.begins, each.ends)
@@ -303,20 +303,20 @@ def _fits(campaign: Campaign, begins: Micros, ends: Micros) -> bool:
 
 
 def _check_refusals(plan: CampaignPlan, fleet: Fleet) -> None:
-    told = {each.host: each for each in plan.refusals}
+    refusals = {each.host: each for each in plan.refusals}
     for host in selected(fleet, plan.campaign):
         reasons = set(why_refused(host, fleet, plan.campaign))
-        found = told.get(host)
-        if found is None:
+        refusal = refusals.get(host)
+        if refusal is None:
             assert not reasons, f"{host} is planned in spite of {reasons}"
         else:
-            assert found.reason in reasons, f"{host}: {found}, but {reasons}"
-            _check_numbers(found)
+            assert refusal.reason in reasons, f"{host}: {refusal}, but {reasons}"
+            _check_numbers(refusal)
 
 
-def _check_numbers(found: Refusal) -> None:
-    if found.reason in {Reason.NO_ROOM, Reason.TOO_LARGE, Reason.TENANT_VMS}:
-        assert found.needed > found.free
+def _check_numbers(refusal: Refusal) -> None:
+    if refusal.reason in {Reason.NO_ROOM, Reason.TOO_LARGE, Reason.TENANT_VMS}:
+        assert refusal.needed > refusal.free
 
 
 def why_refused(host: str, fleet: Fleet, campaign: Campaign) -> Iterable[Reason]:
@@ -444,16 +444,16 @@ def _rack_excess(name: str, vm: VmRow, fleet: Fleet, placed: Mapping[int, str]) 
     if sum(each.scope == vm.scope for each in fleet.vms) == 1:
         return 0
     # The VM itself does not count in its rack. A plan counts it where it is moving to.
-    found = 1
+    excess = 1
     for each in fleet.vms:
         if each.scope == vm.scope:
             racks = {
                 fleet.hosts[host].rack for host in (each.host, each.moving_to) if host
             }
-            found += (rack in racks) - (own in racks)
+            excess += (rack in racks) - (own in racks)
             if id(each) in placed:
-                found += fleet.hosts[placed[id(each)]].rack == rack
-    return found
+                excess += fleet.hosts[placed[id(each)]].rack == rack
+    return excess
 
 
 def _why_no_room(

@@ -80,11 +80,14 @@ class CampaignLife(Life):
         super().step_clock(seconds, is_down=is_down)
 
     def _open_campaigns(self) -> list[CampaignRecord]:
-        found = self.mirror.table(CampaignRecord).values()
-        return sorted((x for x in found if not x.has_ended), key=lambda x: x.name)
+        campaign_records = self.mirror.table(CampaignRecord).values()
+        return sorted(
+            (x for x in campaign_records if not x.has_ended), key=lambda x: x.name
+        )
 
     def _steered(self) -> list[str]:
-        """Return what can be steered: campaigns, and rollouts that are none yet."""
+        """Return the steerable requests: campaigns, and rollouts without a campaign
+        yet."""
         rollouts = [
             request.request_id
             for request in self.mirror.requests.values()
@@ -132,13 +135,13 @@ class CampaignLife(Life):
             f"{STEPS if has_steps else ''}"
         )
         file = CampaignText(name="campaign.toml", text=text)
-        asked = campaign_plans.plan_request(
+        planned = campaign_plans.plan_request(
             file, self.world.plane.policy, now=self.world.now
         )
         try:
             prepared = self.world.read(
                 lambda reader: campaign_plans.prepared_of(
-                    reader, campaign_plans.plan_of(reader, asked), file
+                    reader, campaign_plans.plan_of(reader, planned), file
                 )
             )
         except (RefusedError, CampaignFileError):
@@ -155,27 +158,27 @@ class CampaignLife(Life):
             return
         name = names[which % len(names)]
         who = ACTORS[actor % len(ACTORS)]
-        said = VERBS[verb % len(VERBS)]
+        verb_name = VERBS[verb % len(VERBS)]
         old = self.mirror.table(CampaignRecord).get(name)
-        made = self.order(
-            self._decision(name, said, number), actor=who, reason="a reason"
+        order = self.order(
+            self._decision(name, verb_name, number), actor=who, reason="a reason"
         )
         if old is not None:
-            self._k6(old, said, who, by_all=number % 3 == 0)
+            self._k6(old, verb_name, who, by_all=number % 3 == 0)
         self.world.settle()
         self._settled()
-        if isinstance(made, CampaignRecord):
-            self._judge_verb(said, made.campaign_id)
+        if isinstance(order, CampaignRecord):
+            self._judge_verb(verb_name, order.campaign_id)
 
     def _judge_verb(self, verb: str, name: str) -> None:
         """Judge what a verb that was not refused must have done when all has settled."""
-        found = self.mirror.table(CampaignRecord)[name]
-        if verb == "add blackout" and not found.has_ended:
+        campaign_record = self.mirror.table(CampaignRecord)[name]
+        if verb == "add blackout" and not campaign_record.has_ended:
             assert self._watcher is not None
-            self._watcher.fits_blackouts(self.moment(), found)
+            self._watcher.fits_blackouts(self.moment(), campaign_record)
         if verb == "add drift":
             left = [x.name for x in self.mirror.hosts.values() if x.drift_of == name]
-            assert not left, f"2.1: {left} were not added: {found}"
+            assert not left, f"2.1: {left} were not added: {campaign_record}"
 
     def _decision(
         self, name: str, verb: str, number: int
@@ -226,10 +229,10 @@ class CampaignLife(Life):
         new = self.mirror.table(CampaignRecord)[old.campaign_id]
         if new.has_ended:
             return
-        kept = [each for each in old.pauses if each.by.name != who]
+        pauses = [each for each in old.pauses if each.by.name != who]
         if verb == "resume" and by_all:
             return
-        assert all(each in new.pauses for each in kept), f"K6: {old}, {new}"
+        assert all(each in new.pauses for each in pauses), f"K6: {old}, {new}"
 
     def _end_orders(self) -> bool:
         """K7: campaigns that nothing stops come to their end."""
@@ -244,13 +247,15 @@ class CampaignLife(Life):
         assert not self._open_campaigns(), f"K7: never ended: {self._open_campaigns()}"
 
     def _to_end(self, name: str, verb: str) -> None:
-        found = self.mirror.table(CampaignRecord)[name]
-        if found.has_ended or (verb == "skip" and not found.failed):
+        campaign_record = self.mirror.table(CampaignRecord)[name]
+        if campaign_record.has_ended or (verb == "skip" and not campaign_record.failed):
             return
-        hosts = found.failed_hosts
+        hosts = campaign_record.failed_hosts
         decide: dict[str, Callable[[Work], Any]] = {
             "resume": lambda work: campaigns.resume(work, name, by_all=True),
-            "approve": lambda work: campaigns.approve(work, name, found.stage + 1),
+            "approve": lambda work: campaigns.approve(
+                work, name, campaign_record.stage + 1
+            ),
             "skip": lambda work: campaigns.skip(work, name, hosts),
         }
         self.order(decide[verb], actor="alice", reason="the end")

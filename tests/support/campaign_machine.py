@@ -77,9 +77,9 @@ BESIDE = st.one_of(
     BLACKOUT,
     ADVANCE,
 )
-"""What happens while a campaign runs, beside the consent of tenants."""
+"""Steps that happen while a campaign runs, except the approvals of tenants."""
 FOLLOWED = st.sampled_from(("", "approve_all", "approve_all_and_wait", "a quarter"))
-"""What follows each of these at once, so that the campaign goes on."""
+"""Steps that follow each of these at once, so that the campaign continues."""
 
 
 class CampaignLives(Lives):

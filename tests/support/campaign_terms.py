@@ -1,4 +1,4 @@
-"""What `campaign_watcher` asks about the terms of campaigns beside their counts.
+"""Checks by `campaign_watcher` of the terms of campaigns, except their counts.
 
 Like the watcher, it reads the rows of each commit and shares no code with what it judges:
 blackouts, the VMs of a tenant, the reserve of a pool, added hosts, drift and the brake.
@@ -21,7 +21,7 @@ from forewarn.store.records import Brake
 from tests.support.moments import Moment
 
 RESOURCES = {"capacity": lambda _vm: 1, "vcpu": lambda vm: vm.vcpu or 0}
-"""What a pool has of, and how much of it a VM uses."""
+"""The resources of a pool, and how much of each a VM uses."""
 
 
 def number(amount: str, total: int) -> int:
@@ -49,7 +49,7 @@ def banned(
 ) -> list[Blackout]:
     """Return the blackouts that overlap a time; of an instant, those that it is in."""
     last = max(first, end - 1)
-    found: list[Blackout] = []
+    overlapping: list[Blackout] = []
     for each in blackouts:
         if each.window is not None:
             times = list(opened(each.window, first, last))
@@ -60,8 +60,8 @@ def banned(
             )
             is_met = begins * SECOND <= last and ends * SECOND > first
             times = [(begins, ends)] if is_met else []
-        found += [each] if times else []
-    return found
+        overlapping += [each] if times else []
+    return overlapping
 
 
 def k1_blackouts(
@@ -72,16 +72,16 @@ def k1_blackouts(
     assert not now, f"K1: {operation} is announced in {now}"
     if moment.mirror.events_of(operation.operation_id):
         starts = operation.not_before
-        met = banned(campaign.blackouts, starts, starts + campaign.slow)
-        assert not met, f"K1: {operation} would be in work in {met}"
+        overlapping = banned(campaign.blackouts, starts, starts + campaign.slow)
+        assert not overlapping, f"K1: {operation} would be in work in {overlapping}"
 
 
 def k9_blackouts(
     moment: Moment, operation: Operation, campaign: CampaignRecord
 ) -> None:
     """K9: no host starts in a blackout, or so late that its work would reach into one."""
-    met = banned(campaign.blackouts, moment.now, moment.now + campaign.slow)
-    assert not met, f"K9: {operation} started beside {met}"
+    overlapping = banned(campaign.blackouts, moment.now, moment.now + campaign.slow)
+    assert not overlapping, f"K9: {operation} started beside {overlapping}"
 
 
 def k1_fits_blackouts(
@@ -91,8 +91,8 @@ def k1_fits_blackouts(
     for each in operations:
         if each.state in WAITING_STATES:
             starts = max(moment.now, each.not_before)
-            met = banned(campaign.blackouts, starts, starts + campaign.slow)
-            assert not met, f"K1: {each} is still announced for {met}"
+            overlapping = banned(campaign.blackouts, starts, starts + campaign.slow)
+            assert not overlapping, f"K1: {each} is still announced for {overlapping}"
 
 
 # Tenants and room
@@ -119,13 +119,13 @@ def k1_tenants(moment: Moment, operation: Operation, campaign: CampaignRecord) -
 
 def _under_notice(moment: Moment) -> dict[str, set[str]]:
     """Return the VMs of each tenant that planned work names in events."""
-    found: dict[str, set[str]] = {}
+    hosts_of: dict[str, set[str]] = {}
     for event in moment.mirror.live_events:
         if moment.mirror.operations[event.operation].verb in PLANNED_VERBS:
             for each in event.resources:
                 vm = moment.mirror.vms[each.vm]
-                found.setdefault(vm.tenant, set()).add(vm.name)
-    return found
+                hosts_of.setdefault(vm.tenant, set()).add(vm.name)
+    return hosts_of
 
 
 def k1_tenant_limits(moment: Moment, campaign: CampaignRecord) -> None:
@@ -153,7 +153,7 @@ def reserve_is_kept(moment: Moment, operation: Operation) -> None:
         limits = {each.name: getattr(each, key) for each in pool}
         if None in limits.values() or not sum(map(use, moved)):
             continue
-        kept = (
+        reserved = (
             amount.of(sum(limits.values()))
             if amount.is_percent
             else int(amount.value) * max(limits.values())
@@ -163,7 +163,9 @@ def reserve_is_kept(moment: Moment, operation: Operation) -> None:
             for each in pool
             if each is not own and each.state is HostState.UP and not each.cordons
         )
-        assert not kept or free >= kept, f"2.4: {free} of {key} is left, not {kept}"
+        assert not reserved or free >= reserved, (
+            f"2.4: {free} of {key} is left, not {reserved}"
+        )
 
 
 def _vms_at(moment: Moment, host: str) -> list[Vm]:

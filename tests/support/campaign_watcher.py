@@ -3,9 +3,9 @@
 It shares no code with the runner: it reads the rows of each commit, and counts by itself.
 K1: no host is announced unless every budget is free and a window fits. K2: no more hosts
 are in flight than allowed. K3: a halted campaign announces and starts nothing. K4: a
-failed host is no destination. K5: a host is in one campaign. K6: each pause stays until
-it is ended. K7: each host ends or is listed. K9: no start outside the windows. K8 and K10
-are about whole lives: `tests/property/test_campaign_lives.py`.
+failed host is not a destination. K5: a host is in one campaign. K6: each pause stays
+until it is ended. K7: each host ends or is listed. K9: no start outside the windows. K8
+and K10 are about whole lives: `tests/property/test_campaign_lives.py`.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ SLACK_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Course:
-    """What the watcher itself has counted of one campaign."""
+    """The watcher's own counts of one campaign."""
 
     ramp: int = 1
     ramp_done: int = 0
@@ -247,8 +247,8 @@ class CampaignWatcher:
 
     def fits_blackouts(self, moment: Moment, campaign: CampaignRecord) -> None:
         """Judge what is announced after a blackout was added."""
-        found = _operations(moment, campaign)
-        campaign_terms.k1_fits_blackouts(moment, campaign, found)
+        operations = _operations(moment, campaign)
+        campaign_terms.k1_fits_blackouts(moment, campaign, operations)
 
 
 def _is_announced(before: Operation | None, after: Operation) -> bool:
@@ -299,7 +299,7 @@ def _visits(moment: Moment, campaign: CampaignRecord) -> list[Visit]:
 def _in_flight(moment: Moment, campaign: CampaignRecord) -> set[str]:
     """2.3: from the notice until the host is done; failed ones are counted besides."""
     # A visited host is in work until its visit ends.
-    told = {
+    hosts = {
         each.host
         for each in _operations(moment, campaign)
         if each.state not in UNTOLD and not _is_visited(moment, each)
@@ -309,7 +309,7 @@ def _in_flight(moment: Moment, campaign: CampaignRecord) -> set[str]:
         for each in _visits(moment, campaign)
         if not each.ended_at and each.state is not VisitState.WAITING
     }
-    return (told | visited) - {host for host, _ in campaign.failed}
+    return (hosts | visited) - {host for host, _ in campaign.failed}
 
 
 def _k2_shared(moment: Moment, campaign: CampaignRecord) -> None:
@@ -335,9 +335,9 @@ def _k1_groups(
     moment: Moment, operation: Operation, campaign: CampaignRecord, hosts: set[str]
 ) -> None:
     rows = moment.mirror.hosts
-    mine = rows.get(operation.host)
+    row = rows.get(operation.host)
     for label, amount in campaign.budget.by:
-        place = _place(mine, label)
+        place = _place(row, label)
         those = sorted(
             x for x in hosts if place and _place(rows.get(x), label) == place
         )
@@ -356,9 +356,9 @@ def _k1_unavailable(
     A failed host that is tried again is away already, by the cordon of its campaign.
     """
     host = moment.mirror.hosts.get(operation.host)
-    mine = campaign_actor(campaign.name)
+    own_actor = campaign_actor(campaign.name)
     is_again = host is not None and any(
-        each.by.is_same_as(mine) for each in host.cordons
+        each.by.is_same_as(own_actor) for each in host.cordons
     )
     if not campaign.budget.unavailable or is_again:
         return

@@ -48,7 +48,7 @@ def start_text(
 ) -> CampaignRecord:
     """Plan the campaign of a file, and start this plan."""
     text = CampaignText(name="campaign.toml", text=written)
-    asked = campaign_plans.plan_request(
+    planned = campaign_plans.plan_request(
         text,
         world.plane.policy,
         now=world.now,
@@ -56,13 +56,13 @@ def start_text(
     )
     prepared = world.read(
         lambda reader: campaign_plans.prepared_of(
-            reader, campaign_plans.plan_of(reader, asked), text
+            reader, campaign_plans.plan_of(reader, planned), text
         )
     )
-    made = world.order(lambda work: campaigns.start(work, prepared), actor="alice")
+    order = world.order(lambda work: campaigns.start(work, prepared), actor="alice")
     if is_settled:
         world.settle()
-    return made
+    return order
 
 
 def campaign(world: World, name: str = "bios") -> CampaignRecord:
@@ -77,24 +77,24 @@ def steer(
     reason: str = "a reason",
 ) -> CampaignRecord:
     """Give an order, and let the service act on it."""
-    made = world.order(decide, actor=actor, reason=reason)
+    order = world.order(decide, actor=actor, reason=reason)
     world.settle()
-    return made
+    return order
 
 
 def waits_for(world: World, name: str = "bios") -> str:
     """Return why the campaign announces no further host now."""
-    found = campaign(world, name)
-    report = world.read(lambda reader: campaign_report(reader, found, now=world.now))
+    record = campaign(world, name)
+    report = world.read(lambda reader: campaign_report(reader, record, now=world.now))
     return report["waits_for"]
 
 
 def rollout(world: World, name: str = "bios") -> Request:
-    found = world.read(
+    request = world.read(
         lambda reader: reader.get(Request, campaign(world, name).request)
     )
-    assert found is not None
-    return found
+    assert request is not None
+    return request
 
 
 def announced(world: World) -> list[str]:

@@ -30,12 +30,12 @@ class Certificate(NamedTuple):
 def certificate_in(folder: Path, *addresses: str) -> Certificate:
     """Make one, which is also for some other addresses."""
     names = ["DNS:localhost", *(f"IP:{each}" for each in ("127.0.0.1", *addresses))]
-    made = Certificate(folder / "certificate.pem", folder / "key.pem")
+    certificate = Certificate(folder / "certificate.pem", folder / "key.pem")
     subprocess.run(
         [
             *("openssl", "req", "-x509", "-nodes", "-days", "2"),
             *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
-            *("-keyout", str(made.key), "-out", str(made.certificate)),
+            *("-keyout", str(certificate.key), "-out", str(certificate.certificate)),
             *("-subj", "/CN=localhost"),
             *("-addext", f"subjectAltName={','.join(names)}"),
         ],
@@ -43,4 +43,4 @@ def certificate_in(folder: Path, *addresses: str) -> Certificate:
         capture_output=True,
         timeout=120,
     )
-    return made
+    return certificate

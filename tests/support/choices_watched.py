@@ -1,4 +1,4 @@
-"""What must hold of the choices of tenants: later, or now (4.8).
+"""Invariants of the choices of tenants: later, or now (4.8).
 
 It reads the rows of each commit, and shares no code with what it judges.
 """

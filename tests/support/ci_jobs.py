@@ -19,5 +19,5 @@ def simulation(file: Path) -> str:
         scripts = [step.get("run", "") for step in job["steps"]]
     else:
         scripts = recipe["maintenance"]["script"]
-    [found] = [script for script in scripts if "forewarn simulate" in script]
-    return found.strip()
+    [text] = [script for script in scripts if "forewarn simulate" in script]
+    return text.strip()

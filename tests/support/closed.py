@@ -1,4 +1,4 @@
-"""What is closed: cordoned hosts, the brake, and maintenance windows."""
+"""Invariants of closed hosts and times: cordons, the brake, and maintenance windows."""
 
 from itertools import islice
 

@@ -121,7 +121,7 @@ for some seconds, and on a slow machine the next request can be on its way by th
 
 
 class Tab:
-    """A page of the console. What it writes to its own console is a failure."""
+    """A page of the console. Any message in the browser's console is a failure."""
 
     def __init__(
         self, context: BrowserContext, url: str, *, expected: Callable[[str], bool]

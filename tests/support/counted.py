@@ -30,24 +30,24 @@ class Counted:
         return self._reader.get(kind, key)
 
     def select(self, query: Any, *args: Any, **more: Any) -> Any:
-        found = self._reader.select(query, *args, **more)
-        self.rows[query.name] += 1 + len(found)
-        return found
+        rows = self._reader.select(query, *args, **more)
+        self.rows[query.name] += 1 + len(rows)
+        return rows
 
     def latest(self, query: Any, *args: Any, **more: Any) -> Any:
-        found = self._reader.latest(query, *args, **more)
-        self.rows[query.name] += 1 + len(found)
-        return found
+        rows = self._reader.latest(query, *args, **more)
+        self.rows[query.name] += 1 + len(rows)
+        return rows
 
     def ranked(self, ranking: Any, *args: Any, **more: Any) -> Any:
-        found = self._reader.ranked(ranking, *args, **more)
-        self.rows[ranking.name] += 1 + len(found)
-        return found
+        rows = self._reader.ranked(ranking, *args, **more)
+        self.rows[ranking.name] += 1 + len(rows)
+        return rows
 
     def due(self, over: Any, *args: Any, **more: Any) -> Any:
-        found = self._reader.due(over, *args, **more)
-        self.rows[over.name] += 1 + len(found)
-        return found
+        rows = self._reader.due(over, *args, **more)
+        self.rows[over.name] += 1 + len(rows)
+        return rows
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)

@@ -1,9 +1,9 @@
 """Lives that die at many places, without living up to each of them again.
 
-A life goes on in its own process. At each place where it should die, it is forked: the
-new process dies there, starts its service on a copy of the file, lives on to the end, and
-tells what came of it. A killed service leaves its file and the log next to it, and the
-fork has copies of both.
+A life continues in its own process. At each place where it should die, it is forked:
+the new process dies there, starts its service on a copy of the file, continues to the
+end, and reports the result. A killed service leaves its file and the log next to it,
+and the fork has copies of both.
 """
 
 import gc
@@ -35,7 +35,7 @@ class Deaths:
     ) -> None:
         """Let a life die where `is_one` of a place and a count; copies are in `folder`."""
         self.came: dict[Death, Any] = {}
-        """What each told."""
+        """The value that each process reported before it ended."""
         self.is_dead = False
         """This is a fork, which has died or is about to."""
         self._life = life
@@ -78,10 +78,10 @@ class Deaths:
             return self._die(copy)
         os.close(theirs)
         with os.fdopen(ours, "rb") as pipe:
-            told = pipe.read()
+            data = pipe.read()
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         assert status == 0, f"{death}: the fork ended with status {status}"
-        is_well, result = pickle.loads(told)
+        is_well, result = pickle.loads(data)
         assert is_well, f"{death}: {result}"
         self.came[death] = result
         copy.unlink(missing_ok=True)
@@ -101,12 +101,12 @@ class Deaths:
             shutil.copyfile(f"{file}{end}", f"{copy}{end}")
         return copy
 
-    def _begin_fork(self, told: int) -> None:
+    def _begin_fork(self, descriptor: int) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(round(PATIENCE_SECONDS))
         gc.disable()
         self.is_dead = True
-        self._told = told
+        self._told = descriptor
 
     def _die(self, copy: Path) -> bool:
         """Be the fork: nothing of the store that was open is used again.

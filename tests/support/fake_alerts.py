@@ -77,7 +77,7 @@ class FakeAlerts:
     tls: ssl.SSLContext | None = None
     alerts: tuple[Fires, ...] = ()
     odd: Odd | None = None
-    """What everybody is answered, while it is there."""
+    """The response to every request, while it is set."""
     hangs: bool = False
     """It takes requests, and says nothing until it ends or `start_if_ready`."""
     asked: int = 0
@@ -148,14 +148,14 @@ class FakeAlerts:
                 self.waiting -= 1
             handler.close_connection = True
             return
-        said = odd or self._usual(handler)
-        handler.send_response(said.status)
-        for name, value in said.headers:
+        response = odd or self._usual(handler)
+        handler.send_response(response.status)
+        for name, value in response.headers:
             handler.send_header(name, value)
         handler.send_header("Content-Type", "application/json")
-        handler.send_header("Content-Length", str(len(said.body)))
+        handler.send_header("Content-Length", str(len(response.body)))
         handler.end_headers()
-        handler.wfile.write(said.body)
+        handler.wfile.write(response.body)
         with self.lock:
             self.answered += odd is None
 
@@ -163,16 +163,14 @@ class FakeAlerts:
         shown = handler.headers.get("Authorization", "")
         if self.token and shown != f"Bearer {self.token}":
             return Odd(401, f"no such token: {shown}\n".encode())
-        asked = urlsplit(handler.path)
-        if asked.path != self.base + _PATHS[self.kind]:
+        url = urlsplit(handler.path)
+        if url.path != self.base + _PATHS[self.kind]:
             return Odd(404, b"404 page not found\n")
         alerts = self.alerts
         if self.kind == PROMETHEUS:
             data = {"alerts": [each.of_prometheus() for each in alerts]}
             return Odd(body=json.dumps({"status": "success", "data": data}).encode())
-        wants = {
-            key: value[0] == "true" for key, value in parse_qs(asked.query).items()
-        }
+        wants = {key: value[0] == "true" for key, value in parse_qs(url.query).items()}
         shown_states = {"firing"} if wants.get("active", True) else set[str]()
         shown_states |= {
             state for state in ("silenced", "inhibited") if wants.get(state, True)

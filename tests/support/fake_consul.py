@@ -8,7 +8,7 @@ what a token may read.
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.json_api import Answered, Asked, JsonApi
+from tests.support.json_api import JsonApi, Request, Response
 
 NODE_CHECK = "_node_maintenance"
 SERVICE_CHECK = "_service_maintenance:"
@@ -53,41 +53,43 @@ class FakeConsul(JsonApi):
             "Type": "maintenance",
         }
 
-    def answer(self, asked: Asked) -> Answered:
-        given = asked.headers.get("x-consul-token", "")
+    def answer(self, request: Request) -> Response:
+        given = request.headers.get("x-consul-token", "")
         if given not in {"", self.token, self.reader}:
-            return Answered(status=403, text="ACL not found")
+            return Response(status=403, text="ACL not found")
         may_write = given == self.token
         may_read = may_write or given == self.reader
-        match (asked.method, asked.path):
+        match (request.method, request.path):
             case ("GET", "/v1/agent/checks"):
-                return Answered(self.checks if may_read else {})
+                return Response(self.checks if may_read else {})
             case ("GET", "/v1/agent/services"):
                 found = {each: {"ID": each} for each in self.services}
-                return Answered(found if may_read else {})
+                return Response(found if may_read else {})
             case ("PUT", path) if path == _MAINTENANCE or path.startswith(_SERVICE):
-                return self._maintenance(asked, may_write=may_write)
+                return self._maintenance(request, may_write=may_write)
             case _:
-                return Answered(status=404, text="404 page not found")
+                return Response(status=404, text="404 page not found")
 
-    def _maintenance(self, asked: Asked, *, may_write: bool) -> Answered:
-        service = asked.path.removeprefix(_SERVICE) if _SERVICE in asked.path else ""
-        enable = asked.query.get("enable")
+    def _maintenance(self, request: Request, *, may_write: bool) -> Response:
+        service = (
+            request.path.removeprefix(_SERVICE) if _SERVICE in request.path else ""
+        )
+        enable = request.query.get("enable")
         if enable not in {"true", "false"}:
-            return Answered(status=400, text="Missing value for enable")
+            return Response(status=400, text="Missing value for enable")
         if not may_write:
             right = f'service:write\' on "{service}"' if service else "node:write'"
             text = f"Permission denied: token lacks permission '{right}"
-            return Answered(status=403, text=text)
+            return Response(status=403, text=text)
         if service and service not in self.services:
             text = (
                 f'Unknown service ID "{service}". Ensure that the service ID is passed'
             )
-            return Answered(status=404, text=text)
+            return Response(status=404, text=text)
         check = f"{SERVICE_CHECK}{service}" if service else NODE_CHECK
         if enable == "true":
-            self.maintain(check, asked.query.get("reason", ""))
+            self.maintain(check, request.query.get("reason", ""))
         else:
             self.checks.pop(check, None)
         # Consul answers nothing at all.
-        return Answered(text="")
+        return Response(text="")

@@ -11,7 +11,7 @@ from typing import Any
 
 from forewarn.clock import SystemClock
 from forewarn.instants import Micros
-from tests.support.json_api import Answered, Asked, JsonApi
+from tests.support.json_api import JsonApi, Request, Response
 
 _KEYS = "/v1/kv/"
 
@@ -32,18 +32,18 @@ class FakeConsulKeys(JsonApi):
     )
     """The key and the value of each write, and when it was."""
 
-    def answer(self, asked: Asked) -> Answered:
-        if asked.headers.get("x-consul-token", "") != self.token:
+    def answer(self, request: Request) -> Response:
+        if request.headers.get("x-consul-token", "") != self.token:
             text = "Permission denied: token lacks permission 'key:write'"
-            return Answered(status=403, text=text)
-        key = asked.path.removeprefix(_KEYS)
-        if asked.method == "GET" and key in self.keys:
-            return Answered([self._entry(key)])
-        if asked.method == "GET":
-            return Answered(status=404, text="")
-        if asked.method == "PUT":
-            return Answered(self._put(key, asked))
-        return Answered(status=405, text="method not allowed")
+            return Response(status=403, text=text)
+        key = request.path.removeprefix(_KEYS)
+        if request.method == "GET" and key in self.keys:
+            return Response([self._entry(key)])
+        if request.method == "GET":
+            return Response(status=404, text="")
+        if request.method == "PUT":
+            return Response(self._put(key, request))
+        return Response(status=405, text="method not allowed")
 
     def _entry(self, key: str) -> dict[str, Any]:
         index, value = self.keys[key]
@@ -56,11 +56,11 @@ class FakeConsulKeys(JsonApi):
             "ModifyIndex": index,
         }
 
-    def _put(self, key: str, asked: Asked) -> bool:
+    def _put(self, key: str, request: Request) -> bool:
         known, _ = self.keys.get(key, (0, b""))
-        if "cas" in asked.query and int(asked.query["cas"]) != known:
+        if "cas" in request.query and int(request.query["cas"]) != known:
             return False
         self.index += 1
-        self.keys[key] = self.index, json.dumps(asked.body).encode()
+        self.keys[key] = self.index, json.dumps(request.body).encode()
         self.past.append((SystemClock().now(), key, self.keys[key][1]))
         return True

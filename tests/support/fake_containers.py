@@ -46,9 +46,9 @@ class FakeContainers:
         `inspect` tells them.
         """
         state = self._read()
-        made = _make(state, {"name": name, "status": status, **more})
+        container_id = _make(state, {"name": name, "status": status, **more})
         _replace(self.file, state)
-        return made
+        return container_id
 
     def change(self, name: str, **more: Any) -> None:
         state = self._read()
@@ -71,9 +71,9 @@ class FakeContainers:
         """Return what was asked for, with names, without looks."""
         return self._read()["calls"]
 
-    def command(self, words: list[str]) -> "Command":
+    def command(self, arguments: list[str]) -> "Command":
         """Run a command in this process."""
-        return Command(self.file, self.program, words)
+        return Command(self.file, self.program, arguments)
 
     def forget_orders(self) -> None:
         _replace(self.file, {**self._read(), "calls": []})
@@ -87,9 +87,9 @@ def _replace(file: Path, state: dict[str, Any]) -> None:
 
 def _make(state: dict[str, Any], container: dict[str, Any]) -> str:
     state["made"] += 1
-    made = hashlib.sha256(str(state["made"]).encode()).hexdigest()
-    state["containers"][made] = {**container, "id": made}
-    return made
+    digest = hashlib.sha256(str(state["made"]).encode()).hexdigest()
+    state["containers"][digest] = {**container, "id": digest}
+    return digest
 
 
 def _find(state: dict[str, Any], word: str) -> dict[str, Any]:
@@ -103,12 +103,12 @@ def _find(state: dict[str, Any], word: str) -> dict[str, Any]:
 class Command:
     """One command: what it says, and its exit status."""
 
-    def __init__(self, file: Path, program: str, words: list[str]) -> None:
+    def __init__(self, file: Path, program: str, arguments: list[str]) -> None:
         self.out = ""
         self.err = ""
         self.file = file
         self.program = program
-        self.words = words
+        self.words = arguments
         self.state: dict[str, Any] = json.loads(file.read_text())
 
     def run(self) -> int:
@@ -125,12 +125,12 @@ class Command:
         options: list[str] = []
         if rest[0] == "-t":
             options, rest = rest[:2], rest[2:]
-        found = [self._named(word) for word in rest]
-        names = [each["name"] for each in found if each is not None]
+        containers = [self._named(word) for word in rest]
+        names = [each["name"] for each in containers if each is not None]
         self.state["calls"].append(" ".join([verb, *options, *names]))
-        statuses = [self._order(verb, options, each) for each in found if each]
+        statuses = [self._order(verb, options, each) for each in containers if each]
         _replace(self.file, self.state)
-        return max([*statuses, *(1 for each in found if each is None)], default=0)
+        return max([*statuses, *(1 for each in containers if each is None)], default=0)
 
     def _say(self, text: str) -> int:
         self.err += f"{text}\n"
@@ -146,9 +146,9 @@ class Command:
                 self._say(f"Error: inspecting object: no such container {word}")
             return None
 
-    def _list(self, words: list[str]) -> int:
-        assert words[:2] == ["--quiet", "--no-trunc"]
-        filters = [word.partition("=")[::2] for word in words[3::2]]
+    def _list(self, arguments: list[str]) -> int:
+        assert arguments[:2] == ["--quiet", "--no-trunc"]
+        filters = [word.partition("=")[::2] for word in arguments[3::2]]
         statuses = {text for key, text in filters if key == "status"}
         for each in self.state["containers"].values():
             labels = each.get("Labels", {})
@@ -158,10 +158,10 @@ class Command:
                 self.out += f"{each['id']}\n"
         return 0
 
-    def _inspect(self, words: list[str]) -> int:
-        found = [self._named(word) for word in words]
+    def _inspect(self, arguments: list[str]) -> int:
+        containers = [self._named(word) for word in arguments]
         slash = "/" if self.program == "docker" else ""
-        for each in found:
+        for each in containers:
             if each is not None and each["status"] == "stopping":
                 each["lingers"] -= 1
                 each["status"] = "stopping" if each["lingers"] else "exited"
@@ -181,12 +181,12 @@ class Command:
                 },
                 "HostConfig": {"AutoRemove": each.get("AutoRemove", False)},
             }
-            for each in found
+            for each in containers
             if each is not None
         ]
         self.out = f"{json.dumps(shown, indent=4)}\n"
         missing = 1 if self.program == "docker" else 125
-        return missing if None in found else 0
+        return missing if None in containers else 0
 
     def _order(self, verb: str, options: list[str], one: dict[str, Any]) -> int:
         if one.get("refuse"):

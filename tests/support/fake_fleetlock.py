@@ -39,7 +39,7 @@ class Odd:
     content_type: str = "text/plain"
     headers: tuple[tuple[str, str], ...] = ()
     hangs_seconds: float = 0.0
-    """How long it says nothing; it ends without an answer where that was interrupted."""
+    """Time until a response, in seconds. If it is interrupted, no response follows."""
     does: bool = False
     """Whether the request still takes effect."""
 
@@ -49,21 +49,21 @@ class FakeFleetLock:
     """One server, while it is entered as a context."""
 
     slots: dict[str, int] = field(default_factory=lambda: {"default": 1})
-    """By group."""
+    """The number of slots of each group."""
     style: str = "airlock"
     base: str = ""
     """The path before those of the protocol."""
     tls: ssl.SSLContext | None = None
     holders: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     most: dict[str, int] = field(default_factory=dict[str, int])
-    """How many holders each group has had at once."""
+    """The highest number of simultaneous holders of each group."""
     past: list[tuple[Micros, str, frozenset[str]]] = field(
         default_factory=list[tuple[Micros, str, frozenset[str]]]
     )
-    """Who held a group after each request about it, and when that was."""
+    """The holders of a group after each request about it, with the time."""
     came: list[Came] = field(default_factory=list[Came])
     odd: list[Odd] = field(default_factory=list[Odd])
-    """What the next requests are answered."""
+    """The responses to the next requests."""
     is_away: bool = False
     port: int = 0
 
@@ -127,19 +127,19 @@ class FakeFleetLock:
         if odd is not None and not self._waits(odd):
             handler.close_connection = True
             return
-        said = odd
+        response = odd
         if odd is None or odd.does:
             with self.lock:
                 status, content_type, text = self._answer(handler, body)
-            said = odd or Odd(status, text, content_type)
-        assert said is not None
-        handler.send_response(said.status)
-        handler.send_header("Content-Type", said.content_type)
-        for name, value in said.headers:
+            response = odd or Odd(status, text, content_type)
+        assert response is not None
+        handler.send_response(response.status)
+        handler.send_header("Content-Type", response.content_type)
+        for name, value in response.headers:
             handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(said.body)))
+        handler.send_header("Content-Length", str(len(response.body)))
         handler.end_headers()
-        handler.wfile.write(said.body)
+        handler.wfile.write(response.body)
 
     def _waits(self, odd: Odd) -> bool:
         return not (odd.hangs_seconds and self.ends.wait(odd.hangs_seconds))
@@ -192,15 +192,15 @@ class FakeFleetLock:
         return self._fine(b"unlocked reboot lease")
 
     def _fine(self, word: bytes) -> tuple[int, str, bytes]:
-        said = b"" if self.style == "airlock" else word
-        return 200, "text/plain; charset=utf-8", said
+        body = b"" if self.style == "airlock" else word
+        return 200, "text/plain; charset=utf-8", body
 
     def _error(self, status: int, kind: str, value: str) -> tuple[int, str, bytes]:
         content_type = "text/plain; charset=utf-8"
         if self.style == "lease":
             content_type = "application/json"
-        said = json.dumps({"kind": kind, "value": value}, separators=(",", ":"))
-        return status, content_type, said.encode() + b"\n"
+        text = json.dumps({"kind": kind, "value": value}, separators=(",", ":"))
+        return status, content_type, text.encode() + b"\n"
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ class Server:
     admin: int = 0
     op: int = 2
     sessions: list[int] = field(default_factory=lambda: [0])
-    """How many it has at the next looks; the last stays."""
+    """The number of sessions at each of the next polls; the last number stays."""
     queued: int = 0
 
     def look(self) -> int:
@@ -131,10 +131,10 @@ class FakeHaproxy:
                     servers[label], STATES[state]
                 )
             case ["shutdown", "sessions", "server", label]:
-                said = self._ordered(label, servers)
-                if not said and self.is_obeying:
+                text = self._ordered(label, servers)
+                if not text and self.is_obeying:
                     servers[label].sessions = [0]
-                return said or "\n"
+                return text or "\n"
             case _:
                 return UNKNOWN
 
@@ -170,11 +170,11 @@ def serving(haproxy: FakeHaproxy, place: Path | None = None) -> Generator[FakeHa
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             command = self.rfile.readline().decode().strip()
-            said = haproxy.answer(command)
-            if said == "hang":
+            answer = haproxy.answer(command)
+            if answer == "hang":
                 haproxy.silence.wait(30)
-            elif said:
-                self.wfile.write(said.encode())
+            elif answer:
+                self.wfile.write(answer.encode())
             if haproxy.is_master:
                 # It waits for another command, until there will be none.
                 self.rfile.read()

@@ -36,7 +36,7 @@ class Request:
 
 @dataclass
 class Hook:
-    """What came, and what is answered next."""
+    """The requests that arrived, and the next responses."""
 
     judge: Callable[[Request], Answer]
     port: int = 0

@@ -1,4 +1,4 @@
-"""What the fake of a Kubernetes API server knows and answers (`fake_kubernetes`).
+"""The state and the responses of the fake Kubernetes API server (`fake_kubernetes`).
 
 Nodes, pods, evictions, Events and access reviews in memory, with
 resource versions, patch forms, disruption budgets and graceful deletion as the
@@ -28,7 +28,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 
 
 class Right(NamedTuple):
-    """What a role allows, and a request needs."""
+    """A right that a role grants, and a request needs."""
 
     verb: str
     group: str
@@ -37,7 +37,7 @@ class Right(NamedTuple):
 
 
 REVIEW = Right("create", "authorization.k8s.io", "selfsubjectaccessreviews")
-"""What every account may."""
+"""The right that every account has."""
 
 NO_RESOURCE = "the server could not find the requested resource"
 
@@ -66,7 +66,7 @@ class FakeKubernetes:
         self.ending_namespaces: set[str] = set()
         self.tokens = {TOKEN}
         self.allowed: set[Right] | None = None
-        """What a role allows; None: everything."""
+        """The rights that the role grants; None: all."""
         self.used: set[Right] = set()
         self.came: list[Request] = []
         self.script: list[int | None] = []
@@ -74,7 +74,7 @@ class FakeKubernetes:
         without one."""
         self.is_away = False
         self.takes: dict[str, float] = {}
-        """By pod, how many seconds it needs to end; else half a second."""
+        """For each pod, the seconds until it ends; half a second if it is not here."""
         self.before_patch: Any = None
         """Called once before a node's patch: another client is faster."""
         self.url = ""
@@ -151,10 +151,10 @@ class FakeKubernetes:
         ]
 
     def conditions(self, kind: str, node: str = "web-0") -> list[dict[str, Any]]:
-        found = self.nodes[node]["status"]["conditions"]
-        return [each for each in found if each["type"] == kind]
+        conditions = self.nodes[node]["status"]["conditions"]
+        return [each for each in conditions if each["type"] == kind]
 
-    # What the API does
+    # Behavior of the API
 
     def answer(self, request: Request) -> tuple[int, Any]:
         """Return status and JSON of an answer."""
@@ -169,8 +169,8 @@ class FakeKubernetes:
     def _route(self, request: Request) -> tuple[int, Any]:
         if request.token not in self.tokens:
             raise StatusError(401, "Unauthorized", "Unauthorized")
-        words = [unquote(each) for each in request.path.strip("/").split("/")]
-        match (request.method, words):
+        segments = [unquote(each) for each in request.path.strip("/").split("/")]
+        match (request.method, segments):
             case "GET", ["api", "v1", "nodes", name]:
                 self._may("get", "nodes", name)
                 return 200, self._node(name)
@@ -225,11 +225,11 @@ class FakeKubernetes:
         right = Right(verb, group, resource)
         if self.allowed is not None and right not in self.allowed:
             plain = resource.partition("/")[0]
-            what = f'{plain} "{name}"' if name else plain
+            subject = f'{plain} "{name}"' if name else plain
             raise StatusError(
                 403,
                 "Forbidden",
-                f'{what} is forbidden: User "system:serviceaccount:forewarn:agent" '
+                f'{subject} is forbidden: User "system:serviceaccount:forewarn:agent" '
                 f'cannot {verb} resource "{resource}" in API group "{group}"',
             )
         self.used.add(right)
@@ -279,13 +279,13 @@ class FakeKubernetes:
         if request.content_type != "application/strategic-merge-patch+json":
             raise StatusError(415, "UnsupportedMediaType", "conditions would be lost")
         conditions = node["status"]["conditions"]
-        for told in request.body["status"]["conditions"]:
+        for condition in request.body["status"]["conditions"]:
             for each in conditions:
-                if each["type"] == told["type"]:
-                    each.update(told)
+                if each["type"] == condition["type"]:
+                    each.update(condition)
                     break
             else:
-                conditions.append(told)
+                conditions.append(condition)
         self._touch(node)
         return copy.deepcopy(node)
 
@@ -331,20 +331,20 @@ class FakeKubernetes:
 
     def _ask_budgets(self, pod: dict[str, Any]) -> None:
         metadata = pod["metadata"]
-        found = [
+        budgets = [
             budget
             for budget in self.budgets
             if budget.namespace == metadata["namespace"]
             and budget.labels.items() <= metadata["labels"].items()
         ]
-        if len(found) > 1:
+        if len(budgets) > 1:
             raise StatusError(
                 500,
                 "InternalError",
                 "This pod has more than one PodDisruptionBudget, which the eviction "
                 "subresource does not support.",
             )
-        for budget in found:
+        for budget in budgets:
             healthy = sum(
                 budget.labels.items() <= each["metadata"]["labels"].items()
                 and "deletionTimestamp" not in each["metadata"]
@@ -403,11 +403,13 @@ class FakeKubernetes:
         return body
 
     def _review(self, body: Any) -> dict[str, Any]:
-        asked = body["spec"]["resourceAttributes"]
-        resource = asked["resource"]
-        if asked.get("subresource"):
-            resource = f"{resource}/{asked['subresource']}"
-        right = Right(asked["verb"], asked.get("group", ""), resource)
+        resource_attributes = body["spec"]["resourceAttributes"]
+        resource = resource_attributes["resource"]
+        if resource_attributes.get("subresource"):
+            resource = f"{resource}/{resource_attributes['subresource']}"
+        right = Right(
+            resource_attributes["verb"], resource_attributes.get("group", ""), resource
+        )
         is_allowed = self.allowed is None or right in self.allowed
         return {**body, "status": {"allowed": is_allowed}}
 
@@ -419,16 +421,16 @@ class FakeKubernetes:
                 del self.pods[key]
                 self._version += 1
 
-    def _touch(self, found: dict[str, Any]) -> None:
+    def _touch(self, resource: dict[str, Any]) -> None:
         self._version += 1
-        found["metadata"]["resourceVersion"] = str(self._version)
+        resource["metadata"]["resourceVersion"] = str(self._version)
 
 
-def _merged(found: Any, patch: Any) -> Any:
+def _merged(current: Any, patch: Any) -> Any:
     """Return what a JSON merge patch (RFC 7386) makes of a value."""
     if not isinstance(patch, dict):
         return patch
-    result = dict(found) if isinstance(found, dict) else {}
+    result = dict(current) if isinstance(current, dict) else {}
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
@@ -438,10 +440,10 @@ def _merged(found: Any, patch: Any) -> Any:
 
 
 def _check_taints(taints: list[dict[str, Any]]) -> None:
-    seen = [(each["key"], each["effect"]) for each in taints]
+    keys = [(each["key"], each["effect"]) for each in taints]
     for each in taints:
         is_sound = each["effect"] in _EFFECTS and _LABEL.fullmatch(each["value"] or "")
-        if not is_sound or seen.count((each["key"], each["effect"])) > 1:
+        if not is_sound or keys.count((each["key"], each["effect"])) > 1:
             raise StatusError(422, "Invalid", f"spec.taints: invalid value: {each}")
 
 

@@ -1,4 +1,4 @@
-"""What the fake of a Kubernetes API server tells kubectl of itself."""
+"""The API discovery of the fake Kubernetes API server, for kubectl."""
 
 from typing import Any
 

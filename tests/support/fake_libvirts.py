@@ -34,8 +34,8 @@ def fake_python(folder: Path) -> str:
     """Return a Python in `folder` that has the fake."""
     runner, python = folder / "runner.py", folder / "python"
     runner.write_text(RUNNER)
-    words = shlex.join([sys.executable, "-I", "-S", str(runner)])
-    python.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    command = shlex.join([sys.executable, "-I", "-S", str(runner)])
+    python.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     python.chmod(0o755)
     return str(python)
 

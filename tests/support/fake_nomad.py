@@ -9,7 +9,7 @@ each look at the allocations.
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.support.json_api import Answered, Asked, JsonApi
+from tests.support.json_api import JsonApi, Request, Response
 
 NODE_ID = "f7476465-4d6e-c0de-26d0-e383c49be941"
 
@@ -21,7 +21,7 @@ class Allocation:
     name: str
     kind: str = "service"
     looks: int = 1
-    """How often it is looked at before it ends, in a drain; -1: it does not."""
+    """The number of polls before it ends in a drain; -1: it does not end."""
     status: str = "running"
 
 
@@ -89,43 +89,43 @@ class FakeNomad(JsonApi):
                 each.status = "running" if each.looks else "complete"
         self._settle()
 
-    def answer(self, asked: Asked) -> Answered:
-        if self.token and asked.headers.get("x-nomad-token") != self.token:
-            return Answered(status=403, text="Permission denied")
+    def answer(self, request: Request) -> Response:
+        if self.token and request.headers.get("x-nomad-token") != self.token:
+            return Response(status=403, text="Permission denied")
         node = f"/v1/node/{NODE_ID}"
-        match (asked.method, asked.path):
+        match (request.method, request.path):
             case ("GET", "/v1/agent/self"):
                 return self.answer_self()
             case ("GET", path) if path == node:
-                return Answered(self._node())
+                return Response(self._node())
             case ("GET", path) if path == f"{node}/allocations":
                 self._pass()
-                return Answered([_shown(each) for each in self.allocations])
+                return Response([_shown(each) for each in self.allocations])
             case ("POST" | "PUT", path) if path == f"{node}/drain":
-                return self._change(asked.body)
+                return self._change(request.body)
             case _:
-                return Answered(status=404, text="node not found")
+                return Response(status=404, text="node not found")
 
-    def answer_self(self) -> Answered:
+    def answer_self(self) -> Response:
         client = {"client": {"node_id": NODE_ID}} if self.is_client else {}
-        return Answered({"config": {}, "member": {}, "stats": client})
+        return Response({"config": {}, "member": {}, "stats": client})
 
     def _node(self) -> dict[str, Any]:
-        found = {
+        node = {
             "ID": NODE_ID,
             "Name": "worker-1",
             "Status": "ready",
             "DrainStrategy": self.drain,
             "SchedulingEligibility": self.eligibility,
         }
-        return found if self.is_old else {**found, "LastDrain": self.last}
+        return node if self.is_old else {**node, "LastDrain": self.last}
 
-    def _change(self, body: dict[str, Any]) -> Answered:
+    def _change(self, body: dict[str, Any]) -> Response:
         if body["DrainSpec"] is None:
             self.end_drain(eligible=bool(body.get("MarkEligible")))
         else:
             self.begin_drain(dict(body["DrainSpec"]), body.get("Meta"))
-        return Answered({"EvalIDs": None, "NodeModifyIndex": 3})
+        return Response({"EvalIDs": None, "NodeModifyIndex": 3})
 
 
 def _shown(allocation: Allocation) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class FakePacemaker:
         script = compiled(__file__)
         for program in ("crm_node", "crm_mon", "crm_attribute"):
             file = self.path / program
-            words = f'"{sys.executable}" -SEI "{script}" "{self.file}" {program}'
-            file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            command = f'"{sys.executable}" -SEI "{script}" "{self.file}" {program}'
+            file.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             file.chmod(0o755)
 
     @property
@@ -82,8 +82,8 @@ class FakePacemaker:
         self._write(state)
 
     def attributes(self, node: str) -> dict[str, str]:
-        found = self.read()["nodes"][node]["attributes"]
-        return {name: each["value"] for name, each in found.items()}
+        attributes = self.read()["nodes"][node]["attributes"]
+        return {name: each["value"] for name, each in attributes.items()}
 
     def resource(self, resource_id: str, node: str = "", **more: "Any") -> None:
         """Have a resource.
@@ -114,8 +114,10 @@ class FakePacemaker:
 
     def orders(self) -> list[str]:
         """Return what was changed, in short."""
-        kept = ("--update", "--delete")
-        calls = [call for call in self.read()["calls"] if any(k in call for k in kept)]
+        changing = ("--update", "--delete")
+        calls = [
+            call for call in self.read()["calls"] if any(k in call for k in changing)
+        ]
         return [call.removeprefix("crm_attribute ") for call in calls]
 
 
@@ -141,12 +143,12 @@ def _print(text: str) -> None:
 class _Program:
     """One call of one of the programs."""
 
-    def __init__(self, file: str, program: str, words: list[str]) -> None:
+    def __init__(self, file: str, program: str, arguments: list[str]) -> None:
         self.file = file
         self.state: dict[str, Any] = _load(file)
         self.program = program
-        self.words = words
-        self.state["calls"].append(" ".join([program, *words]))
+        self.words = arguments
+        self.state["calls"].append(" ".join([program, *arguments]))
 
     def run(self) -> int:
         try:
@@ -179,24 +181,27 @@ class _Program:
 
     def _attribute(self) -> int:
         pairs = (word.removeprefix("--").partition("=") for word in self.words)
-        given: dict[str, str] = {name: value for name, _, value in pairs}
-        if given.get("type") == "crm_config":
-            value = self.state["options"].get(given["name"])
+        options: dict[str, str] = {name: value for name, _, value in pairs}
+        if options.get("type") == "crm_config":
+            value = self.state["options"].get(options["name"])
             return self._say(value)
-        attributes = self.state["nodes"][given["node"]]["attributes"]
-        kept = attributes.get(given["name"])
-        if "query" in given:
+        attributes = self.state["nodes"][options["node"]]["attributes"]
+        kept = attributes.get(options["name"])
+        if "query" in options:
             return self._say(kept and kept["value"])
         if self.state.get("denied"):
             sys.stderr.write("Error performing operation: Permission denied\n")
             return NO_RIGHT
-        if "update" in given:
-            lifetime = given["lifetime"]
-            attributes[given["name"]] = {"value": given["update"], "lifetime": lifetime}
+        if "update" in options:
+            lifetime = options["lifetime"]
+            attributes[options["name"]] = {
+                "value": options["update"],
+                "lifetime": lifetime,
+            }
             return 0
-        assert "delete" in given
-        if kept and kept["lifetime"] == given["lifetime"]:
-            del attributes[given["name"]]
+        assert "delete" in options
+        if kept and kept["lifetime"] == options["lifetime"]:
+            del attributes[options["name"]]
         return 0
 
     def _say(self, value: str | None) -> int:

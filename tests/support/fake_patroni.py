@@ -2,8 +2,8 @@
 
 One node's API over a cluster that a test makes: `GET /patroni`, `/cluster`, `/config`
 and `POST /switchover`, which looks at who asks, then at what is asked, then at whether
-it is possible, and answers in plain text. What happens to PostgreSQL is not there: a
-switchover goes on by one step with each look at the cluster.
+it is possible, and answers in plain text. There is no PostgreSQL: a switchover advances
+by one step with each poll of the cluster.
 """
 
 import base64
@@ -51,9 +51,9 @@ class FakePatroni:
         self.url = ""
         self.posts: list[dict[str, Any]] = []
         self.refusals: list[tuple[int, str]] = []
-        """How the next orders are answered that are possible; 0: not at all."""
+        """The responses to the next valid requests; status 0: no response."""
         self.steps: list[Callable[[], None]] = []
-        """What happens at the next looks at the cluster."""
+        """The changes that happen at the next polls of the cluster."""
         self.released = threading.Event()
         self.lead(names[0])
 
@@ -78,7 +78,7 @@ class FakePatroni:
         self.members[name].update(members)
 
     def switch(self, leader: str, candidate: str) -> None:
-        """Begin a switchover: it goes on with each look."""
+        """Begin a switchover, which advances with each poll."""
         self.set(leader, role="replica", state="stopped")
         self.set(candidate, role="promoted", state="running")
         self.steps = [
@@ -103,20 +103,20 @@ class FakePatroni:
         return 404, None
 
     def _patroni(self) -> dict[str, Any]:
-        mine = self.members.get(self.me, {"role": "replica", "state": "running"})
+        own = self.members.get(self.me, {"role": "replica", "state": "running"})
         is_leader = self.leader() == self.me
         about = {"version": "4.0.4", "scope": SCOPE, "name": self.me}
         if not self.names_itself:
             del about["name"]
-        said: dict[str, Any] = {
+        document: dict[str, Any] = {
             "state": "running",
             "role": "primary" if is_leader else "replica",
             "server_version": 160004,
-            "timeline": mine.get("timeline", 4),
+            "timeline": own.get("timeline", 4),
             "patroni": about,
         }
         if is_leader:
-            said["replication"] = [
+            document["replication"] = [
                 {
                     "usename": "replicator",
                     "application_name": name,
@@ -128,8 +128,8 @@ class FakePatroni:
                 if name != self.me and member["state"] == "streaming"
             ]
         elif self.tells_streams:
-            said["replication_state"] = mine["state"]
-        return said
+            document["replication_state"] = own["state"]
+        return document
 
     def _cluster(self) -> dict[str, Any]:
         members = [dict(member) for member in self.members.values()]
@@ -138,12 +138,12 @@ class FakePatroni:
                 del member["lag"]
             elif not self.tells_streams and member["state"] == "streaming":
                 member["state"] = "running"
-        said: dict[str, Any] = {"members": members, "scope": SCOPE}
+        document: dict[str, Any] = {"members": members, "scope": SCOPE}
         if self.is_paused:
-            said["pause"] = True
+            document["pause"] = True
         if self.plan:
-            said["scheduled_switchover"] = self.plan
-        return said
+            document["scheduled_switchover"] = self.plan
+        return document
 
     def post(self, authorization: str, body: bytes) -> tuple[int, str]:
         """Take an order for a switchover."""
@@ -166,9 +166,9 @@ class FakePatroni:
         if self.members[candidate].get("tags", {}).get("nofailover"):
             return 412, "switchover is not possible: no good candidates have been found"
         if self.refusals:
-            status, said = self.refusals.pop(0)
+            status, output = self.refusals.pop(0)
             if status:
-                return status, said
+                return status, output
             self.switch(leader, candidate)
             return 0, ""
         self.plan = {}
@@ -184,8 +184,8 @@ def serving(patroni: FakePatroni) -> Generator[FakePatroni]:
         protocol_version = "HTTP/1.0"
 
         def do_GET(self) -> None:
-            status, said = patroni.get(self.path)
-            self._answer(status, "" if said is None else json.dumps(said))
+            status, output = patroni.get(self.path)
+            self._answer(status, "" if output is None else json.dumps(output))
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -193,16 +193,16 @@ def serving(patroni: FakePatroni) -> Generator[FakePatroni]:
                 self._answer(501, "Unsupported method ('POST')")
                 return
             authorization = self.headers.get("Authorization", "")
-            status, said = patroni.post(authorization, body)
+            status, output = patroni.post(authorization, body)
             if not status:
                 patroni.released.wait(30)
                 return
-            self._answer(status, said)
+            self._answer(status, output)
 
-        def _answer(self, status: int, said: str) -> None:
+        def _answer(self, status: int, output: str) -> None:
             self.send_response(status)
             self.end_headers()
-            self.wfile.write(said.encode())
+            self.wfile.write(output.encode())
 
     with answering(Answers) as port:
         patroni.url = f"http://127.0.0.1:{port}"

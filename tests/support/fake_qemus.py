@@ -24,8 +24,8 @@ def fake_words(folder: Path, vm: str, host: str) -> tuple[str, ...]:
 def places_in(folder: Path, **more: Any) -> Places:
     """Return the settings of a driver for the fake QEMUs in a folder."""
     folder.mkdir(exist_ok=True)
-    words = fake_words(folder, "{vm}", "{host}")
-    start = (*words, "--daemonize", f"{folder}/{{vm}}.{{host}}.pid")
+    arguments = fake_words(folder, "{vm}", "{host}")
+    start = (*arguments, "--daemonize", f"{folder}/{{vm}}.{{host}}.pid")
     usual: dict[str, Any] = {
         "monitor": f"{folder}/{{host}}/{{vm}}.qmp",
         "events": f"{folder}/{{host}}/{{vm}}.events",
@@ -46,8 +46,8 @@ class FakeQemus:
 
     def start(self, vm: str, host: str, *more: str) -> Path:
         """Start one, and return the socket of its first monitor."""
-        words = (*fake_words(self.folder, vm, host), *more)
-        self._processes[vm, host] = subprocess.Popen(words)
+        arguments = (*fake_words(self.folder, vm, host), *more)
+        self._processes[vm, host] = subprocess.Popen(arguments)
         path = self.folder / host / f"{vm}.events"
         eventually(path.exists, bool, what="the monitor")
         return self.folder / host / f"{vm}.qmp"

@@ -1,9 +1,9 @@
 """A fake of Slurm, as `scontrol` and `squeue` show one node: executables over a file.
 
 It knows the commands that the handler uses, with the outputs and exit statuses of
-Slurm 22.05; `tests/real/test_slurm.py` tells the same story to Slurm itself. What takes
-time takes so many looks, so that a story needs no clock. It is the programs too, and imports next to nothing, since
-a test calls them many times.
+Slurm 22.05; `tests/real/test_slurm.py` tells the same story to Slurm itself. Durations
+are numbers of polls, so that a story needs no clock. It is the programs too, and
+imports next to nothing, since a test calls them many times.
 """
 
 import marshal
@@ -44,8 +44,8 @@ class FakeSlurm:
         script = compiled(__file__)
         for program in ("scontrol", "squeue"):
             file = self.path / program
-            words = f'"{sys.executable}" -SEI "{script}" "{self.file}" {program}'
-            file.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+            command = f'"{sys.executable}" -SEI "{script}" "{self.file}" {program}'
+            file.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             file.chmod(0o755)
 
     @property
@@ -119,11 +119,11 @@ def _print(text: str) -> None:
 class _Program:
     """One call of one of the programs."""
 
-    def __init__(self, file: str, words: list[str]) -> None:
+    def __init__(self, file: str, arguments: list[str]) -> None:
         self.file = file
         self.state: dict[str, Any] = _load(file)
-        self.words = words
-        self.state["calls"].append(" ".join(words))
+        self.words = arguments
+        self.state["calls"].append(" ".join(arguments))
 
     def run(self) -> int:
         try:

@@ -35,15 +35,16 @@ class Letter:
 
 @dataclass
 class FakeSmtp:
-    """What the server does, and what came."""
+    """The behavior of the server, and the received messages."""
 
     port: int = 0
     letters: list[Letter] = field(default_factory=list)
     sins: list[str] = field(default_factory=list)
-    """What a client did that it may not."""
+    """The protocol errors of clients."""
     commands: list[str] = field(default_factory=list)
     answers: dict[str, list[str]] = field(default_factory=dict)
-    """By `RCPT`, `DATA`, `.` and so on: the next answers; then the usual ones."""
+    """For each of `RCPT`, `DATA`, `.` and so on, the next replies before the usual
+    ones."""
     hangs_at: str = ""
     offers: list[str] = field(default_factory=lambda: ["PIPELINING", "SIZE 1000000"])
     logins: dict[str, str] = field(default_factory=dict)
@@ -129,21 +130,21 @@ class _Session:
             self._say(f"535 5.7.8 no: {line} {password}")
 
     def _do_mail(self, line: str) -> None:
-        found = _PATH.fullmatch(line.removeprefix("MAIL FROM:"))
-        if not self._greeted or self._sender is not None or found is None:
+        match = _PATH.fullmatch(line.removeprefix("MAIL FROM:"))
+        if not self._greeted or self._sender is not None or match is None:
             self._sin(f"out of place: {line!r}")
         if self._server.logins and not self._user:
             self._say("530 log in first")
             return
-        if self._answer("250 ok", "MAIL") and found:
-            self._sender = found[1]
+        if self._answer("250 ok", "MAIL") and match:
+            self._sender = match[1]
 
     def _do_rcpt(self, line: str) -> None:
-        found = _PATH.fullmatch(line.removeprefix("RCPT TO:"))
-        if self._sender is None or found is None:
+        match = _PATH.fullmatch(line.removeprefix("RCPT TO:"))
+        if self._sender is None or match is None:
             self._sin(f"out of place: {line!r}")
-        if self._answer("250 ok", "RCPT") and found:
-            self._recipients.append(found[1])
+        if self._answer("250 ok", "RCPT") and match:
+            self._recipients.append(match[1])
 
     def _do_data(self, line: str) -> None:
         if not self._recipients or line != "DATA":

@@ -1,8 +1,9 @@
 """A fake of systemd, as its `systemctl` shows it: an executable over a file of units.
 
 It knows the commands and properties that the handler uses, with the outputs and exit
-statuses of systemd 252. What takes time takes so many looks, so that a story needs no
-clock. A command is run as a process, or in this one. Only the standard library is imported: it is the program too.
+statuses of systemd 252. Durations are numbers of polls, so that a story needs no clock.
+A command is run as a process, or in this one. Only the standard library is imported: it
+is the program too.
 """
 
 import fnmatch
@@ -71,9 +72,9 @@ class FakeSystemd:
         """Return what was asked for, without looks and options."""
         return [call for call in self._read()["calls"] if not call.startswith("show")]
 
-    def command(self, words: list[str]) -> "Systemctl":
+    def command(self, arguments: list[str]) -> "Systemctl":
         """Run a command in this process."""
-        return Systemctl(self.file, words)
+        return Systemctl(self.file, arguments)
 
     def forget_orders(self) -> None:
         self._write({**self._read(), "calls": []})
@@ -88,16 +89,16 @@ def _replace(file: Path, state: dict[str, Any]) -> None:
 class Systemctl:
     """One command: what it says, and its exit status."""
 
-    def __init__(self, file: Path, words: list[str]) -> None:
+    def __init__(self, file: Path, arguments: list[str]) -> None:
         self.file = file
         self.out = ""
         self.err = ""
         self.state: dict[str, Any] = json.loads(file.read_text())
         self.units: dict[str, dict[str, Any]] = self.state["units"]
-        at = words.index("--")
-        self.options = [word for word in words[:at] if word.startswith("-")]
-        (self.verb,) = [word for word in words[:at] if not word.startswith("-")]
-        self.names = words[at + 1 :]
+        at = arguments.index("--")
+        self.options = [word for word in arguments[:at] if word.startswith("-")]
+        (self.verb,) = [word for word in arguments[:at] if not word.startswith("-")]
+        self.names = arguments[at + 1 :]
 
     def run(self) -> int:
         assert {"--no-ask-password", "--no-pager"} <= set(self.options)

@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 PATIENCE_SECONDS = 120.0
-"""For anything that will surely come, the start of a process above all: on a machine
-under load, a start that usually takes half a second can take half a minute."""
+"""Timeout for anything that surely happens, such as the start of a process: on a
+machine under load, a start that usually takes half a second can take half a minute."""
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.support.forked_start"])
@@ -32,7 +32,7 @@ class Forked:
 
     def __init__(
         self,
-        words: Sequence[str],
+        arguments: Sequence[str],
         *,
         cwd: Path,
         log: Path,
@@ -41,7 +41,7 @@ class Forked:
         err: Path | None = None,
         space: str = "",
     ) -> None:
-        """Run the module `program`, or a text of Python, with `words` in `cwd`.
+        """Run the module `program`, or a text of Python, with `arguments` in `cwd`.
 
         Its output is added to `log`, and its errors to `err`, if that is given. A
         `space` is the network namespace that it runs in.
@@ -50,7 +50,7 @@ class Forked:
         environ = os.environ if environ is None else environ  # noqa: TID251
         self._process = _CONTEXT.Process(
             target=_run,
-            args=(program, [*words]),
+            args=(program, [*arguments]),
             kwargs={
                 "cwd": str(cwd),
                 "out": str(log.resolve()),
@@ -99,26 +99,26 @@ Program = Forked | subprocess.Popen[bytes]
 
 
 def started(
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     cwd: Path,
     log: Path,
     under: Sequence[str] = (),
     space: str = "",
 ) -> Program:
-    """Run `forewarn` with `words`; a command `under` which it runs needs a new load."""
+    """Run `forewarn` with `arguments`; a command `under` which it runs needs a new load."""
     if under:
-        return loaded(words, cwd=cwd, log=log, under=under)
-    return Forked(words, cwd=cwd, log=log, space=space)
+        return loaded(arguments, cwd=cwd, log=log, under=under)
+    return Forked(arguments, cwd=cwd, log=log, space=space)
 
 
 def loaded(
-    words: Sequence[str], *, cwd: Path, log: Path, under: Sequence[str] = ()
+    arguments: Sequence[str], *, cwd: Path, log: Path, under: Sequence[str] = ()
 ) -> Program:
     """Run `forewarn` as a new program, which loads its modules."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [*under, sys.executable, "-m", "forewarn", *words],
+            [*under, sys.executable, "-m", "forewarn", *arguments],
             cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -127,7 +127,7 @@ def loaded(
 
 
 def ran(
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     cwd: Path,
     program: str = CLI,
@@ -137,14 +137,14 @@ def ran(
     with TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         process = Forked(
-            words, cwd=cwd, log=out, err=err, program=program, environ=environ
+            arguments, cwd=cwd, log=out, err=err, program=program, environ=environ
         )
         try:
             status = process.wait(PATIENCE_SECONDS)
         finally:
             process.kill()
         return subprocess.CompletedProcess(
-            [program, *words],
+            [program, *arguments],
             status,
             out.read_text(encoding="utf-8"),
             err.read_text(encoding="utf-8"),

@@ -1,4 +1,4 @@
-"""What a forked process runs; to import this loads the service and its API."""
+"""The code of a forked process; importing this loads the service and its API."""
 
 import contextlib
 import gc
@@ -36,7 +36,7 @@ gc.freeze()
 
 def run(
     program: str,
-    words: Sequence[str],
+    arguments: Sequence[str],
     *,
     cwd: str,
     out: str,
@@ -44,7 +44,7 @@ def run(
     environ: Mapping[str, str],
     space: str = "",
 ) -> None:
-    """Run a program with `words`, as the shell would; does not return.
+    """Run a program with `arguments`, as the shell would; does not return.
 
     The program is the name of a module with a function `main`, or a text of Python.
     """
@@ -57,12 +57,12 @@ def run(
     for number, file in ((1, out), (2, err)):
         _become(number, file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     if "\n" in program:
-        sys.argv = ["-c", *words]
+        sys.argv = ["-c", *arguments]
         exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
         sys.exit(0)
     api_process.__dict__["subprocess"] = _Starts()
-    sys.argv = ["forewarn", *words]
-    sys.exit(importlib.import_module(program).main(words))
+    sys.argv = ["forewarn", *arguments]
+    sys.exit(importlib.import_module(program).main(arguments))
 
 
 def _become(number: int, path: str, flags: int) -> None:
@@ -77,7 +77,8 @@ _HARMLESS = {"MainThread", "forewarn-log"}
 
 
 class _Starts:
-    """What a service uses of `subprocess`: its first API process is a fork of it.
+    """The part of `subprocess` that a service uses: its first API process is a fork of
+    it.
 
     Later ones are new processes, since a service with threads cannot be forked safely.
     """
@@ -90,11 +91,11 @@ class _Starts:
         self._has_forked = False
 
     def Popen(  # noqa: N802 - the name of what it replaces
-        self, words: Sequence[str], *, pass_fds: Sequence[int], **more: Any
+        self, arguments: Sequence[str], *, pass_fds: Sequence[int], **more: Any
     ) -> "subprocess.Popen[Any] | _ForkedApi":
         others = {each.name for each in threading.enumerate()} - _HARMLESS
         if self._has_forked or others:
-            return subprocess.Popen(words, pass_fds=pass_fds, **more)
+            return subprocess.Popen(arguments, pass_fds=pass_fds, **more)
         self._has_forked = True
         return _ForkedApi(pass_fds)
 
@@ -150,9 +151,9 @@ def _serve_operators(stdin: int, numbers: Sequence[int]) -> NoReturn:
         os._exit(1)
 
 
-def _close_all_but(kept: set[int]) -> None:
+def _close_all_but(kept_open: set[int]) -> None:
     """Close the descriptors of the service, as a new program would."""
     opened = {int(each.name) for each in Path("/proc/self/fd").iterdir()}
-    for number in opened - kept:
+    for number in opened - kept_open:
         with contextlib.suppress(OSError):  # the one that listed them
             os.close(number)

@@ -22,7 +22,7 @@ from forewarn.store.migrate import Step
 
 
 class _Shared:
-    """What stands in a process for two names of `forewarn.store.sqlite`."""
+    """A replacement for two names of `forewarn.store.sqlite` in a process."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

@@ -43,7 +43,7 @@ address = "192.0.2.4"
 """
 
 EMPTY = '"Events":[]'
-"""What a document without events has."""
+"""Text that each document without events contains."""
 
 
 def qemu_words() -> list[str]:
@@ -54,7 +54,7 @@ def qemu_words() -> list[str]:
 
 @functools.cache
 def lacking() -> str:
-    """Return why there can be no guests here; nothing if all is well."""
+    """Return why this machine cannot run guests; empty: it can."""
     if why := needs(QEMU) or needs("busybox"):
         return why
     if why := no_namespaces("ip", "tuntap", "add", "try", "mode", "tap"):
@@ -141,7 +141,7 @@ class GuestWorld:
         self.ground.end()
         shutil.rmtree(self.run, ignore_errors=True)
 
-    # What operators ask and order
+    # Requests of operators
 
     def admin(self, path: str, body: object = None) -> Any:
         assert self.service is not None
@@ -172,8 +172,8 @@ class GuestWorld:
         return float(vm["down_seconds"])
 
     def events(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.admin("/v1/events")["events"]
-        return found
+        events: list[dict[str, Any]] = self.admin("/v1/events")["events"]
+        return events
 
     # The guest and its calls
 

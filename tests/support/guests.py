@@ -1,4 +1,4 @@
-"""What every VM was ever told, and what must be true of the next answer.
+"""The responses that every VM has ever received, and the checks of the next one.
 
 A VM's *stay* is the time in which its numbers must not fall (2.10): it ends when its
 scope is disabled, whatever views it is served meanwhile.
@@ -70,7 +70,7 @@ class Guests:
             if self._ends_stay(guest.view, vm):
                 guest.begin_stay()
             if guest.view != vm.view:
-                # Who sees what has changed with it, and may change back.
+                # The visibility of events has changed with it, and can change back.
                 for forgotten in (guest.shown, guest.gone):
                     forgotten.clear()
             guest.view = vm.view

@@ -89,10 +89,10 @@ class Handled:
     def fails(self, phase: str, seconds: float = PATIENT_SECONDS) -> str:
         """Return the sentence of a run that fails."""
         try:
-            said = getattr(self, phase)(seconds)
+            failure = getattr(self, phase)(seconds)
         except (HandlerError, OverError) as error:
             return error.message
-        raise AssertionError(f"it did not fail: {said}")
+        raise AssertionError(f"it did not fail: {failure}")
 
 
 class Turned(Handled):

@@ -1,4 +1,5 @@
-"""A runner of handlers by itself, with a shelf for its records, and what it tells."""
+"""A handler runner without an agent, with a directory for its records, and its
+reports."""
 
 import queue
 from pathlib import Path
@@ -37,8 +38,10 @@ class Bench:
 
     def add(self, script: str, **more: object) -> None:
         """Have handler `h` be a script of the shell."""
-        words = ("/bin/sh", "-c", script)
-        self.workers["h"] = self.worker(**{"prepare": words, "recover": words, **more})
+        command = ("/bin/sh", "-c", script)
+        self.workers["h"] = self.worker(
+            **{"prepare": command, "recover": command, **more}
+        )
 
     def worker(self, **settings: Any) -> ExecWorker:
         """Return a worker of handler `h`."""

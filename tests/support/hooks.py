@@ -27,7 +27,7 @@ class Came:
     public_id: str
     signature: str
     content: bytes
-    """What is signed."""
+    """The signed bytes."""
     body: bytes
 
     @property
@@ -48,7 +48,7 @@ class Came:
 
 
 class Hook:
-    """What a receiver does next, and what came."""
+    """The next responses of a receiver, and the requests that arrived."""
 
     def __init__(self) -> None:
         self.script: list[str] = []
@@ -81,7 +81,7 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
             )
         )
         if self.hook.released.is_set():
-            # It is over, and only this connection is left.
+            # The server has ended, and only this connection is left.
             self.close_connection = True
             return
         script = self.hook.script
@@ -109,7 +109,7 @@ class _Handler(Quiet, BaseHTTPRequestHandler):
         self.end_headers()
 
     def _flood(self) -> None:
-        """Answer 200, and go on and on."""
+        """Answer 200 with an endless body."""
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()

@@ -1,7 +1,7 @@
 """A server between an agent and a fake that answers some requests itself, and wrongly.
 
-What it answers so never reaches the fake: a login page with status 200, nothing at all,
-JSON of another kind. Everything else is passed on as it is.
+A request with such an answer does not reach the fake: a login page with status 200,
+nothing at all, JSON of another kind. Everything else is passed on as it is.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ LIES = {
     "status": Lie(b'{"kind": "Status", "apiVersion": "v1", "status": "Failure"}'),
     "page with 404": Lie(_PAGE, status=404, content_type="text/html"),
 }
-"""By what is wrong with them."""
+"""Invalid responses, by the error in them."""
 
 
 @dataclass(slots=True)
@@ -46,11 +46,11 @@ class Liar:
     url: str = ""
     lie: Lie | None = None
     honest: int = 0
-    """How many requests come to the fake before it lies."""
+    """The number of requests that the fake answers before it lies."""
     lies: int = 0
-    """How often it does, from then on."""
+    """The number of lies that follow."""
     told: int = 0
-    """How often it has."""
+    """The number of lies so far."""
 
     def next_lie(self) -> Lie | None:
         """Return what the next request is answered; None: the truth."""
@@ -62,14 +62,14 @@ class Liar:
         self.told += 1
         return self.lie
 
-    def pass_on(self, asked: BaseHTTPRequestHandler, body: bytes) -> Lie:
+    def pass_on(self, request: BaseHTTPRequestHandler, body: bytes) -> Lie:
         """Return what the fake answers."""
         parts = urlsplit(self.upstream)
         assert parts.hostname is not None
         wire = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
         with contextlib.closing(wire):
-            headers = dict(asked.headers.items())
-            wire.request(asked.command, asked.path, body, headers)
+            headers = dict(request.headers.items())
+            wire.request(request.command, request.path, body, headers)
             answer = wire.getresponse()
             kind = answer.headers.get("Content-Type", "application/json")
             return Lie(answer.read(), status=answer.status, content_type=kind)
@@ -85,12 +85,12 @@ def lying(upstream: str) -> Generator[Liar]:
 
         def _do(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            said = liar.next_lie() or liar.pass_on(self, body)
-            self.send_response(said.status)
-            self.send_header("Content-Type", said.content_type)
-            self.send_header("Content-Length", str(len(said.body)))
+            answer = liar.next_lie() or liar.pass_on(self, body)
+            self.send_response(answer.status)
+            self.send_header("Content-Type", answer.content_type)
+            self.send_header("Content-Length", str(len(answer.body)))
             self.end_headers()
-            self.wfile.write(said.body)
+            self.wfile.write(answer.body)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _do  # noqa: N815
 

@@ -14,7 +14,8 @@ from forewarn.instants import SECOND
 from tests.support.agent_journals import START
 
 CALL_SECONDS = 1.0
-"""What each command takes of the clock, so that a run context is a number of calls."""
+"""Time that each command takes on the clock, so that a run context is a number of
+calls."""
 
 
 class FakeCommand(Protocol):
@@ -41,22 +42,22 @@ class InProcess(Commands):
 
     def run(
         self,
-        words: Sequence[str],
+        arguments: Sequence[str],
         context: RunContext,
         *,
         seconds: float = COMMAND_SECONDS,
     ) -> Output:
         seconds = min(seconds, context.remaining())
         if seconds <= 0:
-            raise context.over(f"running {' '.join(words)}")
-        command = self.programs[words[0]](list(words[1:]))
+            raise context.over(f"running {' '.join(arguments)}")
+        command = self.programs[arguments[0]](list(arguments[1:]))
         try:
             status = command.run()
         except TimeoutError:
             self._spend(seconds)
             if context.remaining() <= 0:
-                raise context.over(f"running {' '.join(words)}") from None
-            raise HandlerError(f"{' '.join(words)}: no answer") from None
+                raise context.over(f"running {' '.join(arguments)}") from None
+            raise HandlerError(f"{' '.join(arguments)}: no answer") from None
         self._spend(CALL_SECONDS)
         return Output(status=status, out=command.out, err=command.err)
 

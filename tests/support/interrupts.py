@@ -1,4 +1,4 @@
-"""Stories that are told twice: once with a kill of the service while its program works."""
+"""Stories that run twice: once with a kill of the service while its program works."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeAlias

@@ -1,4 +1,4 @@
-"""What must hold after every commit: one small function for each invariant.
+"""Invariants that hold after every commit: one small function for each.
 
 They are written from the clauses, over the rows as a watched store saw them, and
 share no code with what they judge. S1 to S12 and L1 to L3 are the invariants of
@@ -80,7 +80,7 @@ def s1b_one_migration(moment: Moment) -> None:
 def s2_no_start_beside_another(moment: Moment) -> None:
     """6.3: no routine start while another fault domain of the scope is down."""
     started = list(moment.started())
-    # What nothing holds may begin right after, in the same commit.
+    # Work that nothing holds may begin right after, in the same commit.
     unheld = {each.operation_id for each in started if not each.routine}
     for operation in started:
         if not operation.routine:
@@ -126,7 +126,7 @@ def s3_start_is_allowed(moment: Moment) -> None:
 
 
 def is_released(moment: Moment, operation: Operation) -> bool:
-    """Return whether nobody has to be waited for."""
+    """Return whether no approval is needed."""
     if moment.now >= operation.not_before:
         return True
     counting = [operation]
@@ -144,7 +144,7 @@ def is_released(moment: Moment, operation: Operation) -> bool:
         if event.status is not EventStatus.REMOVED
     ]
     if operation.is_timed and not asked:
-        # A time that was given by hand holds also where nobody is asked.
+        # An explicit time applies even if no VM has to approve.
         return False
     return all(event.approved_by for event in asked)
 
@@ -153,7 +153,7 @@ def s10_impact_is_announced(moment: Moment) -> None:
     """4.2, 4.7, 5.5: what starts names everyone it hits, in Started events."""
     mirror = moment.mirror
     for operation in moment.started():
-        # Maintenance without impact hits nobody.
+        # Maintenance without impact affects no VM.
         is_peaceful = operation.visit and operation.action is Action.NONE
         if operation.target_kind is TargetKind.HOST and not is_peaceful:
             there = {vm.name for vm in mirror.live_vms if vm.host == operation.host}
@@ -279,7 +279,7 @@ def s8_one_rise_a_commit(moment: Moment) -> None:
 
 
 def s12_removed_means_over(moment: Moment) -> None:
-    """2.6, 4.3: a removed event's impact is over, or never began."""
+    """2.6, 4.3: a removed event's impact has ended, or never began."""
     mirror = moment.mirror
     for before, after in moment.events():
         if before is None or after is None or not before.is_live or after.is_live:
@@ -341,7 +341,7 @@ def l2_approved_goes_at_once(moment: Moment) -> None:
     """4.2: nothing waits for an approval that is not missing."""
     for operation in moment.open():
         if operation.state is OperationState.ANNOUNCED:
-            # After a step forward, the notice goes on.
+            # After a step forward, the notice continues.
             is_noticed = operation.not_before <= moment.now < operation.due_at
             assert is_noticed or not is_released(moment, operation), operation
 
@@ -351,8 +351,8 @@ def l3_holds_are_bounded(moment: Moment) -> None:
     for operation in moment.open():
         due = operation.due_at
         assert not due or due > moment.now, operation
-        told = moment.mirror.events_of(operation.operation_id)
-        if operation.routine and operation.state is OperationState.READY and told:
+        events = moment.mirror.events_of(operation.operation_id)
+        if operation.routine and operation.state is OperationState.READY and events:
             bound = operation.not_before + moment.policy.hold_max
             # A step forward may pass the bound until the next look.
             look = release.look_again_at_most(moment.policy)

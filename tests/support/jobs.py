@@ -23,7 +23,7 @@ CLOCK = SystemClock()
 NOTICE = notice_of()
 
 SOON_SECONDS = 20.0
-"""For what ends by itself long before."""
+"""Timeout for work that ends by itself long before."""
 
 PATIENT_SECONDS = 60.0
 """Seconds of a run context that does not end during the test."""
@@ -101,12 +101,12 @@ class VirtualContext(RunContext):
             return False
         waited = round(min(seconds, self.remaining()) * SECOND)
         self._turned.advance_to(self._turned.now() + waited)
-        # What is less than a microsecond is nothing.
+        # A time below a microsecond counts as 0.
         return self.remaining() * SECOND > 1
 
 
 def context(seconds: float = SOON_SECONDS) -> RunContext:
-    """Return how long a run may go on."""
+    """Return the remaining time of a run."""
     return context_for(seconds, CLOCK)
 
 

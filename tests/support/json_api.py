@@ -1,4 +1,4 @@
-"""The ground of fake APIs: a real HTTP server on loopback that asks a fake for answers."""
+"""The base of fake APIs: a real HTTP server on loopback whose responses come from a fake."""
 
 import contextlib
 import json
@@ -15,21 +15,21 @@ from tests.support.loopback import Quiet, answering
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Request:
     """One request."""
 
     method: str
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """The headers, with names in lower case."""
     body: Any = None
-    """What the JSON of it says; None: there was none."""
+    """The decoded JSON of the body; None: there was no body."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """One answer: JSON, or a text that is no JSON, as of a refusal."""
+class Response:
+    """One response: JSON, or another text, such as that of a refusal."""
 
     body: Any = None
     status: int = 200
@@ -38,11 +38,11 @@ class Answered:
 
 @dataclass(slots=True)
 class JsonApi:
-    """A fake that answers, while it is entered as a context."""
+    """A fake that answers while its context is entered."""
 
-    refusals: list[Answered] = field(default_factory=list[Answered], init=False)
-    """What the next requests are answered, in the place of what it would say."""
-    asked: list[Asked] = field(default_factory=list[Asked], init=False)
+    refusals: list[Response] = field(default_factory=list[Response], init=False)
+    """The responses to the next requests, instead of the usual ones."""
+    asked: list[Request] = field(default_factory=list[Request], init=False)
     lock: threading.RLock = field(default_factory=threading.RLock, init=False)
     _held: contextlib.ExitStack = field(
         default_factory=contextlib.ExitStack, init=False
@@ -51,7 +51,7 @@ class JsonApi:
     ahead: float = field(default=0.0, init=False)
     """Seconds that its clock is ahead of this machine's."""
 
-    def answer(self, asked: Asked) -> Answered:
+    def answer(self, request: Request) -> Response:
         """Return the answer to a request; one at a time."""
         raise NotImplementedError
 
@@ -77,14 +77,16 @@ class JsonApi:
                 )
 
             def _serve(self) -> None:
-                asked = _asked(self)
+                request = _asked(self)
                 with api.lock:
-                    api.asked.append(asked)
-                    said = api.refusals.pop(0) if api.refusals else api.answer(asked)
-                text = said.text
-                body = json.dumps(said.body) if text is None else text
+                    api.asked.append(request)
+                    response = (
+                        api.refusals.pop(0) if api.refusals else api.answer(request)
+                    )
+                text = response.text
+                body = json.dumps(response.body) if text is None else text
                 kind = "application/json" if text is None else "text/plain"
-                self.send_response(said.status)
+                self.send_response(response.status)
                 self.send_header("Content-Type", f"{kind}; charset=utf-8")
                 self.send_header("Content-Length", str(len(body.encode())))
                 self.end_headers()
@@ -106,11 +108,11 @@ class JsonApi:
         self.end()
 
 
-def _asked(handler: BaseHTTPRequestHandler) -> Asked:
+def _asked(handler: BaseHTTPRequestHandler) -> Request:
     parts = urlsplit(handler.path)
     length = int(handler.headers.get("Content-Length") or 0)
     body = handler.rfile.read(length)
-    return Asked(
+    return Request(
         method=handler.command,
         path=unquote(parts.path),
         query=dict(parse_qsl(parts.query, keep_blank_values=True)),

@@ -17,8 +17,8 @@ STEP_SECONDS = 1 / os.sysconf("SC_CLK_TCK")
 """The resolution of the times of programs."""
 
 LATE_SECONDS = 0.5
-"""Between the driver call and its program there are two starts of processes, of which
-each can wait for a core."""
+"""Maximum delay between the driver call and its program: two processes start in
+between, and each can wait for a core."""
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS witnessed (term bigint, holder text, at double precision);
@@ -38,11 +38,11 @@ INSERT INTO witnessed SELECT term, holder, 0 FROM lease;
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Who holds the lease from a moment on."""
+    """The holder of the lease from an instant on."""
 
     term: int
     holder: str
-    """The name of a replica; empty: nobody."""
+    """The name of a replica; empty: no replica."""
     since: float
 
 
@@ -56,22 +56,24 @@ class Act:
 
 
 class Witness:
-    """What a database writes down of its lease."""
+    """The history of the lease in a database."""
 
     def __init__(self, url: str) -> None:
         """Let it write down each change from now on."""
         self._url = url
-        with psycopg.connect(url, autocommit=True) as it:
-            it.execute(TABLE.encode())
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(TABLE.encode())
             before = uptime()
-            found = it.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+            found = connection.execute(
+                "SELECT extract(epoch FROM clock_timestamp())::float8"
+            )
             [(now,)] = found.fetchall()
             self._booted = now - (before + uptime()) / 2
 
     def holdings(self) -> list[Holding]:
         """Return what it has written down, in order."""
-        with psycopg.connect(self._url) as it:
-            rows = it.execute(
+        with psycopg.connect(self._url) as connection:
+            rows = connection.execute(
                 "SELECT term, holder, at FROM witnessed ORDER BY at, term"
             )
             # The key of a holder is its name and a random part.
@@ -92,30 +94,30 @@ def acts(file: Path) -> list[Act]:
     TICKS is field 22 of /proc/PID/stat: when the kernel made the process.
     """
     lines = file.read_text(encoding="ascii").splitlines() if file.exists() else []
-    words = [line.split() for line in lines]
-    found = [Act(name, int(ticks) * STEP_SECONDS, what) for name, ticks, what in words]
+    rows = [line.split() for line in lines]
+    found = [Act(name, int(ticks) * STEP_SECONDS, what) for name, ticks, what in rows]
     return sorted(found, key=lambda act: act.at)
 
 
 def faults(held: Sequence[Holding], acted: Iterable[Act]) -> list[str]:
     """Return a sentence for each act of a replica that did not lead."""
-    told: list[str] = []
+    errors: list[str] = []
     spans: dict[int, list[Act]] = {}
     for act in acted:
         own = [each for each in held if each.holder == act.replica]
         led = [each for each in own if each.since <= act.at + STEP_SECONDS]
         if not led:
-            told.append(f"{act} before {act.replica} has led")
+            errors.append(f"{act} before {act.replica} has led")
             continue
         spans.setdefault(led[-1].term, []).append(act)
         after = held[held.index(led[-1]) + 1 :]
         ended = min((each.since for each in after), default=act.at)
         if act.at > ended + LATE_SECONDS:
             late = act.at - ended
-            told.append(f"{act}: {late:.2f} s after the end of term {led[-1].term}")
+            errors.append(f"{act}: {late:.2f} s after the end of term {led[-1].term}")
     for (term, one), (other, two) in pairwise(sorted(spans.items())):
         if two[0].at + STEP_SECONDS < one[-1].at:
-            told.append(
+            errors.append(
                 f"the acts of terms {term} and {other} overlap: {one[-1]} is after {two[0]}"
             )
-    return told
+    return errors

@@ -1,4 +1,4 @@
-"""A life of a fleet: everything that can befall it, judged at each turn.
+"""A life of a fleet: everything that can happen to it, checked at each step.
 
 A life is a world with witnesses: its store, its driver and its guests. Each
 method is something that somebody does, with numbers that choose whom it befalls,
@@ -52,7 +52,7 @@ END_ROUNDS = 40
 
 
 class Life(Ordering):
-    """A world with witnesses, and everything that can befall it."""
+    """A world with witnesses, and everything that can happen to it."""
 
     _keys = 0
     """Idempotency-Keys that were used."""
@@ -78,14 +78,16 @@ class Life(Ordering):
             self.crashed += 1
             self.restart_service()
         self.world.crash_at = lambda _place, _count: False
-        kept = self.mirror.table(OrderKey).get(once.key_id)
+        stored = self.mirror.table(OrderKey).get(once.key_id)
         made = self._requests_of(verb) - before
-        assert bool(made) == (kept is not None), "S15: a key without its order, or none"
+        assert bool(made) == (stored is not None), (
+            "S15: a key without its order, or none"
+        )
         again = order()
-        if kept is not None:
+        if stored is not None:
             assert again is not None, "S15: a repeated order is refused"
             assert again.is_repeated, "S15: a repeated order is carried out again"
-            assert again.value == json.loads(kept.result), again
+            assert again.value == json.loads(stored.result), again
             assert first is None or first.value == again.value, (first, again)
             other = replace(once, digest="2" * 64)
             self.order(lambda work: idempotency.carry_out(work, other, decide))
@@ -123,14 +125,14 @@ class Life(Ordering):
             said = str(self.guests.of(name).highest) if name in self.mirror.vms else ""
         asked = VERSIONS[version % len(VERSIONS)]
         answer = self.world.vm(name).get(asked, etag=said)
-        found = self.mirror.vms.get(name)
-        if found is None or found.state is VmState.DELETED:
+        record = self.mirror.vms.get(name)
+        if record is None or record.state is VmState.DELETED:
             assert answer.status == 404, answer
         elif answer.status == 304:
-            self.guests.heard_nothing_new(found, said)
+            self.guests.heard_nothing_new(record, said)
         else:
             assert answer.status == 200, answer
-            self.guests.heard(found, asked, answer, now=self.world.now)
+            self.guests.heard(record, asked, answer, now=self.world.now)
 
     def approve(self, vm: int, events: list[int], version: int) -> None:
         """POST what the VM may see, or not: events of anybody, and unknown ones."""
@@ -186,7 +188,7 @@ class Life(Ordering):
         assert again == self.mirror.content(), "S5: repeated, and changed"
 
     def approve_for(self, number: int, as_vm: int) -> None:
-        """Approve as the operator, or in the place of a VM."""
+        """Approve as the operator, or on behalf of a VM."""
         event_id = self._event(number)
         speaker = self._vm(as_vm) if as_vm >= 0 else ""
         approved = self._approved()
@@ -207,7 +209,7 @@ class Life(Ordering):
             if event is not None and event.status is EventStatus.SCHEDULED:
                 assert event.approved_by, event
 
-    # What hypervisors do
+    # Hypervisors
 
     def fault(self, kind: int, vm: int, times: int, how: int) -> None:
         elsewhere = ""
@@ -235,7 +237,7 @@ class Life(Ordering):
         self.hypervisor.inject(Fault(kind=fault_kind, step=step_kind, times=times))
 
     def see(self, vm: int, how: int, host: int) -> None:
-        """A VM stops, runs again or runs elsewhere, and nobody asked for it."""
+        """A VM stops, runs again or runs elsewhere without a request."""
         elsewhere = self._host(host) if how & 2 else ""
         if elsewhere:
             self._crowded.add(elsewhere)

@@ -23,7 +23,7 @@ LEASE_ANNOTATION = "forewarn/holders"
 
 
 class Bench(Protocol):
-    """What keeps a lock, and who asks it."""
+    """A service with a lock, and the settings of the agents that use it."""
 
     def settings(self, group: str = "web", holders: int = 1) -> LockSettings:
         """Return the settings of an agent."""
@@ -213,10 +213,10 @@ class DirectoryBench:
 
     def let_expire(self, group: str = "web") -> None:
         newest = self.states(group)[-1]
-        found = json.loads(newest.read_text())
-        for each in found["holders"].values():
+        document = json.loads(newest.read_text())
+        for each in document["holders"].values():
             each["until"] = each["since"]
-        newest.write_text(json.dumps(found))
+        newest.write_text(json.dumps(document))
 
     def damage(self, text: str, group: str = "web") -> None:
         self.states(group)[-1].write_text(text)

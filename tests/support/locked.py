@@ -14,7 +14,8 @@ from tests.support.lock_benches import Bench
 from tests.support.pythons import THIS, Python
 
 PAUSE = "300ms"
-"""For which an agent keeps the lock after the recovery, unless a story says otherwise."""
+"""Time for which an agent keeps the lock after the recovery, unless a story sets
+another."""
 
 _IMPATIENT = """
 import os, signal, sys
@@ -26,7 +27,7 @@ locking.RETRY_MOST = locking.RELEASE_RETRY_MOST = 200 * MILLISECOND
 locking.LATE_FOR = SECOND
 unload.shed = lambda: None
 """
-"""An agent that asks for the lock more often than one that nobody waits for."""
+"""An agent that requests the lock often, since a test waits for it."""
 
 _DYING = """
 what, when = os.environ["DIES_AT"].split()
@@ -132,7 +133,7 @@ class Locked(AgentProcess):
         return self.memory().lock.trouble
 
     def wait_refused(self) -> str:
-        """Return why it does not have the lock, when it was told so."""
+        """Return the reported reason why it does not have the lock."""
         self.wait(lambda agent: agent.memory().lock.refusal, "a refusal")
         return self.memory().lock.refusal
 
@@ -173,34 +174,36 @@ def locked(
 
 def changes(bench: Bench, group: str = "web") -> list[tuple[Micros, frozenset[str]]]:
     """Return when its holders became others, and who it was from then on."""
-    found: list[tuple[Micros, frozenset[str]]] = []
+    held_by: list[tuple[Micros, frozenset[str]]] = []
     for at, holders in bench.past(group):
-        if holders != (found[-1][1] if found else frozenset[str]()):
-            found.append((at, holders))
-    return found
+        if holders != (held_by[-1][1] if held_by else frozenset[str]()):
+            held_by.append((at, holders))
+    return held_by
 
 
 def spells(
     bench: Bench, holder: str, group: str = "web"
 ) -> list[tuple[Micros, Micros]]:
     """Return from when to when one held the lock."""
-    found: list[tuple[Micros, Micros]] = []
+    intervals: list[tuple[Micros, Micros]] = []
     since: Micros | None = None
     for at, holders in changes(bench, group):
         if holder in holders and since is None:
             since = at
         elif holder not in holders and since is not None:
-            found.append((since, at))
+            intervals.append((since, at))
             since = None
     assert since is None, f"{holder} still holds the lock"
-    return found
+    return intervals
 
 
 def judge_held(bench: Bench, agent: Locked, holder: str, group: str = "web") -> None:
     """Judge that one held the lock in one piece, from its approval to its recovery."""
     [(begin, end)] = spells(bench, holder, group)
-    what = f"{holder} held it from {begin} to {end}: {agent.did()}\n{agent.log()}"
+    description = (
+        f"{holder} held it from {begin} to {end}: {agent.did()}\n{agent.log()}"
+    )
     # A file system's clock is a tick of the kernel behind.
     tick = SECOND // 50
-    assert begin - tick <= agent.approved_at() <= end + tick, what
-    assert agent.recovered_at() <= end + tick, what
+    assert begin - tick <= agent.approved_at() <= end + tick, description
+    assert agent.recovered_at() <= end + tick, description

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Quiet:
-    """What a handler is that logs nothing."""
+    """A request handler without a log."""
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Pass it over."""
@@ -24,7 +24,7 @@ class Server(ThreadingHTTPServer):
     def get_request(self) -> tuple[Any, Any]:
         wire, address = super().get_request()
         if self.tls is not None:
-            # In the connection's thread, so that nobody waits for who only connects.
+            # In the connection's thread, so that an idle connection delays no other.
             wire = self.tls.wrap_socket(
                 wire, server_side=True, do_handshake_on_connect=False
             )

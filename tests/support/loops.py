@@ -10,7 +10,7 @@ from tests.support.processes import PATIENCE_SECONDS
 P = ParamSpec("P")
 
 LOOK_SECONDS = 0.002
-"""Between two looks at what has no event of its own."""
+"""Time between two polls of a condition without an event."""
 
 
 def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:

@@ -131,11 +131,12 @@ CLOCK_BACK = step_of(
     "step_clock", seconds=st.sampled_from((-6, -600, -90_000)), is_down=FLAG
 )
 LISTENERS = 4
-"""How many VMs listen while something happens: most of a small fleet."""
+"""The number of VMs that poll while steps run: most of a small fleet."""
 THEN = st.sampled_from(
     ("", "", "", "advance_to_next", "approve_all", "approve_all_and_wait", "a quarter")
 )
-"""What follows a step at once, so that no kind of life lacks time or consent."""
+"""Steps that follow another at once, so that each kind of life has time and
+approvals."""
 ACTIONS = st.one_of(
     MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE, DRAIN, WINDOW,
     MAINTAIN, RESTART, DELETE, RENEW, PREDICT, FAIL, RESTORE, CLOSE, BRAKE, WINDOW, CHOOSE,
@@ -243,7 +244,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(steps=st.lists(SEE, min_size=1, max_size=4), then=THEN)
     def see(self, steps: list[Step], then: str) -> None:
-        """Something happens that nobody asked for, and perhaps is confirmed."""
+        """Something happens without a request, and perhaps is confirmed."""
         for step in steps:
             self._do(step)
         self._then(then)

@@ -1,4 +1,4 @@
-"""What an invariant looks at: the rows after a commit, and what changed in it."""
+"""The input of an invariant: the rows after a commit, and the changes of the commit."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from tests.support.watched import Change, Mirror
 
 @dataclass(slots=True, kw_only=True)
 class Moment:
-    """What an invariant may look at: the rows after a commit, and the change."""
+    """The input of an invariant: the rows after a commit, and the changes."""
 
     mirror: Mirror
     policy: Policy
@@ -22,7 +22,7 @@ class Moment:
     relabelled: frozenset[str] = field(default_factory=frozenset[str])
     """Scopes whose author changed fault domains while something was started."""
     crowded: frozenset[str] = field(default_factory=frozenset[str])
-    """Hosts where a hypervisor put VMs that nobody had sent there."""
+    """Hosts to which a hypervisor moved VMs without a request."""
 
     def changed(self) -> Iterator[tuple[Operation | None, Operation]]:
         """Yield the operations that changed, with how they were."""
@@ -71,10 +71,10 @@ def is_alone(mirror: Mirror, scope: str) -> bool:
 def seen_by(mirror: Mirror, vm: Vm) -> list[Event]:
     """Return the live events that the VM's document must show, in order (2.1)."""
     alone = is_alone(mirror, vm.scope)
-    shown = [
+    events = [
         event
         for event in mirror.live_events
         if event.scope == vm.scope
         and (not alone or vm.name in [each.vm for each in event.resources])
     ]
-    return sorted(shown, key=lambda event: event.place)
+    return sorted(events, key=lambda event: event.place)

@@ -38,8 +38,8 @@ class Space:
     def run(self, *words: str, **options: Any) -> str:
         return run(*self.words(*words), **options)
 
-    def ip(self, words: str) -> str:
-        return run("ip", "-n", self.name, *words.split())
+    def ip(self, arguments: str) -> str:
+        return run("ip", "-n", self.name, *arguments.split())
 
     def set_sysctl(self, key: str, text: str) -> None:
         self.run("sh", "-c", f"echo {text} > /proc/sys/net/{key}")
@@ -52,14 +52,14 @@ def no_namespaces(*trial: str) -> str:
     if why := needs("ip"):
         return why
     space = Space(f"fw{os.getpid()}-try")
-    made = ["ip", "netns", "add", space.name]
+    command = ["ip", "netns", "add", space.name]
     try:
-        for words in (made, space.words(*trial) if trial else []):
+        for arguments in (command, space.words(*trial) if trial else []):
             done = subprocess.run(
-                words or ["true"], check=False, capture_output=True, text=True
+                arguments or ["true"], check=False, capture_output=True, text=True
             )
             if done.returncode:
-                return f"{' '.join(words)}: {done.stderr.strip()}"
+                return f"{' '.join(arguments)}: {done.stderr.strip()}"
     finally:
         subprocess.run(
             ["ip", "netns", "delete", space.name], check=False, capture_output=True

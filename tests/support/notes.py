@@ -1,4 +1,4 @@
-"""Notes as receivers are told them."""
+"""Notes as receivers get them."""
 
 from forewarn.agent.core.model import Note, NoteKind, StepState
 from forewarn.agent.sinks.port import Told

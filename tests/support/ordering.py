@@ -1,4 +1,4 @@
-"""What operators order in a life, by numbers: what is refused must change nothing."""
+"""Requests of operators in a life, by numbers: a refused one must change nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,20 +58,20 @@ MAINTENANCE = (Action.FREEZE, Action.LIVE_MIGRATE, Action.REBOOT, Action.REDEPLO
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Something that somebody does: a method of a life, and its numbers."""
+    """A step: a method of a life, and its numbers."""
 
     name: str
     args: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{key}={value!r}" for key, value in self.args.items())
-        return f"{self.name}({given})"
+        arguments = ", ".join(f"{key}={value!r}" for key, value in self.args.items())
+        return f"{self.name}({arguments})"
 
 
 class Ordering(Witnessed):
     """A world with witnesses, whose operators give orders."""
 
-    # Whom it befalls
+    # The chosen objects
 
     def _vm(self, number: int) -> str:
         names = sorted(self.mirror.vms)
@@ -123,7 +123,7 @@ class Ordering(Witnessed):
     def _newly_approved(self, before: set[str]) -> set[str]:
         """Return what a VM or operator has approved; policies have parentheses.
 
-        What a tenant has expedited is approved whenever it is announced.
+        Operations that a tenant has expedited are approved when they are announced.
         """
         return {
             key
@@ -218,12 +218,12 @@ class Ordering(Witnessed):
         self.order(lambda work: failures.fail_vm(work, name))
 
     def fail_host_of(self, vm: int) -> None:
-        if (found := self.mirror.vms.get(self._vm(vm))) is not None:
-            self.order(lambda work: failures.fail_host(work, found.host))
+        if (record := self.mirror.vms.get(self._vm(vm))) is not None:
+            self.order(lambda work: failures.fail_host(work, record.host))
 
     def restore_host_of(self, vm: int) -> None:
-        if (found := self.mirror.vms.get(self._vm(vm))) is not None:
-            self.order(lambda work: failures.restore_host(work, found.host))
+        if (record := self.mirror.vms.get(self._vm(vm))) is not None:
+            self.order(lambda work: failures.restore_host(work, record.host))
 
     def restore_host(self, host: int) -> None:
         name = self._host(host)
@@ -272,9 +272,9 @@ class Ordering(Witnessed):
     def defer(self, vm: int, hours: int, by_scope: bool) -> None:
         """Defer the maintenance of a VM, or of its whole scope."""
         name = self._vm(vm)
-        found = self.mirror.vms.get(name)
-        if by_scope and found is not None:
-            name = found.scope
+        record = self.mirror.vms.get(name)
+        if by_scope and record is not None:
+            name = record.scope
         kind = "scope" if by_scope else "vm"
         until = self.world.now + hours * HOUR
         self.order(
@@ -309,14 +309,14 @@ class Ordering(Witnessed):
         line = f"{first[11:16]} {hours % 23 + 1}h" if by_day else f"{first} {last}"
         found = self.mirror.hosts.get(self._host(host)) if host >= 0 else None
         places = places_of(found)[:1] if found is not None else ()
-        made = self.order(
+        order = self.order(
             lambda work: blackouts.set_blackout(
                 work, BLACKOUT_NAMES[which % 2], line, places
             ),
             reason="quiet",
         )
         self.world.settle()
-        if made is not None:
+        if order is not None:
             blackout_watcher.announced_hosts_fit(self.moment())
 
     def clear_blackouts(self) -> None:

@@ -1,4 +1,4 @@
-"""What other clients of Scheduled Events do with one event, as their sources say.
+"""The behavior of other clients of Scheduled Events, according to their sources.
 
 Each is a function of an example, in our words; the pages in docs/migration name the
 commits that were read. The words are those that docs/how-to/migrate/index.md explains.
@@ -57,24 +57,24 @@ class Example:
         return self.notice.has_started
 
 
-def read_example(words: str) -> Example:
+def read_example(text: str) -> Example:
     """Return the event of a row."""
-    found = _EXAMPLE.fullmatch(words)
-    assert found is not None, f"no example: {words}"
-    event_type = found["type"]
+    match = _EXAMPLE.fullmatch(text)
+    assert match is not None, f"no example: {text}"
+    event_type = match["type"]
     lead = _USUAL_LEAD.get(event_type, 15 * MINUTE)
-    if found["lead"]:
-        lead = int(found["lead"]) * _UNITS[found["unit"]]
+    if match["lead"]:
+        lead = int(match["lead"]) * _UNITS[match["unit"]]
     resources = {"two VMs": (MINE, OTHER), "another VM": (OTHER,)}
-    is_users = found["user"] or event_type == "Terminate"
+    is_users = match["user"] or event_type == "Terminate"
     read = notice(
         event_type=event_type,
         source="User" if is_users else "Platform",
-        resources=resources.get(found["whose"], (MINE,)),
-        duration_seconds=int(found["seconds"] or -1),
-        not_before=None if found["started"] else START + lead,
+        resources=resources.get(match["whose"], (MINE,)),
+        duration_seconds=int(match["seconds"] or -1),
+        not_before=None if match["started"] else START + lead,
     )
-    if found["started"]:
+    if match["started"]:
         read = notice(
             event_type=event_type,
             status=STARTED,
@@ -83,7 +83,7 @@ def read_example(words: str) -> Example:
             duration_seconds=read.duration_seconds,
             not_before=None,
         )
-    return Example(notice=read, fails=bool(found["fails"]))
+    return Example(notice=read, fails=bool(match["fails"]))
 
 
 # The agent
@@ -148,7 +148,7 @@ def aks_handler(example: Example) -> str:
 
 
 def giant_swarm(example: Example) -> str:
-    """azure-scheduled-events: a drain that is late is told, and approved all the same."""
+    """azure-scheduled-events: a late drain is reported, and approved nevertheless."""
     return DRAIN_APPROVE if example.is_mine and example.type != "Freeze" else NOTHING
 
 
@@ -199,7 +199,7 @@ THERE: Mapping[str, Callable[[Example], str]] = {
     "samples.md#the-nodejs-service": node_service,
     "samples.md#the-powershell-service": powershell_service,
 }
-"""By page, and where a page has several, by section."""
+"""The commands, by page, and by section if a page has several."""
 
 FLAGS: Mapping[str, str] = {
     "azure-scheduledevents-manager.md": """

@@ -17,9 +17,9 @@ JUNK = re.compile(
     r"__pycache__|\.py[co]$|\.(?:hypothesis|venv|build|git)/|\.sqlite3|~$"
 )
 UNREACHED = re.compile(r"NewConnectionError|NameResolutionError")
-"""What pip says where there is no network."""
+"""Errors of pip without a network."""
 PATIENCE_SECONDS = 240.0
-"""For one build or installation on a busy machine; each takes a tenth of it."""
+"""Timeout of one build or installation on a busy machine; each takes a tenth of it."""
 
 
 def run(*words: str | Path, cwd: Path = ROOT) -> str:
@@ -72,30 +72,30 @@ def deb(name: str, folder: Path) -> Path:
 
 def listed(package: Path) -> dict[str, tuple[str, str]]:
     """Return the mode and the owner of each place in a package."""
-    found: dict[str, tuple[str, str]] = {}
+    entries: dict[str, tuple[str, str]] = {}
     for line in run("dpkg-deb", "--contents", package).splitlines():
         mode, owner, _, _, _, place = line.split(maxsplit=5)
-        found[place.partition(" -> ")[0].removeprefix(".")] = (mode, owner)
-    return found
+        entries[place.partition(" -> ")[0].removeprefix(".")] = (mode, owner)
+    return entries
 
 
 def check_places(package: Path, wanted: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Fail unless a package is Debian's way; return its places."""
-    found = listed(package)
-    assert set(wanted) <= set(found)
-    assert not [each for each in found if JUNK.search(each) or "/tests/" in each]
+    entries = listed(package)
+    assert set(wanted) <= set(entries)
+    assert not [each for each in entries if JUNK.search(each) or "/tests/" in each]
     roots = ("/usr/", "/etc/forewarn/", "/lib/systemd/system/")
     parents = {"/", "/usr/", "/etc/", "/lib/", "/lib/systemd/"}
-    assert not [e for e in found if not e.startswith(roots) and e not in parents]
-    assert {owner for _, owner in found.values()} == {"root/root"}
-    modes = {mode for mode, _ in found.values()}
+    assert not [e for e in entries if not e.startswith(roots) and e not in parents]
+    assert {owner for _, owner in entries.values()} == {"root/root"}
+    modes = {mode for mode, _ in entries.values()}
     assert modes <= {"drwxr-xr-x", "-rw-r--r--", "-rwxr-xr-x", "lrwxrwxrwx"}
-    return found
+    return entries
 
 
 def same_again(name: str, first: Path, folder: Path) -> bool:
-    """Return whether somebody else's build of a package is the same, to the byte."""
-    # Whoever builds has another umask, and other folders.
+    """Return whether another user's build of a package is the same, to the byte."""
+    # Another user has another umask and other directories.
     umask = os.umask(0o077)
     try:
         again = deb(name, folder)

@@ -1,4 +1,4 @@
-"""Where the pages of the documentation are, and what is generated in them."""
+"""The paths of the documentation, and its generated parts."""
 
 import re
 from pathlib import Path
@@ -23,8 +23,8 @@ def check_block(page: Path, name: str, wanted: str, *, rewrite: bool) -> None:
     block = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- /{name} -->)", re.DOTALL)
     text = page.read_text(encoding="utf-8")
     assert len(block.findall(text)) == 1, f"{page.name} has no block {name}"
-    made = block.sub(lambda _: wanted, text)
-    if rewrite and made != text:
-        page.write_text(made, encoding="utf-8")
-        text = made
-    assert text == made, "run `pytest --rewrite` on this file"
+    new_text = block.sub(lambda _: wanted, text)
+    if rewrite and new_text != text:
+        page.write_text(new_text, encoding="utf-8")
+        text = new_text
+    assert text == new_text, "run `pytest --rewrite` on this file"

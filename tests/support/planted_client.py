@@ -10,7 +10,7 @@ from tests.support.planted.messages import Connection
 from tests.support.planted.serving import ASKER, Backend
 
 ANSWERED: Micros = 2 * MILLISECOND
-"""What each request takes."""
+"""The duration of each request."""
 
 
 class _Wire:

@@ -13,13 +13,13 @@ from tests.support.planted.story import AT_ONCE, STEADY, Pace
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How an examination goes."""
+    """The course of an examination."""
 
     pace: Pace
     approves: bool
     polls: int
     every: Micros = SECOND
-    """Between two reads of the watch."""
+    """Time between two reads of the watch."""
     speed: float = 1.0
 
 
@@ -27,7 +27,7 @@ class Course(enum.Enum):
     """The examinations that a defect may show in."""
 
     APPROVING = Plan(replace(STEADY, notice=None), approves=True, polls=40)
-    """What is approved goes on at once; notices are whole."""
+    """Approved events start at once; notices are whole."""
     WAITING = Plan(
         replace(
             STEADY,
@@ -55,12 +55,12 @@ class Course(enum.Enum):
 
 
 SURE: Final = (Course.APPROVING, Course.WAITING, Course.AT_ONCE)
-"""Where each complaint would count."""
+"""The examinations in which a complaint is a finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Where a defect is found."""
+    """The examination and the clauses that find a defect."""
 
     clauses: tuple[str, ...]
     """Each of them is broken; others may be too. It is the clause that the defect is
@@ -246,7 +246,7 @@ FOUND: Final = {
     "first-answer-empty": Found(("7.1",)),
     "disabled-too-soon": Found(("7.3",)),
 }
-"""By name, in the order of the clauses."""
+"""The found defects by name, in the order of the clauses."""
 
 UNDECIDABLE: Final = {
     "approval-forgotten": "Only a restart of the service shows it, and a client can neither see nor cause a restart.",
@@ -277,4 +277,4 @@ UNDECIDABLE: Final = {
     "enabled-by-vm": "The incarnations of one VM's document do not show the first request of another VM.",
     "never-disabled": "The check would need a day without requests from any VM of the scope.",
 }
-"""For each name, the reason why no client can decide it."""
+"""The defects that no client can decide, each with the reason."""

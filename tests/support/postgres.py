@@ -45,15 +45,17 @@ def _template() -> str:
     """Return the name of the database with the schema; make it once."""
     steps = "".join(step.sql for step in load_steps())
     name = f"forewarn_template_{zlib.crc32(steps.encode()):08x}"
-    with psycopg.connect(server(), autocommit=True) as it:
+    with psycopg.connect(server(), autocommit=True) as connection:
         # Only one process makes it.
-        it.execute("SELECT pg_advisory_lock(1)")
-        found = it.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
+        connection.execute("SELECT pg_advisory_lock(1)")
+        found = connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", (name,)
+        )
         if not found.fetchall():
             unfinished = f"{name}_{secrets.token_hex(4)}"
-            it.execute(f"CREATE DATABASE {unfinished}".encode())
+            connection.execute(f"CREATE DATABASE {unfinished}".encode())
             PostgresStore(database(unfinished)).close()
-            it.execute(f"ALTER DATABASE {unfinished} RENAME TO {name}".encode())
+            connection.execute(f"ALTER DATABASE {unfinished} RENAME TO {name}".encode())
     return name
 
 
@@ -61,16 +63,16 @@ def new_database(*, is_empty: bool = False) -> str:
     """Create a database with the schema, and return its URL."""
     name = f"forewarn_{secrets.token_hex(12)}"
     template = "template0" if is_empty else _template()
-    with psycopg.connect(server(), autocommit=True) as it:
-        it.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
     return database(name)
 
 
 def drop(url: str) -> None:
     """Remove a database, even if something is connected to it."""
     name = urlsplit(url).path[1:]
-    with psycopg.connect(server(), autocommit=True) as it:
-        it.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with psycopg.connect(server(), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @contextmanager
@@ -109,21 +111,21 @@ def lent_databases() -> Generator[Callable[[], str]]:
 
 
 def _empty(url: str) -> None:
-    with psycopg.connect(url) as it:
-        it.execute("UPDATE lease SET holder = ''")
-        found = it.execute(
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE lease SET holder = ''")
+        rows = connection.execute(
             "SELECT table_name FROM information_schema.tables"
             " WHERE table_schema = current_schema()"
             " AND table_name NOT IN"
             " ('fence', 'feed_floor', 'lease', 'schema_steps')"
         ).fetchall()
-        it.execute(";".join(f"DELETE FROM {name}" for (name,) in found).encode())
+        connection.execute(";".join(f"DELETE FROM {name}" for (name,) in rows).encode())
 
 
 def lose_connections(url: str) -> None:
     """End all sessions of a database but this one, and wait for that."""
-    with psycopg.connect(url, autocommit=True) as it:
-        it.execute(
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid != pg_backend_pid()"
         )

@@ -77,8 +77,8 @@ class Server:
     def run(self, sql: str) -> list[tuple[object, ...]]:
         """Run a statement as the superuser."""
         url = postgres_server.url_of(self.folder)
-        with psycopg.connect(url, autocommit=True) as it:
-            found = it.execute(sql.encode())
+        with psycopg.connect(url, autocommit=True) as connection:
+            found = connection.execute(sql.encode())
             return found.fetchall() if found.description else []
 
 

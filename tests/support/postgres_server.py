@@ -164,7 +164,7 @@ def _begin_guard(place: Path) -> None:
     assert guard.stdout is not None
     with guard.stdout as output:
         assert output.readline() == b"ready\n", (place / "server" / "log").read_text()
-    # Nobody waits for it: it outlives this process.
+    # The process is not awaited, since it outlives this one.
     guard.returncode = 0
 
 

@@ -97,13 +97,13 @@ class Serving:
         ]
         self._log = folder / "log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
-        words = ["serve", "--fleet=fleet.toml", *flags]
+        arguments = ["serve", "--fleet=fleet.toml", *flags]
         if self.is_forked:
             self.process = started(
-                words, cwd=folder, log=self._log, under=under, space=space
+                arguments, cwd=folder, log=self._log, under=under, space=space
             )
         else:
-            self.process = loaded(words, cwd=folder, log=self._log, under=under)
+            self.process = loaded(arguments, cwd=folder, log=self._log, under=under)
         self.urls: dict[str, str] = {}
 
     def log(self) -> str:

@@ -1,4 +1,4 @@
-"""How much each run of the tests tries of what has no end.
+"""The number of examples that each run of the tests tries of unbounded sets.
 
 A usual run (`make test`) tries what finds most bugs per second. `--long`, which
 `make real` gives, tries the rest: larger fleets, more lives, more kills (tests marked
@@ -21,8 +21,8 @@ import hypothesis
 import pytest
 
 SHRINKING_SECONDS = 360
-"""How long after a failure hypothesis can take to print a simple one: it looks for 300 s,
-and then tries what it found again."""
+"""Time that hypothesis can take after a failure to print a simple one: it searches for
+300 s, and then repeats what it found."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Amounts:
     kills: int
     """Deaths of a service under load."""
     replica_kills: int
-    """What befalls one of two replicas under load, one after the other."""
+    """The number of kills, pauses and lost sessions of one of two replicas under
+    load."""
     soak_seconds: int
     """Time for which a simulator is kept busy with all faults."""
     described_examples: int
@@ -73,7 +74,7 @@ class Amounts:
     lie_stride: int
     """One of so many requests of an integration gets a wrong answer."""
     courses: int
-    """Courses in which `conform` must not complain about what nobody can decide."""
+    """Courses in which `conform` must not report clauses that no client can decide."""
     checked_lives: int
     """Random lives whose stores are checked."""
 

@@ -10,7 +10,7 @@ from forewarn.testing.client import EVENTS_PATH, HttpClient
 
 TARGET = f"{EVENTS_PATH}?api-version=2020-07-01"
 PAUSE_SECONDS = 0.005
-"""Between two polls: far less than a program would leave, as tests wait for it."""
+"""Time between two polls. Tests wait for the program, so it is short."""
 
 
 class Program:
@@ -33,14 +33,14 @@ class Program:
 
     def look(self) -> list[str]:
         """Ask once, and approve what is scheduled for this VM; return its ids."""
-        mine = [
+        event_ids = [
             event["EventId"]
             for event in self.events()
             if event["EventStatus"] == "Scheduled" and self._vm in event["Resources"]
         ]
-        if mine:
-            self.approve(*mine)
-        return mine
+        if event_ids:
+            self.approve(*event_ids)
+        return event_ids
 
     @contextmanager
     def running(self, *, pause_seconds: float = PAUSE_SECONDS) -> Generator[None]:

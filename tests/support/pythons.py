@@ -20,7 +20,8 @@ from tests.support.unpacked import TOOLS
 OLDEST = ".".join(map(str, bundle.OLDEST))
 UNPACKED = TOOLS / f"python{OLDEST}" / "usr" / "bin" / f"python{OLDEST}"
 WORKS = "import ctypes, hashlib, sqlite3, ssl, zoneinfo"
-"""What an agent may need of it; a name on the PATH may stand for no Python at all."""
+"""The modules that an agent may need. A name on the PATH can be a script that is not
+Python."""
 
 
 class Python(NamedTuple):
@@ -51,12 +52,12 @@ THIS = Python(sys.executable)
 def find_oldest() -> str:
     """Return where the oldest Python is; empty: nowhere."""
     for name in (f"python{OLDEST}", str(UNPACKED)):
-        if found := shutil.which(name):
+        if path := shutil.which(name):
             done = subprocess.run(
-                [found, "-c", WORKS], capture_output=True, timeout=60, check=False
+                [path, "-c", WORKS], capture_output=True, timeout=60, check=False
             )
             if done.returncode == 0:
-                return found
+                return path
     return ""
 
 

@@ -130,13 +130,13 @@ class RealLibvirts(Libvirts):
     def _make_keys(self) -> None:
         """Create the certificates for TLS and the keys for SSH."""
         self.pki.mkdir()
-        words = ["sh", "-c", CERTIFICATES, "sh", str(self.pki)]
-        subprocess.run(words, check=True, capture_output=True)
+        command = ["sh", "-c", CERTIFICATES, "sh", str(self.pki)]
+        subprocess.run(command, check=True, capture_output=True)
         for name in ("hostkey", "userkey"):
             keygen = Path(unpacked.find("ssh")).with_name("ssh-keygen")
-            words = [str(keygen), "-q", "-t", "ed25519", "-N", "", "-f", name]
+            command = [str(keygen), "-q", "-t", "ed25519", "-N", "", "-f", name]
             subprocess.run(
-                words, check=True, cwd=self.pki, env=unpacked.environment("ssh")
+                command, check=True, cwd=self.pki, env=unpacked.environment("ssh")
             )
 
     def tls_uri(self, host: str) -> str:
@@ -158,7 +158,7 @@ class RealLibvirts(Libvirts):
         os.killpg(self.processes[host].pid, signal.SIGSTOP)
 
     def go_on(self, host: str) -> None:
-        """Let a libvirtd that hangs go on."""
+        """Continue a stopped libvirtd."""
         os.killpg(self.processes[host].pid, signal.SIGCONT)
 
     def start(self, vm: str, host: str, *, disk: str = "") -> None:
@@ -184,7 +184,7 @@ class RealLibvirts(Libvirts):
 
     def make_image(self, base: Path, image: Path) -> None:
         """Create an empty image above a base image."""
-        words = [
+        arguments = [
             "create",
             "-q",
             "-f",
@@ -195,7 +195,7 @@ class RealLibvirts(Libvirts):
             str(base),
             str(image),
         ]
-        self.qemu_img(*words)
+        self.qemu_img(*arguments)
 
     def qemu_img(self, *words: str) -> str:
         """Run qemu-img; return its output."""
@@ -232,7 +232,7 @@ class RealLibvirts(Libvirts):
         eventually((self.folder / host / "held").exists, bool, what="an image")
 
     def release_images(self, host: str) -> None:
-        """Let the creation of images go on."""
+        """Continue the creation of images."""
         (self.folder / host / "hold").unlink()
 
     def kill_program(self, name: str) -> None:
@@ -273,16 +273,16 @@ def _pids(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            if is_wanted(words) and str(os.getpid()) != folder.name:
+            command = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            if is_wanted(command) and str(os.getpid()) != folder.name:
                 found.append(int(folder.name))
     return found
 
 
 def _kill(is_wanted: Callable[[list[bytes]], bool]) -> list[int]:
     """Kill the processes with these arguments; return them."""
-    found = _pids(is_wanted)
-    for pid in found:
+    pids = _pids(is_wanted)
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    return found
+    return pids

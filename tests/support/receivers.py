@@ -20,7 +20,7 @@ class Request:
 
 
 class Receiver:
-    """What to answer next, and what came."""
+    """The next responses, and the requests that arrived."""
 
     def __init__(self) -> None:
         self.script: list[int] = []
@@ -51,8 +51,8 @@ def receiving() -> Generator[Receiver]:
                 return
             self.send_response(status)
             self.end_headers()
-            said = f"{self.path} {self.headers.items()}" if receiver.echoes else ""
-            self.wfile.write(f"said {status} {said}".rstrip().encode() + b"\n")
+            echo = f"{self.path} {self.headers.items()}" if receiver.echoes else ""
+            self.wfile.write(f"said {status} {echo}".rstrip().encode() + b"\n")
 
         do_PUT = do_POST  # noqa: N815
 

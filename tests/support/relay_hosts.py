@@ -84,15 +84,15 @@ class Host(Machine):
 class Site:
     """A service, and hosts that reach it through a bridge."""
 
-    def __init__(self, folder: Path, hosts: int, made: Certificate) -> None:
+    def __init__(self, folder: Path, hosts: int, certificate: Certificate) -> None:
         prefix = f"fwr{os.getpid() % 10_000}"
         self.folder = folder
         self.control = Machine(f"{prefix}c")
         self.hosts = {
             f"h{number}": Host(f"{prefix}h{number}") for number in range(1, hosts + 1)
         }
-        self._made = made
-        self._trust = ssl.create_default_context(cafile=str(made.certificate))
+        self._made = certificate
+        self._trust = ssl.create_default_context(cafile=str(certificate.certificate))
         self._trust.check_hostname = False
         self.service: Serving
 
@@ -141,7 +141,7 @@ class Site:
     def relay(self, name: str, *, at: str = "", token: str = "") -> Relaying:
         """Start the relay of a host; with `at`, that of a thief on another one."""
         host = self.hosts[at or name]
-        found = Relaying(
+        relay = Relaying(
             self.folder / (f"{name}-at-{at}" if at else name),
             f"https://{CONTROL}:8200",
             token or self.token(name)["token"],
@@ -149,8 +149,8 @@ class Site:
             ca_file=str(self._made.certificate),
         )
         if not at:
-            host.relay = found
-        return found
+            host.relay = relay
+        return relay
 
     def token(self, host: str) -> Any:
         return self.admin("/v1/tokens", {"relay": host})

@@ -37,22 +37,24 @@ class Relaying:
         folder.mkdir(exist_ok=True)
         (folder / "relay-token").write_text(token, encoding="ascii")
         flags = {"url": url, "listen": "127.0.0.1:0", "log_format": "text", **settings}
-        words = [f"--{name.replace('_', '-')}={text}" for name, text in flags.items()]
+        arguments = [
+            f"--{name.replace('_', '-')}={text}" for name, text in flags.items()
+        ]
         self._log = folder / "relay-log"
         self._offset = self._log.stat().st_size if self._log.exists() else 0
-        words = ["relay", *words]
+        arguments = ["relay", *arguments]
         self.process = (
-            started(words, cwd=folder, log=self._log, under=under, space=space)
+            started(arguments, cwd=folder, log=self._log, under=under, space=space)
             if is_forked
-            else loaded(words, cwd=folder, log=self._log, under=under)
+            else loaded(arguments, cwd=folder, log=self._log, under=under)
         )
-        found = eventually(
+        match = eventually(
             lambda: _AT.search(self.log()),
-            lambda found: found is not None or self.process.poll() is not None,
+            lambda match: match is not None or self.process.poll() is not None,
             what="a listening relay",
         )
-        assert found is not None, self.log()
-        self.port = int(found[2])
+        assert match is not None, self.log()
+        self.port = int(match[2])
 
     def log(self) -> str:
         """Return what this process has logged."""

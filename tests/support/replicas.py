@@ -17,7 +17,7 @@ TIMES = Times(lease=3.0)
 
 
 class HandClock:
-    """A clock with a rate, a wall clock that nobody reads, and pauses."""
+    """A clock with a rate and pauses; its wall clock is never read."""
 
     def __init__(self, rate: float = 1.0) -> None:
         self.rate, self.at = rate, 1_000.0
@@ -39,7 +39,7 @@ class Line:
     def __init__(self) -> None:
         self.fails_at = ""
         self.error = StoreError("the database does not answer")
-        """What fails it."""
+        """The error of a failing call."""
         self.during: dict[str, list[float]] = {}
         self.clocks: list[HandClock] = []
         self.asked: list[str] = []
@@ -63,7 +63,7 @@ class Replica:
         self.line = Line()
         self.line.clocks.append(self.clock)
         self.terms: list[int] = []
-        """The terms in which it was told to lead, and 0 for each end."""
+        """The terms in which it began to lead, and 0 for each end."""
         self.views: dict[str, ViewSnapshot] = {}
         self.guests: set[str] = set()
         self.opened = 0

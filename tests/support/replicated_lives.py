@@ -143,7 +143,7 @@ class ReplicatedLife(Life):
         self.take_over()
         self._settled()
 
-    # What is served
+    # Served documents
 
     def answering(self) -> list[Endpoint]:
         """Return the endpoints from which VMs may have documents, paused ones too."""

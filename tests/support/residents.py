@@ -1,6 +1,6 @@
 """Whole agents in this process: every part of one, over real sockets, and impatient.
 
-What a process would wait for in real time, since an endpoint is at fault, is a few
+Waits for a faulty endpoint, which a process would spend in real time, take a few
 milliseconds here.
 """
 
@@ -29,7 +29,7 @@ started = "200ms"
 empty = "500ms"
 reset = "500ms"
 """
-"""What stories want that are not about how an event goes."""
+"""Short times for stories that are not about the end of an event."""
 
 POLL = 20 * MILLISECOND
 TIMEOUT = 5 * SECOND
@@ -64,15 +64,15 @@ def hasten(monkeypatch: pytest.MonkeyPatch) -> None:
 def settings_of(
     folder: Path, endpoint: str, text: str = TOML, *, timeout: Micros = TIMEOUT
 ) -> Settings:
-    """Return settings as a file has them, only faster."""
+    """Return the settings of a file with shorter times."""
     folder.mkdir(exist_ok=True)
     head = f'endpoint = "{endpoint}"\nstate = "{folder}/agent.db"\nlisten = ""\n'
     file = folder / "agent.toml"
     whole = f"{head}{text}{SOON}".replace("FOLDER", str(folder))
     file.write_text(whole, encoding="utf-8")
-    found = load_settings(file=str(file), environ={}, flags={})
-    watch = replace(found.watch, poll=POLL, timeout=timeout, first_timeout=timeout)
-    return replace(found, watch=watch)
+    settings = load_settings(file=str(file), environ={}, flags={})
+    watch = replace(settings.watch, poll=POLL, timeout=timeout, first_timeout=timeout)
+    return replace(settings, watch=watch)
 
 
 class Resident:
@@ -95,7 +95,7 @@ class Resident:
         self._thread.start()
 
     def end(self) -> None:
-        """Have it end; what its handlers do goes on."""
+        """End the agent; its handlers continue."""
         self.parts.stop()
         self._thread.join(PATIENCE_SECONDS)
         assert not self._thread.is_alive()
@@ -114,29 +114,29 @@ class Resident:
 
     def wait_task(self, event_id: str, is_right: Callable[[Task], object]) -> Task:
         """Return an event's task when something is so."""
-        found = eventually(
+        latest = eventually(
             lambda: self.task(event_id),
             lambda task: task is not None and bool(is_right(task)),
         )
-        assert found is not None
-        return found
+        assert latest is not None
+        return latest
 
     def wait_stage(self, event_id: str, stage: Stage) -> Task:
         """Return an event's task when it stands so."""
-        found = eventually(
+        latest = eventually(
             lambda: self.task(event_id),
             lambda task: task is not None and task.stage is stage,
             what=f"{event_id} {stage.value}",
         )
-        assert found is not None
-        return found
+        assert latest is not None
+        return latest
 
     def wait_seen(self, event_id: str) -> Note:
-        """Return what was told when it first saw an event, whatever came after."""
+        """Return the notification of the agent's first sight of an event."""
 
         def seen() -> Note | None:
-            told = self.parts._opened.journal.history(event_id=event_id)
-            notes = [note for note in told if note.kind is NoteKind.SEEN]
+            history = self.parts._opened.journal.history(event_id=event_id)
+            notes = [note for note in history if note.kind is NoteKind.SEEN]
             return notes[-1] if notes else None
 
         found = eventually(seen, bool, what=f"a line of {event_id}")

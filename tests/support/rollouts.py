@@ -60,9 +60,9 @@ def roll_out(
     names = [name_of(number) for number in range(count)]
     not_before = world.now + ahead if ahead else None
     wishes = OrderOptions(at_once=at_once, not_before=not_before)
-    made = world.order(lambda work: verbs.maintain(work, names, action, wishes))
+    order = world.order(lambda work: verbs.maintain(work, names, action, wishes))
     world.settle()
-    return made
+    return order
 
 
 def states(world: World) -> dict[str, OperationState]:
@@ -70,13 +70,13 @@ def states(world: World) -> dict[str, OperationState]:
 
 
 def of_host(world: World, number: int) -> Operation:
-    (found,) = [each for each in world.operations() if each.host == name_of(number)]
-    return found
+    (operation,) = [each for each in world.operations() if each.host == name_of(number)]
+    return operation
 
 
 def in_flight(world: World) -> list[Operation]:
-    found = world.read(lambda reader: list(every(reader, kinds.OPEN_OPERATIONS)))
-    return [each for each in found if each.state is not PLANNED]
+    operations = world.read(lambda reader: list(every(reader, kinds.OPEN_OPERATIONS)))
+    return [each for each in operations if each.state is not PLANNED]
 
 
 def request(world: World) -> Request:

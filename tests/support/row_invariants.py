@@ -1,4 +1,4 @@
-"""What must hold between the rows after every commit; `invariants` has the others."""
+"""Invariants between the rows after every commit; `invariants` has the others."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -91,7 +91,7 @@ def rows_operations(moment: Moment) -> None:
         elif operation.state in STARTED_STATES:
             assert live <= {EventStatus.STARTED}, operation
         elif operation.state is OperationState.PLANNED:
-            # A host of a rollout whose turn has not come: nobody was told.
+            # A host that a rollout has not reached has no events.
             assert not live, operation
             assert not operation.moves, operation
             assert operation.waits_for, operation

@@ -47,8 +47,8 @@ def answered(status: int, body: bytes) -> Answer:
 
 def headed(name: str, value: str) -> Story:
     def change(answer: Answer) -> Answer:
-        kept = [each for each in answer.headers if each[0] != name]
-        return replace(answer, headers=(*kept, (name, value)))
+        headers = [each for each in answer.headers if each[0] != name]
+        return replace(answer, headers=(*headers, (name, value)))
 
     return bent(change)
 

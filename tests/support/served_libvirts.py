@@ -53,14 +53,14 @@ class World:
 
     def order(self, verb: str, **body: Any) -> str:
         """Request work; return the name of its operation."""
-        made = self.service.admin(f"/v1/{verb}", body)
-        [operation] = made["operations"]
+        response = self.service.admin(f"/v1/{verb}", body)
+        [operation] = response["operations"]
         return str(operation["operation"])
 
     def operation(self, name: str) -> dict[str, Any]:
         """Return an operation."""
-        found: dict[str, Any] = self.service.admin(f"/v1/operations/{name}")
-        return found
+        response: dict[str, Any] = self.service.admin(f"/v1/operations/{name}")
+        return response
 
     def ended(self, name: str) -> dict[str, Any]:
         """Return an operation at its end."""
@@ -88,10 +88,10 @@ class World:
 
     def events(self) -> list[dict[str, Any]]:
         """Return the events that the VM sees."""
-        found: list[dict[str, Any]] = self.service.document("web_0")["Events"]
-        return found
+        events: list[dict[str, Any]] = self.service.document("web_0")["Events"]
+        return events
 
-    # What an operator reads
+    # Requests of an operator
 
     def problems(self) -> str:
         """Return what `forewarn problems` has."""

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CLIENTS = ROOT / "examples" / "clients"
 
 LONGEST_SECONDS = 300.0
-"""For a scenario; the longest that nobody approves takes a minute and a half."""
+"""Timeout of a scenario; the longest one without approvals takes a minute and a
+half."""
 
 ANYWHERE = ("--listen=127.0.0.1:0", "--admin=127.0.0.1:0")
 
@@ -56,7 +57,8 @@ time.sleep({2 * LONGEST_SECONDS})
 """A client that switches its events on, and then sleeps through all of them."""
 
 Command = Callable[[str, Path, str], list[str]]
-"""What starts a client: for an endpoint, in a folder of its own, in a scenario."""
+"""The command that starts a client: for an endpoint, in a directory of its own, in a
+scenario."""
 
 
 def _agent(endpoint: str, folder: Path, scenario: str) -> list[str]:
@@ -85,11 +87,11 @@ SLEEPING: Mapping[str, Command] = {
 
 
 class Played(NamedTuple):
-    """What became of a scenario with a client in each of its VMs."""
+    """The result of a scenario with a client in each of its VMs."""
 
     status: int
     log: str
-    """What the simulator has printed, and then what each client has."""
+    """The output of the simulator, and then the output of each client."""
 
 
 def play(scenario: str, command: Command, folder: Path) -> Played:
@@ -119,10 +121,10 @@ def play(scenario: str, command: Command, folder: Path) -> Played:
     return Played(status, "\n".join(each.read_text(encoding="utf-8") for each in logs))
 
 
-def _start(words: list[str], log: Path) -> subprocess.Popen[bytes]:
+def _start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as output:
         return subprocess.Popen(
-            words,
+            arguments,
             cwd=log.parent,
             stdin=subprocess.DEVNULL,
             stdout=output,

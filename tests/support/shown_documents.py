@@ -59,7 +59,7 @@ def event(
 
 
 class Story:
-    """What an endpoint shows over time, and what was seen of it."""
+    """The documents that an endpoint serves over time, and those that were read."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Story:
         """Return the document as the newest version shows it."""
         return self._json(200, self._document(NEWEST.order)).body
 
-    # What the inquiry asks.
+    # The interface of the inquiry.
 
     def ask(
         self,

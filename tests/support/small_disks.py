@@ -39,7 +39,7 @@ class SmallDisk:
 
 
 def no_disk(place: Path) -> str:
-    """Return why there can be no small disk; empty: there can."""
+    """Return why a small disk is not possible; empty: it is."""
     if os.geteuid():
         return "needs root, to mount a small disk"
     disk = SmallDisk(place / f"fw{os.getpid()}-disk", 1)

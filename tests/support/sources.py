@@ -1,4 +1,4 @@
-"""How tests read source code: all of it is many megabytes of syntax trees."""
+"""Readers of source code: the syntax trees of all of it have many megabytes."""
 
 import ast
 from collections.abc import Iterator

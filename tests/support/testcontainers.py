@@ -9,14 +9,17 @@ _ORDER = re.compile(r"[fF]orewarn\((?:t, simulator, )?((?:\"[^\"]*\"(?:, )?)+)\)
 
 def simulated(file: Path) -> list[str]:
     """Return the words that the container gives to `forewarn simulate`."""
-    [words] = _SIMULATED.findall(file.read_text(encoding="utf-8"))
-    return _texts(words)
+    [arguments] = _SIMULATED.findall(file.read_text(encoding="utf-8"))
+    return _texts(arguments)
 
 
 def orders(file: Path) -> list[list[str]]:
     """Return the words of each order that is given in the container."""
-    return [_texts(words) for words in _ORDER.findall(file.read_text(encoding="utf-8"))]
+    return [
+        _texts(arguments)
+        for arguments in _ORDER.findall(file.read_text(encoding="utf-8"))
+    ]
 
 
-def _texts(words: str) -> list[str]:
-    return re.findall(r'"([^"]*)"', words)
+def _texts(literals: str) -> list[str]:
+    return re.findall(r'"([^"]*)"', literals)

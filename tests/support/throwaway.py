@@ -121,7 +121,7 @@ def install(script: str, *packages: Path, place: Path, seconds: float) -> str:
 
 
 def boot(script: str, *packages: Path, place: Path, seconds: float) -> str:
-    """Do the same where a systemd runs, and nothing but what it is told to."""
+    """Do the same under a systemd that runs only the given units."""
     if not SYSTEMD.exists():
         pytest.skip("systemd is not installed")
     return _play(_BOOT, script, *packages, place=place, seconds=seconds)
@@ -130,15 +130,15 @@ def boot(script: str, *packages: Path, place: Path, seconds: float) -> str:
 def _play(then: str, script: str, *packages: Path, place: Path, seconds: float) -> str:
     if missing := _missing():
         pytest.skip(f"no throw-away root to install in: {missing}")
-    said = place / "said"
-    said.mkdir(parents=True)
+    output = place / "said"
+    output.mkdir(parents=True)
     (place / "root").mkdir()
     (place / "script").write_text(script, encoding="utf-8")
     (place / "unit").write_text(_UNIT, encoding="utf-8")
     copied = (*packages, place / "script", place / "unit")
     enter = _ROOT.format(
         place=shlex.quote(str(place / "root")),
-        said=shlex.quote(str(said)),
+        said=shlex.quote(str(output)),
         packages=shlex.join(str(each) for each in copied),
     )
     done = subprocess.run(
@@ -150,7 +150,7 @@ def _play(then: str, script: str, *packages: Path, place: Path, seconds: float) 
         timeout=seconds,
         check=False,
     )
-    heard = said / "all"
-    text = heard.read_text(encoding="utf-8") if heard.exists() else ""
+    all_output = output / "all"
+    text = all_output.read_text(encoding="utf-8") if all_output.exists() else ""
     assert text.rstrip().endswith("THE END"), done.stdout + text
     return text

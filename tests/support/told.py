@@ -1,6 +1,6 @@
-"""What receivers are told of the events of a life.
+"""Checks of the messages to receivers about the events of a life.
 
-Nobody takes messages away from the outbox here, so what it holds at the end tells every
+No receiver takes messages from the outbox here, so what it holds at the end tells every
 event's whole life.
 """
 
@@ -22,7 +22,7 @@ def _messages(life: Life, receiver: str) -> list[OutboxMessage]:
 
 
 def told(life: Life) -> list[str]:
-    """Return what was told of each event, without names that chance gave."""
+    """Return the messages about each event, without random names."""
     events = life.mirror.events
     told: dict[str, list[str]] = {}
     for message in _messages(life, "all"):
@@ -35,7 +35,7 @@ def told(life: Life) -> list[str]:
 
 
 def check_told(life: Life) -> None:
-    """Hold what was told against what the events are."""
+    """Compare the messages with the events."""
     events = life.mirror.events
     messages = _messages(life, "all")
     assert len({each.public_id for each in messages}) == len(messages)
@@ -45,19 +45,19 @@ def check_told(life: Life) -> None:
             EventStatus.SCHEDULED: EventChange.SCHEDULED,
             EventStatus.STARTED: EventChange.STARTED,
         }.get(event.status) or EventChange(event.outcome.value if event.outcome else "")
-        told = [
+        sent = [
             change
             for change in changes
             if change not in {EventChange.APPROVED, EventChange.CHANGED}
         ]
-        assert told[-1:] == [last], (event, changes)
+        assert sent[-1:] == [last], (event, changes)
         was_told = EventChange.APPROVED in changes
         assert (
             was_told
             or event.approver is None
             or event.approver.kind is not ActorKind.VM
         )
-    # A tenant's receiver is told what the operator's is told of it, and no more.
+    # A tenant's receiver gets the operators' messages about the tenant, and no others.
     own = [each for each in messages if '"tenant":"ash"' in each.body]
     assert [(each.public_id, each.body) for each in own] == [
         (each.public_id, each.body) for each in _messages(life, "ash")

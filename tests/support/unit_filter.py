@@ -18,8 +18,8 @@ ALLOW = 0x7FFF0000
 REFUSE = 0x00050000
 """With the number of the error in the low half."""
 UNKNOWN = -1
-"""What libseccomp answers for a name that it does not know; others are below it
-where the machine has no such call."""
+"""The result of libseccomp for an unknown name. A lower number is a system call that
+this machine does not have."""
 EPERM = 1
 
 
@@ -39,7 +39,7 @@ def why_not() -> str:
 def allowed(unit: str) -> set[str]:
     """Return the system calls that a unit's text allows, by name."""
     groups = _groups()
-    found = set(_expanded(groups, ["@default"]))
+    calls = set(_expanded(groups, ["@default"]))
     lines = [
         line.partition("=")[2].strip()
         for line in unit.splitlines()
@@ -49,12 +49,12 @@ def allowed(unit: str) -> set[str]:
     assert not lines[0].startswith("~"), "the unit begins with what it allows"
     for line in lines:
         named = set(_expanded(groups, line.removeprefix("~").split()))
-        found = found - named if line.startswith("~") else found | named
-    return found
+        calls = calls - named if line.startswith("~") else calls | named
+    return calls
 
 
 def _groups() -> dict[str, list[str]]:
-    told = subprocess.run(
+    process = subprocess.run(
         ["systemd-analyze", "syscall-filter", "--no-pager"],
         capture_output=True,
         text=True,
@@ -63,7 +63,7 @@ def _groups() -> dict[str, list[str]]:
     )
     groups: dict[str, list[str]] = {}
     members: list[str] = []
-    for line in told.stdout.splitlines():
+    for line in process.stdout.splitlines():
         word = line.strip()
         if line.startswith("@"):
             members = groups.setdefault(word, [])
@@ -74,8 +74,8 @@ def _groups() -> dict[str, list[str]]:
     return groups
 
 
-def _expanded(groups: dict[str, list[str]], words: Iterable[str]) -> Iterator[str]:
-    for word in words:
+def _expanded(groups: dict[str, list[str]], names: Iterable[str]) -> Iterator[str]:
+    for word in names:
         if word.startswith("@"):
             yield from _expanded(groups, groups[word])
         else:

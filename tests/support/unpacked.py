@@ -1,7 +1,7 @@
 """Real programs for tests: where they are, and how one runs that is only unpacked.
 
 `make test` and `make real` unpack what `tests/real/packages.txt` names: a machine gets no
-running server from its tests. What is installed goes before what is unpacked.
+running server from its tests. An installed program goes before an unpacked one.
 """
 
 import os
@@ -35,8 +35,8 @@ def find(program: str) -> str:
     """Return where a program is; empty: nowhere."""
     # Slurm's have Debian's own name until their package is really installed.
     for name in (program, f"{program}-wlm"):
-        if found := shutil.which(name, path=f"{FROM_INDEX}{os.pathsep}{PATH}"):
-            return found
+        if path := shutil.which(name, path=f"{FROM_INDEX}{os.pathsep}{PATH}"):
+            return path
     return ""
 
 
@@ -53,10 +53,10 @@ def libraries() -> list[str]:
 
 def environment(program: str, **more: str) -> dict[str, str]:
     """Return what a program needs to run, and whatever it starts."""
-    found = {"PATH": PATH, **more}
+    variables = {"PATH": PATH, **more}
     if is_unpacked(program):
-        found["LD_LIBRARY_PATH"] = os.pathsep.join(libraries())
-    return found
+        variables["LD_LIBRARY_PATH"] = os.pathsep.join(libraries())
+    return variables
 
 
 def needs(*programs: str) -> str:

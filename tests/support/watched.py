@@ -45,18 +45,19 @@ class Change:
 
 
 class Mirror:
-    """What was committed, by kind and key; the trail is left out."""
+    """The committed rows, by kind and key, without the audit log."""
 
     def __init__(self) -> None:
         self.tables: dict[type[Record], dict[str, Record]] = {
             kind: {} for kind in KINDS if kind is not AuditEntry
         }
         self._events_of: dict[str, dict[str, Event]] = {}
-        """By operation, so that an invariant of all operations reads each event once."""
+        """The events of each operation, so that an invariant of all operations reads
+        each event once."""
         self.commits = 0
         """Transactions that wrote anything, the trail included."""
         self.entries: list[AuditEntry] = []
-        """What the last commit added to the trail."""
+        """The audit entries of the last commit."""
 
     def table(self, kind: type[R]) -> dict[str, R]:
         return cast("dict[str, R]", self.tables[kind])
@@ -261,24 +262,24 @@ _ALL: tuple[Query[Record], ...] = tuple(
 
 def stored(reader: Reader) -> dict[type[Record], dict[str, Record]]:
     """Return everything that a store holds, but the trail."""
-    found: dict[type[Record], dict[str, Record]] = {
+    rows: dict[type[Record], dict[str, Record]] = {
         query.kind: {record.key: record for record in every(reader, query)}
         for query in _ALL
     }
-    operations = cast("dict[str, Operation]", found[Operation])
-    found[Event] = {
+    operations = cast("dict[str, Operation]", rows[Operation])
+    rows[Event] = {
         event.key: event
         for key in operations
         for event in every(reader, kinds.EVENTS_OF_OPERATION, key)
     }
-    found[Request] = {
+    rows[Request] = {
         name: request
         for name in {operation.request for operation in operations.values()}
         if (request := reader.get(Request, name)) is not None
     }
-    found[Visit] = {
+    rows[Visit] = {
         visit.key: visit
-        for name in found[Request]
+        for name in rows[Request]
         for visit in every(reader, kinds.VISITS_OF_REQUEST, name)
     }
-    return found
+    return rows

@@ -5,7 +5,7 @@
 It stands in for Windows, which is not here: `os.name` and `sys.platform` say that it is
 Windows, modules that only POSIX has cannot be imported, and the agent's modules see an
 `os`, a `signal`, a `socket` and a `select` without what Windows lacks, as the
-documentation of each names it. What it cannot show: paths with backslashes, files that
+documentation of each names it. It cannot show: paths with backslashes, files that
 cannot be deleted while they are open, and Windows's own processes.
 """
 
@@ -51,7 +51,7 @@ MISSING = {
     "socket": ("AF_UNIX", "AF_PACKET", "AF_NETLINK", "SO_REUSEPORT", "SCM_RIGHTS"),
     "select": ("poll", "epoll", "kqueue", "devpoll"),
 }
-"""By module, what Python has there on Linux and not on Windows."""
+"""For each module, the names that Python has on Linux and not on Windows."""
 
 USED = (shutil, sqlite3, ssl, subprocess, tempfile)
 """Modules that look at the platform as they are loaded, and so are loaded before it is
@@ -60,26 +60,26 @@ another one."""
 
 def lacking(whole: ModuleType) -> ModuleType:
     """Return a module without the names that Windows lacks."""
-    made = ModuleType(whole.__name__)
+    module = ModuleType(whole.__name__)
     missing = MISSING[whole.__name__]
-    vars(made).update(
+    vars(module).update(
         {name: value for name, value in vars(whole).items() if name not in missing}
     )
-    return made
+    return module
 
 
 def locks() -> ModuleType:
     """Return what stands in for `msvcrt`: a lock of some bytes from where a file is."""
-    made = ModuleType("msvcrt")
+    module = ModuleType("msvcrt")
     exclusive = fcntl.LOCK_EX | fcntl.LOCK_NB
 
     def locking(descriptor: int, mode: int, count: int) -> None:
-        assert mode == vars(made)["LK_NBLCK"]
+        assert mode == vars(module)["LK_NBLCK"]
         start = os.lseek(descriptor, 0, os.SEEK_CUR)
         fcntl.lockf(descriptor, exclusive, count, start)
 
-    vars(made).update(locking=locking, LK_NBLCK=2)
-    return made
+    vars(module).update(locking=locking, LK_NBLCK=2)
+    return module
 
 
 def become_windows() -> None:
@@ -108,8 +108,8 @@ def become_windows() -> None:
 def agent_modules() -> list[str]:
     """Return the names of the agent's modules, but what runs when it is imported."""
     package = importlib.import_module("forewarn.agent")
-    found = pkgutil.walk_packages(package.__path__, "forewarn.agent.")
-    return [each.name for each in found if not each.name.endswith("__main__")]
+    packages = pkgutil.walk_packages(package.__path__, "forewarn.agent.")
+    return [each.name for each in packages if not each.name.endswith("__main__")]
 
 
 if __name__ == "__main__":

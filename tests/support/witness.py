@@ -34,7 +34,7 @@ class WitnessDriver:
         self.told = told
         self.is_blind = is_blind
         self.process = 0
-        """Which process of the service speaks: raised at each restart."""
+        """The number of the process of the service; each restart raises it."""
         self._begun: dict[tuple[str, int], int] = {}
 
     @property

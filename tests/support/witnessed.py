@@ -1,7 +1,7 @@
 """A world with witnesses: its store, its driver, its guests, and time.
 
-Whatever is committed, called or served is judged at once. Who does what to it is
-in `tests/support/lives.py`.
+Every commit, call and response is checked at once. The steps are in
+`tests/support/lives.py`.
 """
 
 from pathlib import Path
@@ -66,15 +66,15 @@ class Witnessed:
         self._relabelled: set[str] = set()
         self._crowded: set[str] = set()
         self._moved: dict[str, tuple[str, str]] = {}
-        """By VM, the operation and the host of a move that the driver reported, until
-        a commit records it."""
+        """For each VM, the operation and the host of a move that the driver reported,
+        until a commit records it."""
         self._notices: dict[str, float] = {}
         """When each notice of this process has passed on the monotonic clock."""
         self._file = file
         self._memory = MemoryStore()
         self._abort_share = abort_share
         self._marks = MemoryJournal()
-        """What the VMs and hosts keep when the driver's memory is lost."""
+        """The marks that the VMs and hosts keep when the driver's memory is lost."""
         self.hypervisor = self._new_hypervisor()
         self.driver = WitnessDriver(
             self.hypervisor, self._called, self._told, is_blind=is_blind
@@ -96,7 +96,7 @@ class Witnessed:
         )
 
     def _new_hypervisor(self) -> SimulatedDriver:
-        """Return a driver with an empty memory, for the VMs that there are."""
+        """Return a driver with an empty memory, for the existing VMs."""
         return SimulatedDriver(
             abort_share=self._abort_share,
             targets=[host.name for host in self.plan.hosts],
@@ -175,10 +175,10 @@ class Witnessed:
             }:
                 ends = self._notices.pop(name, 0.0)
                 events = self.mirror.events_of(name)
-                # Nobody can approve any more for a VM that has left.
-                asked = [event for event in events if event.is_live]
-                nobody = two.is_timed and not asked
-                if nobody or not all(event.is_approved for event in asked):
+                # A VM that has left no longer needs to approve.
+                live = [event for event in events if event.is_live]
+                nobody = two.is_timed and not live
+                if nobody or not all(event.is_approved for event in live):
                     left = ends - clock.monotonic()
                     assert left <= CLOCK_STEP_MIN / SECOND, (
                         f"S3: {left} s of {two} are left"
@@ -190,7 +190,8 @@ class Witnessed:
         self.hypervisor.repeat_sightings()
 
     def _called(self, call: Call) -> None:
-        """S10: the call is durable, its events are served, nobody else is at it."""
+        """S10: the call is durable, its events are served, and no other call works on
+        its VMs."""
         content = self.world.read(stored)
         if call.step is not None:
             assert content == self.mirror.content(), "what was told is not durable"
@@ -239,7 +240,7 @@ class Witnessed:
                     ), (event, view)
 
     def _stepped(self, call: Call, step: HostStep) -> None:
-        """A host step is durable, nobody hears of a check, and work finds no VM."""
+        """A host step is durable, a check is not announced, and work finds no VM."""
         visit = self.mirror.table(Visit)[call.operation_id]
         operation = self.mirror.operations[visit.operation]
         assert (visit.generation, visit.host) == (call.generation, call.host), visit
@@ -278,8 +279,8 @@ class Witnessed:
             if not move.to_host or done.get(move.vm) not in {"", move.to_host}:
                 continue
             # A report can be a lie, which the service sees if it looks.
-            seen = self.hypervisor.observe([move.vm]).get(move.vm)
-            if seen is not None and seen.host == move.to_host:
+            observed = self.hypervisor.observe([move.vm]).get(move.vm)
+            if observed is not None and observed.host == move.to_host:
                 self._moved[move.vm] = operation.operation_id, move.to_host
 
     def _judge_moves(self) -> None:
@@ -316,8 +317,10 @@ class Witnessed:
                     members(event, VERSIONS[-1])
                     for event in moments.seen_by(self.mirror, vm)
                 ]
-                found = [members(event, VERSIONS[-1]) for event in served.events]
-                assert found == expected, (vm, found, expected)
+                served_events = [
+                    members(event, VERSIONS[-1]) for event in served.events
+                ]
+                assert served_events == expected, (vm, served_events, expected)
 
     def _settled(self) -> None:
         self._judge_moves()

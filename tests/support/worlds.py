@@ -282,12 +282,12 @@ class WorldVm:
                     )
                     return taken_apart(world.endpoint.described(answer, facts))
                 case OwnRead():
-                    told = world.read(
+                    own_events = world.read(
                         lambda reader: event_details.own_events(
                             reader, self.name, now=world.now
                         )
                     )
-                    return taken_apart(details(told))
+                    return taken_apart(details(own_events))
 
 
 def taken_apart(response: Response) -> Answer:

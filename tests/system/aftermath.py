@@ -48,8 +48,8 @@ class Work:
 def journal(file: Path) -> list[Work]:
     """Return the lines that the programs have written."""
     lines = file.read_text().splitlines() if file.exists() else []
-    words = [line.split() for line in lines]
-    return [Work(what, vm, name, int(call)) for what, vm, name, call in words]
+    rows = [line.split() for line in lines]
+    return [Work(what, vm, name, int(call)) for what, vm, name, call in rows]
 
 
 def judge_content(

@@ -145,17 +145,19 @@ def loop() -> Iterator[LoopThread]:
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     """Run a simulator with one VM for an agent."""
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1), python=python) as made:
-        yield made
+    with ground(
+        loop, tmp_path, fleet=fleets.fleet_text(1), python=python
+    ) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture
 def still_place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    """Run a simulator with one VM whose events go on only when the test moves them.
+    """Run a simulator with one VM whose events advance only when the test moves them.
 
     At the usual speed an approved event ends within half a second, which is less than
     a busy machine may take between two lines of a test.
     """
     fleet = fleets.fleet_text(1)
-    with ground(loop, tmp_path, fleet=fleet, speed=1, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, speed=1, python=python) as new_ground:
+        yield new_ground

@@ -1,4 +1,4 @@
-"""Hosts whose programs are told how to behave: they work, fail, lie, hang, or wait.
+"""Hosts whose programs have a set behavior: they work, fail, lie, hang, or wait.
 
 A campaign moves the VMs of each host away, and flashes it. The same program is every host
 step, and moves the VMs. It writes what it does to a journal that outlives the service,
@@ -27,7 +27,7 @@ NAMES = {"enter": "enter", "work": "flash", "verify": "flashed", "exit": "leave"
 """The name of the host step of each place."""
 
 TIMES = 2
-"""How often `verify` must succeed."""
+"""The number of times that `verify` must succeed."""
 
 # $0 is the program, and its directory has all its files.
 PROGRAM = """
@@ -105,10 +105,10 @@ class Racks:
 
     def _settings(self, timeouts: Mapping[str, str], verify_within: str) -> str:
         program, observe = self.room / "program", self.room / "observe"
-        words = f'"/bin/sh", "{program}"'
-        move = f'[{words}, "drain", "{{host}}", "{{operation}}/{{generation}}", '
+        command = f'"/bin/sh", "{program}"'
+        move = f'[{command}, "drain", "{{host}}", "{{operation}}/{{generation}}", '
         steps = "".join(
-            f'[host_step.{name}]\nprogram = [{words}, "{{step}}", "{{host}}", '
+            f'[host_step.{name}]\nprogram = [{command}, "{{step}}", "{{host}}", '
             '"{visit}/{generation}", "{version}", "{version}"]\n'
             'arguments = { version = "[0-9.]+" }\n'
             f'timeout = "{timeouts.get(step, "5m")}"\n'

@@ -1,4 +1,5 @@
-"""Two replicas of `forewarn serve` on one PostgreSQL, their clients, and what befalls them.
+"""Two replicas of `forewarn serve` on one PostgreSQL, their clients, and the shocks to
+them.
 
 Each replica has a folder and a driver of its own, as on two machines. The programs of the
 drivers write one journal, and marks, as hypervisors do. They are not killed.
@@ -92,7 +93,7 @@ class ReplicaCrowd(Crowd):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where a replica is, at each of its starts."""
+    """The addresses of a replica, which stay the same at each start."""
 
     name: str
     folder: Path
@@ -124,7 +125,7 @@ class Pair:
         self._over = threading.Event()
         self._resolver = threading.Thread(target=self._resolve)
         self.told: dict[str, Any] = {}
-        """What the reader said at the end."""
+        """The result of the reader at the end."""
 
     def _place(self, name: str) -> Place:
         return Place(
@@ -139,9 +140,9 @@ class Pair:
     def start(self, name: str) -> Serving:
         """Start a replica."""
         place, program = self.places[name], str(self.program)
-        words = ["/bin/sh", program, name, "{vm}", "{operation}", "{generation}"]
+        command = ["/bin/sh", program, name, "{vm}", "{operation}", "{generation}"]
         read = ["/bin/sh", f"{program}.read", program]
-        probe = ["/bin/sh", f"{program}.probe", *words[1:2], *words[3:]]
+        probe = ["/bin/sh", f"{program}.probe", *command[1:2], *command[3:]]
         place.folder.mkdir(exist_ok=True)
         offset = place.folder / "offset"
         under = [sys.executable, stepped_clock.__file__, str(offset)]
@@ -164,7 +165,7 @@ class Pair:
                 "driver_command_marks": shlex.join(read),
                 "driver_command_probe": shlex.join(probe),
                 **{
-                    f"driver_command_{action}": shlex.join([*words, "{mark}"])
+                    f"driver_command_{action}": shlex.join([*command, "{mark}"])
                     for action in ACTIONS
                 },
                 **self.settings,
@@ -193,8 +194,8 @@ class Pair:
 
     def leader(self) -> str:
         """Return the name of the replica that leads; empty: none says so now."""
-        with psycopg.connect(self.url) as it:
-            [(holder,)] = it.execute("SELECT holder FROM lease").fetchall()
+        with psycopg.connect(self.url) as connection:
+            [(holder,)] = connection.execute("SELECT holder FROM lease").fetchall()
         name = holder.rpartition(" ")[0]
         if name not in self.places:
             return ""
@@ -216,7 +217,7 @@ class Pair:
         assert "because of a bug" not in log, log
         return log
 
-    # What befalls them
+    # Shocks
 
     def kill(self, name: str) -> None:
         """End a replica without a warning, and start it again."""
@@ -243,14 +244,14 @@ class Pair:
 
     def lose_sessions(self, rng: Random) -> None:
         """End some of the sessions at the database."""
-        with psycopg.connect(self.url, autocommit=True) as it:
-            found = it.execute(
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            rows = connection.execute(
                 "SELECT pid FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid != pg_backend_pid()"
             ).fetchall()
-            for (pid,) in found:
+            for (pid,) in rows:
                 if rng.random() < 0.5:
-                    it.execute("SELECT pg_terminate_backend(%s)", (pid,))
+                    connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
 
     def set_clock(self, name: str, seconds: float) -> None:
         """Set the wall clock of a replica's machine; before the first start, to 0."""

@@ -23,16 +23,18 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 
 def command(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command of forewarn."""
-    kept = {name: text for name, text in os.environ.items() if "FOREWARN" not in name}
-    return ran(words, cwd=Path(), environ={**kept, **variables})
+    environ = {
+        name: text for name, text in os.environ.items() if "FOREWARN" not in name
+    }
+    return ran(words, cwd=Path(), environ={**environ, **variables})
 
 
 @pytest.fixture
 def services() -> Iterator[list[Serving]]:
     """Return a list of services that end with the test."""
-    made: list[Serving] = []
-    yield made
-    for each in made:
+    servings: list[Serving] = []
+    yield servings
+    for each in servings:
         each.process.kill()
         each.process.wait()
 
@@ -67,7 +69,7 @@ def shake_hands_often(port: int, certificate: Path) -> None:
 
 @needs_openssl
 def test_commands_work_over_tls(tmp_path: Path, services: list[Serving]) -> None:
-    made = certificate_in(tmp_path)
+    certificate = certificate_in(tmp_path)
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice:{TOKEN}\n")
     tokens.chmod(0o600)
@@ -75,17 +77,17 @@ def test_commands_work_over_tls(tmp_path: Path, services: list[Serving]) -> None
         Serving(
             tmp_path,
             FLEET,
-            admin_tls_certificate=str(made.certificate),
-            admin_tls_key=str(made.key),
+            admin_tls_certificate=str(certificate.certificate),
+            admin_tls_key=str(certificate.key),
             admin_token_file=str(tokens),
         ).wait_ready()
     )
     url = services[-1].urls["operators"]
     assert url.startswith("https://")
-    shake_hands_often(urlsplit(url).port or 0, made.certificate)
-    trusted = {"FOREWARN_URL": url, "FOREWARN_CA_FILE": str(made.certificate)}
-    given = {**trusted, "FOREWARN_TOKEN_FILE": str(tokens)}
-    ended = command("maintain", "h1", "--impact=freeze", **given)
+    shake_hands_often(urlsplit(url).port or 0, certificate.certificate)
+    trusted = {"FOREWARN_URL": url, "FOREWARN_CA_FILE": str(certificate.certificate)}
+    environ = {**trusted, "FOREWARN_TOKEN_FILE": str(tokens)}
+    ended = command("maintain", "h1", "--impact=freeze", **environ)
     assert (ended.returncode, ended.stderr) == (0, "")
     ended = command("operations", FOREWARN_URL=url, FOREWARN_TOKEN=TOKEN)
     assert ended.returncode == 3

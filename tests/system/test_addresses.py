@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 SERVICE = "169.254.169.254"
 SILENCE_SECONDS = 0.5
-"""How long a guest waits for what must not come."""
+"""Time for which a guest waits for a response that must not come."""
 
 ASK = """
 import http.client, sys
@@ -80,8 +80,8 @@ class Namespace(Space):
         seconds: float = PATIENCE_SECONDS,
     ) -> str:
         """Return the status and the text of an answer, or `none` and why."""
-        words = (source, str(port), str(seconds), f"http://{at}{path}")
-        return self.run(sys.executable, "-I", "-c", ASK, *words).strip()
+        arguments = (source, str(port), str(seconds), f"http://{at}{path}")
+        return self.run(sys.executable, "-I", "-c", ASK, *arguments).strip()
 
     def who(self, **options: Any) -> str:
         """Return who the service says that this guest is."""
@@ -94,8 +94,8 @@ class Namespace(Space):
         return self.ip(f"-br link show {interface}").split()[2]
 
     def send_syn(self, source: str, port: int = 80, *tagged_to: str) -> None:
-        words = (source, SERVICE, str(port), *tagged_to)
-        self.run(sys.executable, "-I", "-c", SYN, *words)
+        arguments = (source, SERVICE, str(port), *tagged_to)
+        self.run(sys.executable, "-I", "-c", SYN, *arguments)
 
     def counted(self, table: str, name: str) -> int:
         """Return the packets of a counter of nftables."""

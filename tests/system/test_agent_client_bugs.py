@@ -53,8 +53,8 @@ def place(
     loop: LoopThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Ground]:
     hasten(monkeypatch)
-    with ground(loop, tmp_path, fleet=FLEET, speed=6_000) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=FLEET, speed=6_000) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def polls(place: Ground, vm: str, count: int) -> None:
     def number() -> int:
         return place.world.call(
             lambda sim: sum(
-                seen.vm == vm and seen.method == "GET"
-                for seen in sim.stage.journal.find(vm=vm)
+                exchange.vm == vm and exchange.method == "GET"
+                for exchange in sim.stage.journal.find(vm=vm)
             )
         )
 
@@ -85,8 +85,8 @@ def event(place: Ground, *vms: str, kind: str = "Reboot", notice: str = "1h") ->
 @pytest.mark.clause("8.4")
 def test_failed_drain_prevents_the_approval(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_1"), FAILING) as agent:
-        found = event(place)
-        agent.wait_stage(found, Stage.WITHHELD)
+        event_id = event(place)
+        agent.wait_stage(event_id, Stage.WITHHELD)
         polls(place, "web_1", 10)
         assert place.posts() == []
 
@@ -112,20 +112,20 @@ def test_event_is_approved_once_and_not_with_each_poll(
 ) -> None:
     """The endpoint says yes, and the event stays Scheduled for long."""
     place.world.sim("approvals", {"do": "withhold", "vms": ["web_1"]})
-    found = event(place)
-    agent.wait_task(found, lambda task: task.consent is Consent.GIVEN)
+    event_id = event(place)
+    agent.wait_task(event_id, lambda task: task.consent is Consent.GIVEN)
     polls(place, "web_1", 20)
-    assert len(place.posts(found)) == 1
-    assert agent.did() == [f"prepare {found}"]
+    assert len(place.posts(event_id)) == 1
+    assert agent.did() == [f"prepare {event_id}"]
 
 
 def test_started_event_is_not_drained_again(place: Ground, agent: Resident) -> None:
     # A started event continues only when the clock does.
     place.world.sim("clock", {"do": "pause"})
-    found = event(place)
-    agent.wait_task(found, lambda task: task.started)
+    event_id = event(place)
+    agent.wait_task(event_id, lambda task: task.started)
     polls(place, "web_1", 10)
-    assert agent.did().count(f"prepare {found}") == 1
+    assert agent.did().count(f"prepare {event_id}") == 1
 
 
 def test_two_events_are_approved_separately(place: Ground, agent: Resident) -> None:
@@ -154,17 +154,17 @@ def test_approval_response_that_is_not_json_is_tolerated(
     place: Ground, agent: Resident, fault: str
 ) -> None:
     place.faults(f"{fault} post taken")
-    found = event(place)
-    agent.wait_stage(found, Stage.FINISHED)
+    event_id = event(place)
+    agent.wait_stage(event_id, Stage.FINISHED)
     # An HTML page is not a valid response, so it is sent again until it is seen to have begun.
-    assert len(place.posts(found)) == 1 or fault == "html"
+    assert len(place.posts(event_id)) == 1 or fault == "html"
 
 
 def test_a_dry_run_sends_no_approval(place: Ground) -> None:
     text = "dry_run = true\n" + TOML
     with resident(place.folder / "a", place.world.url("web_1"), text) as agent:
-        found = event(place)
-        agent.wait_task(found, lambda task: task.consent is Consent.GIVEN)
+        event_id = event(place)
+        agent.wait_task(event_id, lambda task: task.consent is Consent.GIVEN)
         polls(place, "web_1", 5)
         assert place.posts() == []
         assert agent.did() == []
@@ -181,8 +181,8 @@ def test_agent_keeps_watching_after_the_first_event(
     place: Ground, agent: Resident
 ) -> None:
     for _ in range(4):
-        found = event(place)
-        agent.wait_stage(found, Stage.FINISHED)
+        event_id = event(place)
+        agent.wait_stage(event_id, Stage.FINISHED)
     assert len(agent.did()) == 8
 
 
@@ -192,8 +192,8 @@ def test_event_of_another_vm_is_ignored(
     place: Ground, agent: Resident, kind: str
 ) -> None:
     """Nor of one whose name contains its own."""
-    found = event(place, "web_10", kind=kind, notice="1s")
-    agent.wait_stage(found, Stage.FINISHED)
+    event_id = event(place, "web_10", kind=kind, notice="1s")
+    agent.wait_stage(event_id, Stage.FINISHED)
     assert agent.did() == []
     assert place.posts() == []
 
@@ -201,8 +201,8 @@ def test_event_of_another_vm_is_ignored(
 @pytest.mark.clause("8.3")
 def test_vm_name_that_is_a_prefix_does_not_match(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("web_10")) as agent:
-        found = event(place, "web_1", notice="1s")
-        agent.wait_stage(found, Stage.FINISHED)
+        event_id = event(place, "web_1", notice="1s")
+        agent.wait_stage(event_id, Stage.FINISHED)
         assert agent.did() == []
 
 
@@ -210,16 +210,16 @@ def test_vm_name_that_is_a_prefix_does_not_match(place: Ground) -> None:
 def test_computer_name_of_a_scale_set_is_base_36(place: Ground) -> None:
     text = 'name = "pool00000i"\nscale_set_names = true\n' + TOML
     with resident(place.folder / "a", place.world.url("pool_18"), text) as agent:
-        found = event(place, "pool_18")
-        agent.wait_stage(found, Stage.FINISHED)
-        assert place.approvals(found) == ["pool_18"]
+        event_id = event(place, "pool_18")
+        agent.wait_stage(event_id, Stage.FINISHED)
+        assert place.approvals(event_id) == ["pool_18"]
 
 
 def test_vm_name_without_a_number_is_accepted(place: Ground) -> None:
     with resident(place.folder / "a", place.world.url("plain")) as agent:
-        found = event(place, "plain")
-        agent.wait_stage(found, Stage.FINISHED)
-        assert place.approvals(found) == ["plain"]
+        event_id = event(place, "plain")
+        agent.wait_stage(event_id, Stage.FINISHED)
+        assert place.approvals(event_id) == ["plain"]
 
 
 def test_all_recoveries_run_if_several_events_end_at_once(place: Ground) -> None:
@@ -254,8 +254,8 @@ def test_all_recoveries_run_if_several_events_end_at_once(place: Ground) -> None
 def test_agent_that_is_not_the_leader_does_not_approve(place: Ground) -> None:
     text = TOML + 'approver = "leader"\ntakeover = "1h"\n'
     with resident(place.folder / "a", place.world.url("web_10"), text) as agent:
-        found = event(place, "web_1", "web_10")
-        agent.wait_stage(found, Stage.PREPARED)
+        event_id = event(place, "web_1", "web_10")
+        agent.wait_stage(event_id, Stage.PREPARED)
         polls(place, "web_10", 5)
         assert place.posts() == []
 
@@ -269,7 +269,7 @@ def test_two_vms_of_one_event_do_not_wait_for_each_other(place: Ground) -> None:
     ):
         first.wait_ready()
         second.wait_ready()
-        found = event(place, "web_1", "web_10")
+        event_id = event(place, "web_1", "web_10")
         for agent in (first, second):
-            agent.wait_stage(found, Stage.FINISHED)
-        assert place.approvals(found) == ["web_1"]
+            agent.wait_stage(event_id, Stage.FINISHED)
+        assert place.approvals(event_id) == ["web_1"]

@@ -28,8 +28,8 @@ VMS = ("web_0", "web_1", "web_2")
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     """Have three VMs on one host."""
     fleet = fleets.fleet_text(3, together=True)
-    with ground(loop, tmp_path, fleet=fleet, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, python=python) as new_ground:
+        yield new_ground
 
 
 def rule(approver: str, *, takeover: str = "1s") -> str:
@@ -230,12 +230,12 @@ listen = "127.0.0.1:0"
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Serving]:
-    made = Serving(
+    serving = Serving(
         tmp_path / "service", FLEET, timing_speed="60", timing_recovery="30s"
     )
-    yield made.wait_ready()
-    made.process.kill()
-    made.process.wait()
+    yield serving.wait_ready()
+    serving.process.kill()
+    serving.process.wait()
 
 
 @pytest.fixture
@@ -243,14 +243,14 @@ def residents(
     service: Serving, python: Python, tmp_path: Path
 ) -> Iterator[list[AgentProcess]]:
     settings = DRAIN + rule("leader", takeover="5s")
-    made = [
+    agent_processes = [
         AgentProcess(tmp_path / vm, service.urls[f"VM {vm}"], settings, python=python)
         for vm in VMS[:2]
     ]
-    for agent in made:
+    for agent in agent_processes:
         agent.wait_ready()
-    yield made
-    for agent in made:
+    yield agent_processes
+    for agent in agent_processes:
         agent.process.kill()
         agent.process.wait()
 

@@ -1,4 +1,5 @@
-"""What docs/tutorials/protect-a-service.md and docs/how-to/agent/handlers.md show, as a reader follows it.
+"""Follow docs/tutorials/protect-a-service.md and docs/how-to/agent/handlers.md as a
+reader.
 
 The agent is the command line's, with the settings and handlers of examples/agent; only
 the places are the test's own.
@@ -32,9 +33,9 @@ HANDLERS_PAGE = ROOT / "docs" / "how-to" / "agent" / "handlers.md"
 @pytest.fixture
 def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
     fleet = fleets.fleet_text(2)
-    # Events go on only when the test moves them, after it has queried the status.
-    with ground(loop, tmp_path, fleet=fleet, speed=1) as made:
-        yield made
+    # Events advance only when the test moves them, after it has queried the status.
+    with ground(loop, tmp_path, fleet=fleet, speed=1) as new_ground:
+        yield new_ground
 
 
 class Reader:
@@ -85,8 +86,8 @@ class Reader:
         """Return the history in the status, the oldest entry first."""
         done = self.forewarn("status", "--json")
         history = json.loads(done.stdout)["history"] if done.returncode == 0 else []
-        told = [line["kind"] for line in reversed(history)]
-        return approved_first([kind for kind in told if kind != "handler"])
+        kinds = [line["kind"] for line in reversed(history)]
+        return approved_first([kind for kind in kinds if kind != "handler"])
 
 
 @pytest.mark.clause("8.2", "8.5")
@@ -131,11 +132,11 @@ def test_example_works_from_check_to_recovery(place: Ground, tmp_path: Path) -> 
 def test_documented_command_tests_a_handler_by_hand(tmp_path: Path) -> None:
     """The command that the page shows for it."""
     text = HANDLERS_PAGE.read_text(encoding="utf-8")
-    found = re.search(r"^```sh\n(READY=.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert found is not None
+    match = re.search(r"^```sh\n(READY=.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert match is not None
     ready = tmp_path / "ready"
     ready.touch()
-    command = found[1].replace("/etc/forewarn", str(EXAMPLES))
+    command = match[1].replace("/etc/forewarn", str(EXAMPLES))
     done = subprocess.run(
         ["/bin/sh", "-eu", "-c", command.replace("/tmp/ready", str(ready))],
         capture_output=True,

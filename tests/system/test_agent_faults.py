@@ -33,8 +33,8 @@ def place(
 ) -> Iterator[Ground]:
     hasten(monkeypatch)
     fleet = fleets.fleet_text(1)
-    with ground(loop, tmp_path, fleet=fleet, speed=6_000) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, speed=6_000) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_new_event_that_has_started_is_handled_urgently(
 @pytest.mark.clause("8.3")
 @pytest.mark.parametrize("fault", ["404", "500", "empty", "reset"])
 def test_agent_waits_for_its_name_and_then_acts(place: Ground, fault: str) -> None:
-    """Whose event it is must be known before anything is done about it."""
+    """The agent must know its name before it handles an event."""
     place.faults(f"{fault} on instance")
     with resident(place.folder / VM, place.world.url(VM)) as agent:
         event = place.event()
@@ -361,7 +361,7 @@ def test_configured_name_avoids_the_instance_endpoint(
     with resident(place.folder / VM, place.world.url(VM), text) as agent:
         lives_on(place, agent, place.event())
     paths = place.world.call(
-        lambda sim: {seen.request.path for seen in sim.stage.journal.find()}
+        lambda sim: {exchange.request.path for exchange in sim.stage.journal.find()}
     )
     assert paths == {"/metadata/scheduledevents"}
 

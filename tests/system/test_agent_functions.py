@@ -142,13 +142,13 @@ def test_asynchronous_function_fails(bench: Bench, entry: str) -> None:
 @pytest.mark.parametrize("entry", ["mine:later", "mine:bit_by_bit", "mine:called"])
 def test_check_reports_a_function_that_would_not_run(bench: Bench, entry: str) -> None:
     why = f"{entry} is asynchronous or a generator"
-    for made in (
+    for candidate in (
         worker(bench, entry),
         worker(bench, "mine:good", recover=(entry,)),
         worker(bench, entry, check=("mine:well",)),
         worker(bench, "mine:good", check=(entry,)),
     ):
-        [fault] = made.check()
+        [fault] = candidate.check()
         assert why in fault
 
 

@@ -33,20 +33,20 @@ DISK = Fires("DiskFull", {"severity": "page"})
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     fleet = fleets.fleet_text(len(VMS), together=True)
-    with ground(loop, tmp_path, fleet=fleet, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, python=python) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture(params=[PROMETHEUS, ALERTMANAGER])
 def either(request: pytest.FixtureRequest) -> Iterator[FakeAlerts]:
-    with FakeAlerts(kind=request.param) as made:
-        yield made
+    with FakeAlerts(kind=request.param) as alerts_server:
+        yield alerts_server
 
 
 @pytest.fixture
 def alerts() -> Iterator[FakeAlerts]:
-    with FakeAlerts() as made:
-        yield made
+    with FakeAlerts() as alerts_server:
+        yield alerts_server
 
 
 def wait_held(agent: AgentProcess, alerts: FakeAlerts, *, times: int = 1) -> None:
@@ -180,7 +180,7 @@ def test_thousand_alerts_give_a_bounded_text(place: Ground, alerts: FakeAlerts) 
 def test_slow_server_delays_neither_preparation_nor_recovery(
     place: Ground, alerts: FakeAlerts
 ) -> None:
-    """An event waits for an answer that never comes, and everything else goes on."""
+    """An event waits for an answer that never comes, and everything else continues."""
     rules = (
         '[[rule]]\ntype = ["Redeploy"]\nhandlers = ["flush"]\n'
         '[[rule]]\nhandlers = ["drain"]\n'
@@ -331,15 +331,15 @@ def test_vm_that_waits_for_alerts_delays_no_other_vm(
         lock = f'[lock]\nkind = "fleetlock"\nurl = "{locks.url}"\n'
         gated = place.agent("web_0", alerts.table + lock + DRAIN).wait_ready()
         other = place.agent("web_1", lock + DRAIN).wait_ready()
-        mine, others = place.event(), place.event(vms=["web_1"])
+        event, others = place.event(), place.event(vms=["web_1"])
         wait_held(gated, alerts)
         place.wait_approved(others, "web_1")
         other.wait_stage(others, Stage.FINISHED)
         eventually(locks.held, ([]).__eq__)
-        assert place.posts(mine) == []
+        assert place.posts(event) == []
         alerts.alerts = ()
-        place.wait_approved(mine, "web_0")
-        gated.wait_stage(mine, Stage.FINISHED)
+        place.wait_approved(event, "web_0")
+        gated.wait_stage(event, Stage.FINISHED)
         eventually(locks.held, ([]).__eq__)
         assert locks.most == {"default": 1}
 

@@ -66,8 +66,8 @@ class Metadata:
 
 @pytest.fixture
 def metadata() -> Iterator[Metadata]:
-    with closing(Metadata()) as made:
-        yield made
+    with closing(Metadata()) as new_metadata:
+        yield new_metadata
 
 
 @pytest.fixture

@@ -55,8 +55,8 @@ def test_program_receives_the_event(bench: Bench) -> None:
         "EventSource": "Platform",
         "DurationInSeconds": 9,
     }
-    told = dict(line.split("=", 1) for line in lines if "=" in line)
-    assert told["OWN"] == "agent's"
+    variables = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert variables["OWN"] == "agent's"
     for name, text in {
         "ID": "E1",
         "TYPE": "Reboot",
@@ -69,9 +69,11 @@ def test_program_receives_the_event(bench: Bench) -> None:
         "PHASE": "prepare",
         "VM": "web_1",
     }.items():
-        assert told[f"FOREWARN_EVENT_{name}"] == told[f"FOREWARN_{name}"] == text
-    assert told["FOREWARN_DEADLINE"].endswith("Z")
-    assert 0 < int(told["FOREWARN_TIMEOUT"]) <= PATIENCE_SECONDS
+        assert (
+            variables[f"FOREWARN_EVENT_{name}"] == variables[f"FOREWARN_{name}"] == text
+        )
+    assert variables["FOREWARN_DEADLINE"].endswith("Z")
+    assert 0 < int(variables["FOREWARN_TIMEOUT"]) <= PATIENCE_SECONDS
 
 
 @pytest.mark.parametrize(

@@ -49,14 +49,14 @@ def live(path: Path, kill_at: int) -> None:
     journal = SqliteJournal(path, teller=make)
     journal._file._sqlite.set_trace_callback(count_down)
     journal.load()
-    said = path.with_name("said").open("ab", buffering=0)
+    stream = path.with_name("said").open("ab", buffering=0)
     for index, memory in enumerate(states()):
         if index == 2:
             order_approval(path, "a", now=START)
         taken = journal.take_orders()
-        said.write(b"o" * len(taken))
+        stream.write(b"o" * len(taken))
         journal.save(memory, [note_of(detail=str(index))])
-        said.write(b"s")
+        stream.write(b"s")
     os.write(1, f"{count}\n".encode())
 
 
@@ -78,14 +78,14 @@ def judge(path: Path) -> None:
     text = said.read_text() if said.exists() else ""
     acknowledged = text.count("s")
     journal = SqliteJournal(path, teller=make)
-    found = journal.load()
-    if is_new(found):
-        found = Memory(lost_journal=True)
+    memory = journal.load()
+    if is_new(memory):
+        memory = Memory(lost_journal=True)
     all_of_them = [Memory(lost_journal=True), *states()]
     # All acknowledged entries exist, and at most one more, complete.
     possible = all_of_them[acknowledged : acknowledged + 2]
-    assert found in possible, (text, found)
-    saves = acknowledged + possible.index(found)
+    assert memory in possible, (text, memory)
+    saves = acknowledged + possible.index(memory)
     # The entries of the same transaction exist too, and no others.
     details = [note.detail for note in journal.history()]
     assert details == [str(n) for n in range(saves - 1, -1, -1)], (saves, details)
@@ -96,7 +96,7 @@ def judge(path: Path) -> None:
         assert not orders
     elif "o" in text:
         assert orders == ["a"]
-    # And the life goes on.
+    # The life continues.
     journal.save(states()[-1], [note_of()])
     assert journal.load() == states()[-1]
     journal.close()

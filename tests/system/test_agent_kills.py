@@ -1,8 +1,8 @@
 """`kill -9` of a real agent at each save of its journal, before it and after it.
 
 One simulator has a VM for each place where an agent dies, so that all die at once.
-What the agents after them make of it is judged by what handlers did and what came to
-the endpoint. The same is enumerated with fakes, a reboot and a lost journal in
+The next agents are judged by the runs of handlers and by the requests at the endpoint.
+The same is enumerated with fakes, a reboot and a lost journal in
 `tests/unit/agent/test_crashes.py`.
 """
 
@@ -52,7 +52,7 @@ sys.exit(main(sys.argv[1:]))
 
 @dataclass(frozen=True)
 class Death:
-    """Where an agent dies."""
+    """The point at which an agent is killed."""
 
     at: int
     when: str
@@ -83,14 +83,14 @@ class Mortal(AgentProcess):
     def _started(self) -> Program:
         if self.death is None:
             return super()._started()
-        words = (str(self.death.at), self.death.when, *CONFIG)
+        arguments = (str(self.death.at), self.death.when, *CONFIG)
         self.death = None
         if self._python == THIS:
             log = self.folder / "log"
-            return Forked(words, cwd=self.folder, log=log, program=DYING)
+            return Forked(arguments, cwd=self.folder, log=log, program=DYING)
         with (self.folder / "log").open("ab") as log:
             return subprocess.Popen(
-                [*self._python.script(DYING), *words],
+                [*self._python.script(DYING), *arguments],
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -100,8 +100,8 @@ class Mortal(AgentProcess):
 
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=FLEET, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=FLEET, python=python) as new_ground:
+        yield new_ground
 
 
 @pytest.mark.timeout(120)
@@ -142,25 +142,25 @@ def is_over(agent: AgentProcess, event: str) -> bool:
 
 def judge(place: Ground, agent: AgentProcess, death: Death, event: str) -> None:
     """Judge what became of one event, of which an agent died."""
-    what = f"{death.vm}: {agent.did()}\n{agent.log()}"
+    description = f"{death.vm}: {agent.did()}\n{agent.log()}"
     task = agent.task(event)
     assert task is not None
-    assert list(steps.unrecovered(task)) == [], what
+    assert list(steps.unrecovered(task)) == [], description
     # It may have started before the answer was written down.
-    assert task.consent in {Consent.GIVEN, Consent.WANTED}, what
+    assert task.consent in {Consent.GIVEN, Consent.WANTED}, description
     # No program went down with its agent, so none is run twice.
     assert [each[:2] for each in agent.did()] == [
         ("begun", "prepare"),
         ("done", "prepare"),
         ("begun", "recover"),
         ("done", "recover"),
-    ], what
+    ], description
     approvals = place.approvals(event)
-    assert 1 <= len(approvals) <= 2, what
-    assert set(approvals) == {death.vm}, what
+    assert 1 <= len(approvals) <= 2, description
+    assert set(approvals) == {death.vm}, description
 
 
-# What does not survive
+# Lost state
 
 
 def test_a_program_that_was_killed_with_its_agent_is_run_again(
@@ -191,8 +191,8 @@ def test_a_program_that_was_killed_with_its_agent_is_run_again(
 @pytest.fixture
 def lone_place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     fleet = '[[host]]\nname = "h0"\n[[vm]]\nname = "web_0"\nhost = "h0"\n'
-    with ground(loop, tmp_path, fleet=fleet, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, python=python) as new_ground:
+        yield new_ground
 
 
 def test_lost_journal_runs_unconditional_recovery_once(

@@ -36,20 +36,22 @@ approve = "at once"
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
     """Have three VMs, each on a host of its own."""
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(3), python=python) as made:
-        yield made
+    with ground(
+        loop, tmp_path, fleet=fleets.fleet_text(3), python=python
+    ) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture
 def still_place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    """Have the same, with events that go on only when the test moves them."""
+    """Have the same, with events that advance only when the test moves them."""
     fleet = fleets.fleet_text(3)
-    with ground(loop, tmp_path, fleet=fleet, speed=1, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, speed=1, python=python) as new_ground:
+        yield new_ground
 
 
 def recovered(agent: AgentProcess, *events: str) -> AgentProcess:
-    """Return the agent when these events are over, and nothing is owed."""
+    """Return the agent when these events have ended, and no recovery is pending."""
     for event in events:
         agent.wait_stage(event, Stage.FINISHED)
     return agent
@@ -168,9 +170,9 @@ def test_spot_eviction_runs_the_highest_priority_first(place: Ground) -> None:
     agent.hold("report.prepare")
     event = place.event("Preempt", notice="12s")
     agent.wait(lambda agent: agent.task(event))
-    seen = agent.task(event)
-    assert seen is not None
-    assert seen.notice.not_before is not None
+    last = agent.task(event)
+    assert last is not None
+    assert last.notice.not_before is not None
     place.wait_approved(event, "web_0")
     assert [each[:3] for each in agent.did()] == [
         ("begun", "prepare", "save"),
@@ -183,7 +185,7 @@ def test_spot_eviction_runs_the_highest_priority_first(place: Ground) -> None:
     task = agent.task(event)
     assert task is not None
     # It starts as soon as it is approved, and has no NotBefore any more.
-    assert task.prepared <= seen.notice.not_before
+    assert task.prepared <= last.notice.not_before
 
 
 def test_preempt_is_not_approved_if_a_required_handler_times_out(
@@ -215,8 +217,8 @@ def test_restarted_agent_finds_the_failure_of_its_host(
     """It dies with its VM; when that is back, it does what can still be done."""
     agent = place.agent(settings=DRAIN + ALL_EVENTS).wait_ready()
     agent.kill()
-    status, made = place.world.api("fail", {"names": ["h0"]})
-    assert status == 201, made
+    status, response = place.world.api("fail", {"names": ["h0"]})
+    assert status == 201, response
     agent.again()
     agent.wait_did("done prepare drain")
     [task] = agent.memory().tasks
@@ -246,7 +248,7 @@ def test_prepared_vm_recovers_after_downtime(place: Ground) -> None:
 def test_upgrade_during_a_preparation_does_not_interrupt_it(
     place: Ground,
 ) -> None:
-    """The handler goes on meanwhile, is found again, and is not run twice."""
+    """The handler continues meanwhile, is found again, and does not run twice."""
     agent = place.agent().wait_ready()
     agent.hold("drain.prepare")
     event = place.event()

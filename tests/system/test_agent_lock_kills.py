@@ -1,7 +1,7 @@
 """`kill -9` of a real agent wherever it waits for the lock, holds it or releases it.
 
 One simulator has a VM for each place where an agent dies, with a lock of its own, which
-somebody else holds at first. The same is enumerated with fakes, at each write of the
+another holder has at first. The same is enumerated with fakes, at each write of the
 journal, in `tests/unit/agent/locks/test_crashes.py`.
 """
 
@@ -35,7 +35,8 @@ WAITING = (
     *("wanted before", "wanted after"),
     *("TakeLock before", "TakeLock after", "refused answered"),
 )
-"""Where an agent dies while another holds the lock: `locked` has what the words mean."""
+"""The points at which an agent is killed while another holds the lock; `locked` defines
+them."""
 
 LATER = (
     *("taken answered", "held before", "held after", "approve before"),
@@ -59,8 +60,8 @@ FLEET = "".join(
 
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=FLEET, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=FLEET, python=python) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture(params=KINDS)
@@ -70,8 +71,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def bench(kind: str, tmp_path: Path) -> Iterator[Bench]:
-    with bench_of(kind, tmp_path) as made:
-        yield made
+    with bench_of(kind, tmp_path) as new_bench:
+        yield new_bench
 
 
 @pytest.fixture
@@ -146,21 +147,21 @@ class Company:
 
     def judge(self, death: str) -> None:
         agent, vm, group = self.agents[death], vm_of(death), group_of(death)
-        what = f"{death}: {agent.did()}\n{agent.log()}"
+        description = f"{death}: {agent.did()}\n{agent.log()}"
         judge_held(self.bench, agent, vm, group)
-        assert self.bench.holders(group) == set(), what
+        assert self.bench.holders(group) == set(), description
         [task] = agent.memory().tasks
-        assert list(steps.unrecovered(task)) == [], what
-        assert task.consent is Consent.GIVEN, what
+        assert list(steps.unrecovered(task)) == [], description
+        assert task.consent is Consent.GIVEN, description
         assert [each[:2] for each in agent.did()] == [
             ("begun", "prepare"),
             ("done", "prepare"),
             ("begun", "recover"),
             ("done", "recover"),
-        ], what
+        ], description
         approvals = self.place.approvals(self.events[death])
-        assert 1 <= len(approvals) <= 2, what
-        assert set(approvals) == {vm}, what
+        assert 1 <= len(approvals) <= 2, description
+        assert set(approvals) == {vm}, description
 
 
 @pytest.mark.timeout(240)

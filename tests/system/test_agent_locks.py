@@ -1,7 +1,7 @@
 """Real agents with a lock before the approval: who is away at the same time.
 
-What they do is judged by what keeps the lock, by what handlers did, and by what came to
-the endpoint. Agents that are killed in it are in `test_agent_lock_kills.py`.
+They are judged by the lock service, by the runs of handlers, and by the requests at the
+endpoint. Agents that are killed in it are in `test_agent_lock_kills.py`.
 """
 
 import json
@@ -48,20 +48,20 @@ FLEET = "".join(
 
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=FLEET, python=python) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=FLEET, python=python) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture(params=some(KINDS, usual=["fleetlock"]))
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with bench_of(request.param, tmp_path) as made:
-        yield made
+    with bench_of(request.param, tmp_path) as new_bench:
+        yield new_bench
 
 
 @pytest.fixture(params=some(EXPIRING, usual=["consul"]))
 def expiring(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
-    with bench_of(request.param, tmp_path) as made:
-        yield made
+    with bench_of(request.param, tmp_path) as new_bench:
+        yield new_bench
 
 
 @pytest.fixture
@@ -81,7 +81,8 @@ def free(bench: Bench, group: str = "web") -> None:
 def test_number_of_vms_away_equals_the_number_of_slots(
     place: Ground, bench: Bench
 ) -> None:
-    """All have an event at the same time; each is away, recovers and pauses in turn."""
+    """All have an event at the same time; each holds the lock, recovers and pauses in
+    turn."""
     agents = {
         vm: locked(place, vm, bench, holders=2, at_deadline="withhold") for vm in VMS
     }
@@ -168,7 +169,7 @@ def test_hanging_server_does_not_delay_past_the_deadline(
     assert fleetlock.holders() == set()
 
 
-# What keeps the lock is lost
+# The lock service is unreachable
 
 
 def test_unreachable_lock_is_waited_for_in_each_phase(
@@ -307,15 +308,15 @@ class Small:
         (self.seen.folder / "filler").unlink()
 
     def mount(self, mode: str) -> None:
-        words = [*self._under, "--preserve-credentials"]
-        words += ["mount", "-o", f"remount,{mode}", str(self._folder)]
-        subprocess.run(words, check=True, capture_output=True)
+        arguments = [*self._under, "--preserve-credentials"]
+        arguments += ["mount", "-o", f"remount,{mode}", str(self._folder)]
+        subprocess.run(arguments, check=True, capture_output=True)
 
     def unmount(self) -> None:
         """Take the file system away, as with a share whose server has gone."""
         (self.below / MARKER).unlink()
-        words = [*self._under, "--preserve-credentials", "umount", "-l"]
-        subprocess.run([*words, str(self._folder)], check=True, capture_output=True)
+        arguments = [*self._under, "--preserve-credentials", "umount", "-l"]
+        subprocess.run([*arguments, str(self._folder)], check=True, capture_output=True)
 
     @property
     def below(self) -> Path:
@@ -325,9 +326,13 @@ class Small:
     def check(self) -> str:
         """Return what `check` says there."""
         python = self._python.agent
-        words = [*self._under, "--preserve-credentials", f"--wd={self.agent.folder}"]
+        arguments = [
+            *self._under,
+            "--preserve-credentials",
+            f"--wd={self.agent.folder}",
+        ]
         done = subprocess.run(
-            [*words, *python, "check", "--config", "agent.toml"],
+            [*arguments, *python, "check", "--config", "agent.toml"],
             capture_output=True,
             text=True,
             check=False,
@@ -340,7 +345,7 @@ def test_unwritable_lock_directory_is_reported_and_awaited(
     place: Ground, small: Small, how: str
 ) -> None:
     agent = small.agent
-    words = "No space left on device" if how == "full" else "Read-only file system"
+    message = "No space left on device" if how == "full" else "Read-only file system"
 
     def spoil() -> None:
         small.fill() if how == "full" else small.mount("ro")
@@ -351,10 +356,10 @@ def test_unwritable_lock_directory_is_reported_and_awaited(
     agent.hold("drain.recover")
     spoil()
     event = place.event("Reboot", ["web_0"])
-    assert words in agent.wait_trouble()
+    assert message in agent.wait_trouble()
     agent.wait_stage(event, Stage.PREPARED)
     assert place.posts(event) == []
-    assert words in small.check()
+    assert message in small.check()
     fix()
     agent.wait_did("begun recover drain")
     assert small.seen.holders() == {"web_0"}
@@ -362,7 +367,7 @@ def test_unwritable_lock_directory_is_reported_and_awaited(
     agent.release("drain.recover")
     agent.wait_stage(event, Stage.FINISHED)
     agent.wait_lock(LockState.RELEASING)
-    assert words in agent.wait_trouble()
+    assert message in agent.wait_trouble()
     assert small.seen.holders() == {"web_0"}
     fix()
     agent.wait_lock(LockState.FREE)

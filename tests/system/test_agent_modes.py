@@ -96,8 +96,8 @@ def test_second_agent_at_the_same_endpoint_exits_and_names_the_first(
     place: Ground,
 ) -> None:
     first = place.agent().wait_ready()
-    words = ("run", "--state", f"{place.folder}/other.db")
-    second = first.command(*words)
+    arguments = ("run", "--state", f"{place.folder}/other.db")
+    second = first.command(*arguments)
     assert second.returncode == 1
     assert f"already handles events from {place.world.url('web_0')}" in second.stderr
     assert f"another agent (process {first.process.pid}) already" in second.stderr
@@ -231,7 +231,7 @@ def test_notifications_reach_a_file_and_a_webhook_in_order(
     agent = still_place.agent(settings=sinks(receiver) + DRAIN).wait_ready()
     event = still_place.event()
     still_place.finish(event, agent)
-    eventually(lambda: notified(agent), lambda found: len(found) == len(WHOLE_LIFE))
+    eventually(lambda: notified(agent), lambda values: len(values) == len(WHOLE_LIFE))
     eventually(lambda: receiver.came, lambda came: len(came) == len(WHOLE_LIFE))
     for told in (notified(agent), [json.loads(each.body) for each in receiver.came]):
         assert approved_first([each["kind"] for each in told]) == WHOLE_LIFE
@@ -256,10 +256,10 @@ def test_notifications_wait_for_their_receiver_across_a_restart(
     eventually(
         lambda: receiver.came[refused:], lambda came: len(came) == len(WHOLE_LIFE)
     )
-    told = [json.loads(each.body) for each in receiver.came[refused:]]
-    assert approved_first([each["kind"] for each in told]) == WHOLE_LIFE
+    documents = [json.loads(each.body) for each in receiver.came[refused:]]
+    assert approved_first([each["kind"] for each in documents]) == WHOLE_LIFE
     assert {json.loads(each.body)["id"] for each in receiver.came[:refused]} == {
-        told[0]["id"]
+        documents[0]["id"]
     }
     assert approved_first([each["kind"] for each in notified(agent)]) == WHOLE_LIFE
 

@@ -55,8 +55,8 @@ def worker(receiver: Receiver, folder: Path, **more: object) -> Worker:
         recover=(f"{receiver.url}/undrain",),
     )
     ground = Ground(shelf=shelf_beside(folder / "a.db"), environment={}, clock=CLOCK)
-    made = make_workers([replace(settings, **more)], ground)
-    return made["lb"]
+    workers = make_workers([replace(settings, **more)], ground)
+    return workers["lb"]
 
 
 def job(phase: Phase = Phase.PREPARE) -> Job:
@@ -223,9 +223,9 @@ class TestNotify:
             ),
         )
         assert not notifier.check()
-        seen = note_of("E1")
+        note = note_of("E1")
         withheld = replace(note_of("E1", detail='a "b"'), kind=NoteKind.WITHHELD)
-        journal.save(Memory(name="web_1"), [seen, withheld])
+        journal.save(Memory(name="web_1"), [note, withheld])
         notifier.ring()
         eventually(lambda: receiver.came, bool)
         assert json.loads(receiver.came[0].body) == {
@@ -246,8 +246,10 @@ class TestNotify:
         journal.save(Memory(), [note_of("E1"), note_of("E2")])
         notifier.ring()
         eventually(lambda: len(receiver.came), (4).__eq__)
-        told = [json.loads(each.body)["event"]["EventId"] for each in receiver.came]
-        assert told == ["E1", "E1", "E1", "E2"]
+        event_ids = [
+            json.loads(each.body)["event"]["EventId"] for each in receiver.came
+        ]
+        assert event_ids == ["E1", "E1", "E1", "E2"]
         eventually(lambda: journal.queued("127.0.0.1", limit=9), lambda rows: not rows)
         eventually(notifier.faults, lambda faults: not faults)
         notifier.stop()

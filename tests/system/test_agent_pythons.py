@@ -1,6 +1,6 @@
 """The agent on the oldest Python that it knows: every module, every decision.
 
-What runs there as a process is marked `pythons` in the files beside this one, and
+Tests that run a process there are marked `pythons` in the files next to this one, and
 `make real` runs all of them.
 """
 
@@ -21,7 +21,8 @@ from tests.support.unpacked import ROOT
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 LIBRARIES = ROOT / ".build" / "old"
-"""What `make tools` has installed for the oldest Python: pytest and hypothesis."""
+"""The directory in which `make tools` has installed pytest and hypothesis for the
+oldest Python."""
 
 DECISIONS = (
     "tests/unit/agent/core",
@@ -32,8 +33,8 @@ DECISIONS = (
 """Tests of what decides, and of SQLite's errors, all written for that Python."""
 
 ABOUT_OTHERS = ("test_approvals.py", "test_frozen.py", "test_slotted.py")
-"""Of the protocol: what the service alone reads or stores, and a comparison with what
-Python has only since 3.10."""
+"""Tests of the protocol that are about the service only, or compare it with what Python
+has since 3.10."""
 
 IMPORT_ALL = """
 import importlib

@@ -38,8 +38,10 @@ def place(
     state = tmp_path / "state"
     state.mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(state))
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1), python=python) as made:
-        yield made
+    with ground(
+        loop, tmp_path, fleet=fleets.fleet_text(1), python=python
+    ) as new_ground:
+        yield new_ground
 
 
 def edit(agent: AgentProcess, old: str, new: str) -> None:
@@ -55,13 +57,13 @@ def reload(agent: AgentProcess) -> None:
     os.kill(agent.process.pid, signal.SIGHUP)
 
 
-def has_said(agent: AgentProcess, words: str) -> AgentProcess:
-    return agent.wait(lambda each: words in each.log(), words)
+def has_said(agent: AgentProcess, message: str) -> AgentProcess:
+    return agent.wait(lambda each: message in each.log(), message)
 
 
 def has_reloaded(agent: AgentProcess, times: int) -> None:
-    words = "the settings were reloaded"
-    agent.wait(lambda each: each.log().count(words) == times, words)
+    message = "the settings were reloaded"
+    agent.wait(lambda each: each.log().count(message) == times, message)
 
 
 def test_new_settings_take_effect_without_a_restart(place: Ground) -> None:
@@ -153,16 +155,16 @@ def test_reload_keeps_the_state_of_the_endpoint(place: Ground) -> None:
 def test_health_requests_are_answered_during_a_reload(place: Ground) -> None:
     agent = place.agent(settings=DRAIN + RULE, pages=True).wait_ready()
     agent.wait(lambda each: each.sentence("/readyz")[0] == 200)
-    said: set[object] = set()
+    bodies: set[object] = set()
     is_over = threading.Event()
 
     def probe() -> None:
         while not is_over.is_set():
             for path in ("/healthz", "/readyz"):
                 try:
-                    said.add(agent.sentence(path))
+                    bodies.add(agent.sentence(path))
                 except OSError as error:
-                    said.add(repr(error))
+                    bodies.add(repr(error))
 
     prober = threading.Thread(target=probe)
     prober.start()
@@ -173,7 +175,7 @@ def test_health_requests_are_answered_during_a_reload(place: Ground) -> None:
     finally:
         is_over.set()
         prober.join()
-    assert said == {(200, "ok\n")}
+    assert bodies == {(200, "ok\n")}
     # Addresses of older settings are closed.
     port = free_port()
     edit(agent, f"127.0.0.1:{agent.port}", f"127.0.0.1:{port}")

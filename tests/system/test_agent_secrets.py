@@ -28,8 +28,10 @@ TOKEN, HEADER = "s3cret/of-alerts+locks", "hunter2-of-a-header"
 
 @pytest.fixture
 def place(loop: LoopThread, python: Python, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(1), python=python) as made:
-        yield made
+    with ground(
+        loop, tmp_path, fleet=fleets.fleet_text(1), python=python
+    ) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture
@@ -42,8 +44,8 @@ def token(place: Ground) -> Path:
 
 @pytest.fixture
 def alerts() -> Iterator[FakeAlerts]:
-    with FakeAlerts() as made:
-        yield made
+    with FakeAlerts() as alerts_server:
+        yield alerts_server
 
 
 def echo(alerts: FakeAlerts, body: str, status: int = 200) -> None:
@@ -65,8 +67,8 @@ def everything(
     """Return whatever can be read of an agent but its settings, with its journal."""
     texts = [agent.log(), *more]
     texts += [agent.sentence(f"/{page}")[1] for page in ("metrics", "status", "readyz")]
-    for words in commands:
-        done = agent.command(*words)
+    for arguments in commands:
+        done = agent.command(*arguments)
         texts += [done.stdout, done.stderr]
     texts += [
         each.read_bytes().decode("latin-1")
@@ -208,12 +210,12 @@ def test_settings_path_that_is_not_a_file_is_refused_at_once(
 ) -> None:
     agent = place.agent(pages=True).wait_ready()
     file = agent.folder / "agent.toml"
-    kept = file.read_text()
+    text = file.read_text()
     file.unlink()
     make(file)
     why = f"agent.toml: cannot be read: it is {kind}, and must be a regular file"
-    for words in ((), ("settings",), ("status",), ("check",)):
-        done = agent.command(*words)
+    for arguments in ((), ("settings",), ("status",), ("check",)):
+        done = agent.command(*arguments)
         assert done.returncode == 2
         assert why in done.stderr
     agent.process.send_signal(signal.SIGHUP)
@@ -221,7 +223,7 @@ def test_settings_path_that_is_not_a_file_is_refused_at_once(
     event = place.event()
     place.wait_approved(event, "web_0")
     file.unlink()
-    file.write_text(kept)
+    file.write_text(text)
     agent.process.send_signal(signal.SIGHUP)
     agent.wait(lambda agent: "the settings were reloaded" in agent.log())
 

@@ -1,6 +1,6 @@
 """The agent's watcher and its approvals under every fault of the simulator.
 
-On real sockets, turn by turn. Each trouble that clients of the real service have
+On real sockets, step by step. Each problem that clients of the real service have
 reported has its own test; so has each that some client was seen to die of.
 """
 
@@ -57,7 +57,7 @@ ENDS = {
     "incarnation-reset": "ok",
     "iso-dates": "ok",
 }
-"""How a poll ends that a fault has hit."""
+"""The result of a poll that a fault has hit."""
 
 
 @pytest.fixture

@@ -69,15 +69,15 @@ class WindowsLike(AgentProcess):
 
 @pytest.fixture
 def place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(2)) as new_ground:
+        yield new_ground
 
 
 @pytest.fixture
 def still_place(loop: LoopThread, tmp_path: Path) -> Iterator[Ground]:
-    """Run a simulator whose events go on only when the test moves them."""
-    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), speed=1) as made:
-        yield made
+    """Run a simulator whose events advance only when the test moves them."""
+    with ground(loop, tmp_path, fleet=fleets.fleet_text(2), speed=1) as new_ground:
+        yield new_ground
 
 
 def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
@@ -90,7 +90,7 @@ def started(place: Ground, settings: str = HANDLER + RULE) -> WindowsLike:
 
 def test_agent_prepares_approves_and_recovers(still_place: Ground) -> None:
     with receiving() as posts:
-        told = f"""
+        expected = f"""
 [[handler]]
 name = "tell"
 kind = "webhook"
@@ -98,7 +98,7 @@ prepare = "{posts.url}"
 [[rule]]
 handlers = ["drain", "tell"]
 """
-        agent = started(still_place, HANDLER + told)
+        agent = started(still_place, HANDLER + expected)
         event = still_place.event()
         still_place.wait_approved(event, "web_0")
         still_place.finish(event, agent)
@@ -138,15 +138,15 @@ def test_agent_resumes_from_its_journal_and_refuses_a_second_agent(
 
 
 @pytest.mark.parametrize(
-    "words", [("check",), ("status",), ("install",), ("status", "--json")]
+    "arguments", [("check",), ("status",), ("install",), ("status", "--json")]
 )
-def test_agent_commands_work(place: Ground, words: tuple[str, ...]) -> None:
+def test_agent_commands_work(place: Ground, arguments: tuple[str, ...]) -> None:
     agent = started(place)
-    done = agent.run(*words)
+    done = agent.run(*arguments)
     assert "Traceback" not in done.stderr
-    if words == ("install",):
+    if arguments == ("install",):
         assert "Task Scheduler" in done.stdout
-    elif words == ("status", "--json"):
+    elif arguments == ("status", "--json"):
         assert json.loads(done.stdout)["vm"] == "web_0"
 
 

@@ -74,10 +74,10 @@ def children(process: int) -> list[int]:
 
 def api_of(service: Serving) -> int:
     """Return the process of the service's operator API."""
-    (found,) = eventually(
-        lambda: children(service.process.pid), lambda found: len(found) == 1
+    (process,) = eventually(
+        lambda: children(service.process.pid), lambda pids: len(pids) == 1
     )
-    return found
+    return process
 
 
 def is_gone(process: int) -> bool:
@@ -117,9 +117,9 @@ def test_killed_api_process_restarts_unnoticed_by_vms(start: Start) -> None:
         os.kill(api, signal.SIGKILL)
         assert answers(service)
         # A request during the restart waits and is executed.
-        made = service.admin("/v1/reboot", {"vms": ["web_0"]})
+        response = service.admin("/v1/reboot", {"vms": ["web_0"]})
         assert answers(service)
-        cancelled = service.admin("/v1/cancel", {"names": [made["request"]]})
+        cancelled = service.admin("/v1/cancel", {"names": [response["request"]]})
         assert len(cancelled["cancelled"]) == 1
         api, before = api_of(service), api
         assert api != before
@@ -186,8 +186,8 @@ def test_stream_reports_events_of_the_service(fork: Start) -> None:
         told = b""
         while b"event: ready" not in told:
             told += stream.recv(65536)
-        made = service.admin("/v1/reboot", {"vms": ["web_0"]})
-        event = made["operations"][0]["events"][0]["EventId"]
+        response = service.admin("/v1/reboot", {"vms": ["web_0"]})
+        event = response["operations"][0]["events"][0]["EventId"]
         while event.encode() not in told:
             told += stream.recv(65536)
 
@@ -237,10 +237,10 @@ def refusals(service: Serving, token: str, body: bytes) -> Iterator[tuple[str, f
 
 def test_nested_json_of_a_read_only_token_is_refused_early(start: Start) -> None:
     service = start()
-    made = service.admin("/v1/tokens", {"tenant": "shop", "read_only": True})
+    response = service.admin("/v1/tokens", {"tenant": "shop", "read_only": True})
     body = b'{"text":' + b"[" * (60 << 20)
     memory = Path(f"/proc/{api_of(service)}/status")
-    for status, _ in refusals(service, made["token"], body):
+    for status, _ in refusals(service, response["token"], body):
         assert status == "HTTP/1.1 403 Forbidden"
         assert answers(service)
     (peak,) = [

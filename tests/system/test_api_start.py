@@ -19,9 +19,9 @@ Begin = Callable[[], Serving]
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
     """Return a function that starts services at one address, without waiting."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     running: list[Serving] = []
 
     def beginning() -> Serving:

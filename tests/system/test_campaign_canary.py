@@ -44,14 +44,14 @@ Prepare = Callable[..., Racks]
 
 @pytest.fixture
 def prepare(tmp_path: Path) -> Iterator[Prepare]:
-    made: list[Racks] = []
+    racks: list[Racks] = []
 
     def prepared(**settings: Any) -> Racks:
-        made.append(Racks(tmp_path, HOSTS, **settings))
-        return made[-1]
+        racks.append(Racks(tmp_path, HOSTS, **settings))
+        return racks[-1]
 
     yield prepared
-    for each in made:
+    for each in racks:
         each.end()
 
 
@@ -69,10 +69,14 @@ def test_a_bad_canary_costs_one_host_and_no_event(prepare: Prepare, bad: str) ->
     vms = [f"vm_{number}" for number in range(1, HOSTS)]
     before = [service.document(vm) for vm in vms]
     racks.start(stages=CANARY)
-    found = racks.wait_for("Halted")
-    assert found["halted"]["cause"] == "canary"
-    assert [each["host"] for each in found["failed"]] == ["h0"]
-    assert (found["done"], found["in_flight"], found["waiting"]) == (0, 0, HOSTS - 1)
+    campaign = racks.wait_for("Halted")
+    assert campaign["halted"]["cause"] == "canary"
+    assert [each["host"] for each in campaign["failed"]] == ["h0"]
+    assert (campaign["done"], campaign["in_flight"], campaign["waiting"]) == (
+        0,
+        0,
+        HOSTS - 1,
+    )
     assert said in str(service.admin("/v1/explain/h0")), service.admin("/v1/explain/h0")
     problems = {
         each["kind"]: str(each)
@@ -81,17 +85,17 @@ def test_a_bad_canary_costs_one_host_and_no_event(prepare: Prepare, bad: str) ->
     }
     assert sorted(problems) == ["campaign-halted", "visit-failed"]
     assert all("h0" in text for text in problems.values()), problems
-    # No VM was told anything, and none was moved.
+    # No VM saw an event, and none was moved.
     assert [service.document(vm) for vm in vms] == before
     assert {line.host for line in racks.journal()} == {"h0"}
     racks.order("abort", reason="BIOS 2.19 breaks boards")
     assert racks.campaign()["state"] == "Aborted"
     service.kill()
-    kept = racks.stored()
-    assert not kept.events, "no tenant had an event"
-    assert [vm.host for vm in kept.vms.values()] == [*racks.hosts[1:]]
-    assert [name for name, host in kept.hosts.items() if host.cordons] == ["h0"]
-    [visit] = kept.table(Visit).values()
+    rows = racks.stored()
+    assert not rows.events, "no tenant had an event"
+    assert [vm.host for vm in rows.vms.values()] == [*racks.hosts[1:]]
+    assert [name for name, host in rows.hosts.items() if host.cordons] == ["h0"]
+    [visit] = rows.table(Visit).values()
     assert (visit.host, visit.state) == ("h0", VisitState.FAILED)
 
 
@@ -108,10 +112,10 @@ def test_a_repaired_canary_is_retried_and_the_others_follow(
     racks.behave("work", "")
     racks.order("resume", reason="the chips can be written now")
     racks.order("retry", hosts=["h0"])
-    found = racks.wait_for("Done")
-    assert (found["done"], found["failed"]) == (HOSTS, [])
+    campaign = racks.wait_for("Done")
+    assert (campaign["done"], campaign["failed"]) == (HOSTS, [])
     assert set(racks.firmware().values()) == {NEW}
     service.kill()
-    kept = racks.stored()
-    assert len(kept.events) == HOSTS - 1, "each VM had one event"
-    assert not [name for name, host in kept.hosts.items() if host.cordons]
+    rows = racks.stored()
+    assert len(rows.events) == HOSTS - 1, "each VM had one event"
+    assert not [name for name, host in rows.hosts.items() if host.cordons]

@@ -1,7 +1,7 @@
 """`kill -9` of a running campaign in each phase of a host: each host is worked once.
 
-The program of a phase waits until it is told to go on, so each kill hits its phase. Like a
-hypervisor, the programs are not killed.
+The program of a phase waits for a signal to continue, so each kill hits its phase. Like
+a hypervisor, the programs are not killed.
 """
 
 import threading
@@ -106,14 +106,14 @@ class Killing:
 
     def judge(self, step: str, host: str, *, is_late: bool) -> None:
         """Judge the store of the dead service."""
-        kept = self.racks.stored()
-        [campaign] = kept.table(CampaignRecord).values()
+        rows = self.racks.stored()
+        [campaign] = rows.table(CampaignRecord).values()
         # On a busy machine, the last host can be done before the service is killed.
         is_over = is_late and step == "exit" and campaign.state is CampaignState.DONE
         assert is_over or campaign.state is CampaignState.RUNNING
         assert campaign.done >= self.done, "a host that was done is lost"
         self.done = campaign.done
-        visits = kept.table(Visit).values()
+        visits = rows.table(Visit).values()
         [visit] = [each for each in visits if each.host == host]
         assert is_late or visit.state is PHASES[step], (step, visit)
         inside = [each.host for each in visits if each.state in ENTERED_VISITS]
@@ -121,7 +121,7 @@ class Killing:
         calls = {each.visit_id: each.generation for each in visits}
         calls |= {
             name: each.generation
-            for name, each in kept.operations.items()
+            for name, each in rows.operations.items()
             if each.started_at
         }
         lines = self.racks.journal()
@@ -132,7 +132,7 @@ class Killing:
 
     def judge_end(self) -> None:
         """Judge the journal and the store after the campaign."""
-        racks, kept = self.racks, self.racks.stored()
+        racks, rows = self.racks, self.racks.stored()
         wanted = Counter(
             {
                 (what, step, host): TIMES if step == "verify" else 1
@@ -146,17 +146,17 @@ class Killing:
         assert ran == wanted, "each host is worked once, with nothing lost"
         assert set(racks.firmware().values()) == {NEW}
         # One announcement for each host, and one event for each VM.
-        assert sorted(x.host for x in kept.operations.values()) == sorted(racks.hosts)
-        states = {x.state for x in kept.operations.values() if x.host != "h0"}
+        assert sorted(x.host for x in rows.operations.values()) == sorted(racks.hosts)
+        states = {x.state for x in rows.operations.values() if x.host != "h0"}
         assert states == {OperationState.DONE}
-        assert {each.state for each in kept.table(Visit).values()} == {VisitState.DONE}
+        assert {each.state for each in rows.table(Visit).values()} == {VisitState.DONE}
         of_vms = {
-            name: {each.key for each in kept.events.values() if each.scope == vm.scope}
-            for name, vm in kept.vms.items()
+            name: {each.key for each in rows.events.values() if each.scope == vm.scope}
+            for name, vm in rows.vms.items()
         }
         assert {len(events) for events in of_vms.values()} == {1}
         assert self.told == of_vms, "a VM saw its event, and no other"
-        assert not [name for name, host in kept.hosts.items() if host.cordons]
+        assert not [name for name, host in rows.hosts.items() if host.cordons]
         assert set(self.kills.values()) == {len(racks.hosts) - 1}, self.kills
 
 

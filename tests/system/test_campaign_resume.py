@@ -84,9 +84,9 @@ class Company:
         ended = self.run(who, f"forewarn campaign resume bios {command}")
         assert ended.returncode in REFUSED, ended
         assert ended.stdout == ""
-        told = " ".join(ended.stderr.split())
-        self.refused.append(told)
-        return told
+        message = " ".join(ended.stderr.split())
+        self.refused.append(message)
+        return message
 
     def state(self) -> str:
         """Return the state of the campaign."""
@@ -103,11 +103,11 @@ def company(tmp_path: Path) -> Iterator[Company]:
     made.service.kill()
 
 
-def hinted(told: str) -> str:
+def hinted(message: str) -> str:
     """Return the command that a hint names, with a reason in place of TEXT."""
-    found = re.search(r"`(forewarn [^`]*)`", told)
-    assert found, told
-    return found[1].replace("TEXT", "'it is repaired'")
+    match = re.search(r"`(forewarn [^`]*)`", message)
+    assert match, message
+    return match[1].replace("TEXT", "'it is repaired'")
 
 
 def test_each_refusal_of_a_resumption_tells_how_to_go_on(company: Company) -> None:

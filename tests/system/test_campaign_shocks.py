@@ -1,4 +1,4 @@
-"""What a machine does to a running campaign: processes are killed and the clock is set.
+"""Shocks of a machine during a campaign: processes are killed and the clock is set.
 
 `test_campaign_kills` kills the service. Here it lives, and other things happen while the
 program of a host waits: the operator API's process is killed, a driver program is killed,
@@ -55,10 +55,10 @@ class Shocks:
 
     def _is_answering(self) -> bool:
         try:
-            found = self.racks.campaign()
+            campaign = self.racks.campaign()
         except OSError:
             return False
-        return found["state"] == "Running" and self.api not in children(
+        return campaign["state"] == "Running" and self.api not in children(
             self.service.process.pid
         )
 
@@ -83,15 +83,15 @@ class Shocks:
 def programs(program: Path, step: str, host: str) -> list[int]:
     """Return the processes of a program of a step."""
     wanted = f"{program}\0{step}\0{host}\0".encode()
-    found: list[int] = []
+    pids: list[int] = []
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = each.read_bytes()
+            command_line = each.read_bytes()
         except OSError:
             continue
-        if words.startswith(b"/bin/sh\0" + wanted):
-            found.append(int(each.parent.name))
-    return found
+        if command_line.startswith(b"/bin/sh\0" + wanted):
+            pids.append(int(each.parent.name))
+    return pids
 
 
 @pytest.fixture
@@ -128,12 +128,12 @@ def test_a_campaign_outlives_killed_processes_and_steps_of_the_clock(
     racks.wait_held("work", third)
     shocks.step_clock(0, times=3)
     shocks.kill_program(third)
-    failed = eventually(racks.campaign, lambda found: bool(found["failed"]))
+    failed = eventually(racks.campaign, lambda campaign: bool(campaign["failed"]))
     assert [failed["done"], failed["state"]] == [HOSTS - 1, "Running"], failed
     shocks.release(third)
     racks.order("retry", hosts=[third], reason="its program was killed")
-    found = racks.wait_for("Done")
-    assert found["done"] == HOSTS, found
+    campaign = racks.wait_for("Done")
+    assert campaign["done"] == HOSTS, campaign
     judge(racks)
 
 
@@ -152,8 +152,8 @@ def judge(racks: Racks) -> None:
     assert done | entered == steps
     assert not twice(racks.journal()), "a program ran twice for one call"
     assert set(racks.firmware().values()) == {NEW}
-    kept = racks.stored()
-    assert not [name for name, host in kept.hosts.items() if host.cordons]
-    for vm in kept.vms.values():
-        events = [each for each in kept.events.values() if each.scope == vm.scope]
+    rows = racks.stored()
+    assert not [name for name, host in rows.hosts.items() if host.cordons]
+    for vm in rows.vms.values():
+        events = [each for each in rows.events.values() if each.scope == vm.scope]
         assert len(events) == 1, f"{vm.name} got one notice"

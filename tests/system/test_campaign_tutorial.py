@@ -53,7 +53,7 @@ OF_400_HOSTS = ("400 hosts", "halted at ")
 
 
 class Follower:
-    """Somebody who follows the page in a directory of their own."""
+    """A reader who follows the page in a directory of their own."""
 
     def __init__(self, folder: Path, ends: ExitStack) -> None:
         """Follow it in `folder`; `ends` stops the service."""
@@ -116,8 +116,8 @@ class Follower:
 
 def blocks() -> Iterator[tuple[str, str, str]]:
     """Yield the file, the language and the text of each block of the page."""
-    for found in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
-        yield found["file"] or "", found["language"], found["text"]
+    for block in BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
+        yield block["file"] or "", block["language"], block["text"]
 
 
 @pytest.fixture
@@ -184,13 +184,13 @@ def wait_for_end(follower: Follower) -> dict[str, Any]:
     assert follower.service is not None
     service, ended = follower.service, -1
     while True:
-        found = eventually(
+        response = eventually(
             lambda: service.admin("/v1/campaigns/bios-2.19"),
-            lambda found, before=ended: (
-                found["ended"] or found["done"] + found["skipped"] > before
+            lambda response, before=ended: (
+                response["ended"] or response["done"] + response["skipped"] > before
             ),
             what=f"more than {ended} hosts that have ended",
         )
-        if found["ended"]:
-            return found
-        ended = found["done"] + found["skipped"]
+        if response["ended"]:
+            return response
+        ended = response["done"] + response["skipped"]

@@ -53,13 +53,13 @@ def test_a_killed_service_continues_its_campaign(tmp_path: Path) -> None:
     try:
         made = start(service)
         assert (made["state"], made["hosts"]) == ("Running", HOSTS)
-        eventually(lambda: campaign(service), lambda found: found["done"] >= 1)
+        eventually(lambda: campaign(service), lambda running: running["done"] >= 1)
         service.kill()
         service = begin(tmp_path)
-        found = eventually(
-            lambda: campaign(service), lambda found: found["state"] == "Done"
+        running = eventually(
+            lambda: campaign(service), lambda running: running["state"] == "Done"
         )
-        assert found["done"] == HOSTS
+        assert running["done"] == HOSTS
         report = service.admin("/v1/campaigns/bios/report")
         assert report["campaign"] == made["campaign"]
     finally:

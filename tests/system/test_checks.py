@@ -45,12 +45,12 @@ def test_checks_are_asked_while_control_and_vms_go_on(
         assert [each["name"] for each in listed] == ["errors", "hangs"]
         assert {each["outcome"] for each in listed} == {"unknown"}
         assert server.asked == []
-        found = service.admin("/v1/checks/errors/run", {})
-        assert (found["outcome"], found["needed"]) == ("pass", False)
-        assert found["reason"].startswith("0.2 of errors")
-        found = service.admin("/v1/checks/hangs/run", {})
-        assert found["outcome"] == "unknown"
-        assert found["reason"] == "sleep did not end within 2 s"
+        response = service.admin("/v1/checks/errors/run", {})
+        assert (response["outcome"], response["needed"]) == ("pass", False)
+        assert response["reason"].startswith("0.2 of errors")
+        response = service.admin("/v1/checks/hangs/run", {})
+        assert response["outcome"] == "unknown"
+        assert response["reason"] == "sleep did not end within 2 s"
         listed = service.admin("/v1/checks")["checks"]
         assert [each["outcome"] for each in listed] == ["pass", "unknown"]
         with urlopen(f"{service.urls['operators']}/metrics", timeout=30) as answer:

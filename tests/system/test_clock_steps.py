@@ -108,11 +108,11 @@ def test_step_forward_shortens_no_notice(stepped: Stepped) -> None:
     stepped.wait_noticed()
     [operation] = stepped.service.admin("/v1/operations")["operations"]
     path = f"/v1/explain/{operation['operation']}"
-    told = eventually(
+    response = eventually(
         lambda: stepped.service.admin(path),
-        lambda told: "notice" in {each["kind"] for each in told["blockers"]},
+        lambda response: "notice" in {each["kind"] for each in response["blockers"]},
     )
-    assert "the clock was set forward" in str(told["blocked_by"])
+    assert "the clock was set forward" in str(response["blocked_by"])
     [still] = stepped.events("web_0")
     assert still["EventStatus"] == "Scheduled"
     assert stepped.service.approve("web_0", event["EventId"]) == 200

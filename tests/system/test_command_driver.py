@@ -41,12 +41,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[Serving] = []
 
     def begin(**settings: str) -> Serving:
-        words = [sys.executable, str(EXAMPLES / "harmless.py"), str(tmp_path / "vms")]
+        command = [sys.executable, str(EXAMPLES / "harmless.py"), str(tmp_path / "vms")]
         waiting = ["--wait-for", str(tmp_path / "go")]
         usual = {
             "driver_kind": "command",
-            "driver_command_reboot": shlex.join([*words, "{action}", "{vm}", *waiting]),
-            "driver_command_observe": shlex.join([*words, "observe", "{vm}"]),
+            "driver_command_reboot": shlex.join(
+                [*command, "{action}", "{vm}", *waiting]
+            ),
+            "driver_command_observe": shlex.join([*command, "observe", "{vm}"]),
             "driver_retry_delay": "100ms",
             "timing_recovery": "200ms",
         }
@@ -83,12 +85,12 @@ def operation_of(service: Serving, name: str) -> dict[str, Any]:
 
 def wait_ended(service: Serving, name: str) -> str:
     """Wait for the end of an operation; return its state."""
-    found = eventually(
+    ended = eventually(
         lambda: operation_of(service, name),
         lambda operation: operation["state"] in {"Done", "Failed", "Cancelled"},
         what="the end of the operation",
     )
-    return found["state"]
+    return ended["state"]
 
 
 def record(folder: Path, operation: str, name: str) -> dict[str, Any]:
@@ -223,8 +225,8 @@ def test_records_of_an_earlier_version_get_an_identity_and_are_used(
 
 
 def test_probe_program_resolves_a_lost_call(start: Start, tmp_path: Path) -> None:
-    words = [sys.executable, EXAMPLES / "harmless.py", tmp_path / "vms", "probe"]
-    probe = shlex.join([*map(str, words), "{vm}", "--operation", "{operation}"])
+    command = [sys.executable, EXAMPLES / "harmless.py", tmp_path / "vms", "probe"]
+    probe = shlex.join([*map(str, command), "{vm}", "--operation", "{operation}"])
     service = start().wait_ready()
     operation = order(service)
     eventually(lambda: log_of(tmp_path), lambda log: log == ["begun"])

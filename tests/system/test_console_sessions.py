@@ -125,9 +125,9 @@ def test_session_is_good_at_both_replicas_until_its_token_or_a_logout_ends_it(
     pair: list[Serving],
 ) -> None:
     first, second = pair
-    made = order(first, "tokens", {"tenant": "shop", "name": "ci"})
+    response = order(first, "tokens", {"tenant": "shop", "name": "ci"})
     tenant, alice = Tab(), Tab()
-    assert tenant.log_in(second, token=made["token"]) == 201
+    assert tenant.log_in(second, token=response["token"]) == 201
     link = order(first, "session/links", {})["link"]
     # That a link is used must be stored, which only the leader does.
     assert alice.log_in(second, link=link) == 503
@@ -136,7 +136,7 @@ def test_session_is_good_at_both_replicas_until_its_token_or_a_logout_ends_it(
     for service in pair:
         assert (tenant.who(service), alice.who(service)) == ("shop/ci", "alice")
     streams = [Watching(tenant, first), Watching(tenant, second)]
-    order(first, "tokens/revoke", {"id": made["id"]})
+    order(first, "tokens/revoke", {"id": response["id"]})
     assert [each.has_ended() for each in streams] == [True, True]
     assert [tenant.who(service) for service in pair] == ["", ""]
     # Another replica leads.
@@ -155,5 +155,5 @@ def test_session_is_good_at_both_replicas_until_its_token_or_a_logout_ends_it(
     for service in pair:
         log = service.log()
         assert log
-        for secret in (SECRET, link, copy, tenant.cookie, made["token"]):
+        for secret in (SECRET, link, copy, tenant.cookie, response["token"]):
             assert secret not in log

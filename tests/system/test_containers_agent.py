@@ -49,7 +49,7 @@ def test_containers_are_stopped_before_the_approval_and_started_after_the_event(
 
     engine.forget_orders()
     still_place.move(event, "removed")
-    eventually(lambda: agent.told(event), lambda told: "recovered" in told)
+    eventually(lambda: agent.told(event), lambda kinds: "recovered" in kinds)
     assert engine.orders() == up
 
 
@@ -66,5 +66,5 @@ def test_freeze_pauses_and_unpauses_the_container(
     still_place.wait_approved(event, "web_0")
     assert engine.orders() == ["pause night"]
     still_place.move(event, "removed")
-    eventually(lambda: agent.told(event), lambda told: "recovered" in told)
+    eventually(lambda: agent.told(event), lambda kinds: "recovered" in kinds)
     assert engine.orders() == ["pause night", "unpause night"]

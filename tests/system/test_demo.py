@@ -43,19 +43,19 @@ def test_the_demo_sees_everything_on_the_wire_and_opens_its_console(
 ) -> None:
     """All seven parts with real servers and clients, without colors, until Ctrl-C."""
     assert demo.stdout is not None
-    told, link = "", ""
+    output, link = "", ""
     for line in demo.stdout:
-        told += line
+        output += line
         if line.startswith("http://"):
             link = line.strip()
         if line.startswith("Ctrl-C"):
             break
 
-    assert "All of it was seen on the wire" in told, told
-    assert console.OPENED in told
-    assert "not seen" not in told
-    assert "\x1b[" not in told
-    assert link.endswith("/console/"), told
+    assert "All of it was seen on the wire" in output, output
+    assert console.OPENED in output
+    assert "not seen" not in output
+    assert "\x1b[" not in output
+    assert link.endswith("/console/"), output
     with urllib.request.urlopen(link) as page:
         assert b"forewarn" in page.read()
     campaigns = link.replace("/console/", "/v1/campaigns?all=true")
@@ -76,11 +76,11 @@ def test_the_demo_without_its_console_offers_it(
     timeline.end(console.OFFER)
 
     assert "make demo CONSOLE=1" in capsys.readouterr().out
-    made = subprocess.run(
+    process = subprocess.run(
         ["make", "--dry-run", "--assume-old=.venv/server.stamp", "demo", "CONSOLE=1"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert made.stdout.endswith("examples/demo.py --console\n")
+    assert process.stdout.endswith("examples/demo.py --console\n")

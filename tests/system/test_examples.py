@@ -25,9 +25,9 @@ PYTHON = [sys.executable, str(CLIENTS / "watch.py")]
 
 def _readme_fleet() -> str:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
-    assert found is not None, "README shows no fleet"
-    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", found.group(1))
+    match = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    assert match is not None, "README shows no fleet"
+    return re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", match.group(1))
 
 
 @pytest.fixture
@@ -69,12 +69,12 @@ def test_a_client_prepares_and_approves(
     order = service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
     [event] = service.document("web_0")["Events"]
 
-    said = _run([*client, *prepare], service, "web_0", polls=2)
+    output = _run([*client, *prepare], service, "web_0", polls=2)
 
-    assert "I am web_0" in said
-    assert f"Freeze Scheduled {event['EventId']}" in said
-    assert "preparing for a Freeze" in said
-    assert f"approved {event['EventId']}" in said
+    assert "I am web_0" in output
+    assert f"Freeze Scheduled {event['EventId']}" in output
+    assert "preparing for a Freeze" in output
+    assert f"approved {event['EventId']}" in output
     [operation] = order["operations"]
     path = f"/v1/operations/{operation['operation']}"
     [shown] = service.admin(path)["events"]
@@ -89,9 +89,9 @@ def test_a_client_that_cannot_prepare_does_not_approve(
     service.document("web_0")
     service.admin("/v1/reboot", {"vms": ["web_0"]})
 
-    said = _run([*client, "false"], service, "web_0", polls=1)
+    output = _run([*client, "false"], service, "web_0", polls=1)
 
-    assert "not prepared" in said
+    assert "not prepared" in output
     [event] = service.document("web_0")["Events"]
     assert event["EventStatus"] == "Scheduled"
 
@@ -104,9 +104,9 @@ def test_client_ignores_events_of_other_vms(
     service.document("web_0")
     service.admin("/v1/reboot", {"vms": ["web_1"]})
 
-    said = _run([*client, "true"], service, "web_0", polls=1)
+    output = _run([*client, "true"], service, "web_0", polls=1)
 
-    assert "Reboot" not in said
+    assert "Reboot" not in output
     [event] = service.document("web_0")["Events"]
     assert event["EventStatus"] == "Scheduled"
 
@@ -121,9 +121,9 @@ def test_client_matches_only_its_exact_name(tmp_path: Path, client: list[str]) -
         service.document("a.b")
         service.admin("/v1/reboot", {"vms": ["axb"]})
 
-        said = _run([*client, "true"], service, "a.b", polls=1)
+        output = _run([*client, "true"], service, "a.b", polls=1)
 
-        assert "Reboot" not in said
+        assert "Reboot" not in output
         [event] = service.document("axb")["Events"]
         assert event["EventStatus"] == "Scheduled"
     finally:
@@ -140,10 +140,10 @@ def test_preparation_that_reads_its_input_loses_no_event(
     service.admin("/v1/reboot", {"vms": ["web_0"]})
     events = service.document("web_0")["Events"]
 
-    said = _run([*client, "cat"], service, "web_0", polls=1)
+    output = _run([*client, "cat"], service, "web_0", polls=1)
 
     for event in events:
-        assert f"approved {event['EventId']}" in said
+        assert f"approved {event['EventId']}" in output
 
 
 def test_client_waits_for_a_service_that_is_not_running_yet(tmp_path: Path) -> None:

@@ -44,9 +44,9 @@ def test_failure_survives_a_crash_of_the_service(start: Start, tmp_path: Path) -
     assert service.document("web_0")["Events"] == []
     service.admin("/v1/fail", {"names": ["web_0"]})
     assert availability(service, "web_0")["down_now"] == 1
-    status, told = own(service, "web_0")
+    status, events = own(service, "web_0")
     assert status == 200
-    assert [each["Reason"] for each in told["Events"][0]["WaitsFor"]] == ["Operator"]
+    assert [each["Reason"] for each in events["Events"][0]["WaitsFor"]] == ["Operator"]
     service.kill()
     again = start(metadata_event_details="true").wait_ready()
     assert availability(again, "web_0")["down_now"] == 1
@@ -54,17 +54,17 @@ def test_failure_survives_a_crash_of_the_service(start: Start, tmp_path: Path) -
     down = availability(again, "web_0")
     assert (down["down_now"], down["interruptions"]) == (0, 1)
     assert down["by_kind"] == {"failure": down["unplanned_seconds"]}
-    _, told = own(again, "web_0")
+    _, events = own(again, "web_0")
     # A VM sees whole seconds, an operator the exact time.
-    assert abs(told["Ended"][0]["DownSeconds"] - down["unplanned_seconds"]) < 1
+    assert abs(events["Ended"][0]["DownSeconds"] - down["unplanned_seconds"]) < 1
     here = tmp_path / "here"
     url = ("--url", again.urls["operators"])
-    for words in (("history", "--vm", "nope"), ("availability", "--vm", "nope")):
-        assert forewarn(here, *words, *url)[0] == 4
-    status, said = forewarn(here, "history", "--vm", "web_0", "--summary", *url)
-    assert (status, "fail of vm web_0" in said) == (0, True), said
-    status, said = forewarn(here, "store", "check")
-    assert (status, "no violations" in said) == (0, True), said
+    for arguments in (("history", "--vm", "nope"), ("availability", "--vm", "nope")):
+        assert forewarn(here, *arguments, *url)[0] == 4
+    status, output = forewarn(here, "history", "--vm", "web_0", "--summary", *url)
+    assert (status, "fail of vm web_0" in output) == (0, True), output
+    status, output = forewarn(here, "store", "check")
+    assert (status, "no violations" in output) == (0, True), output
 
 
 def test_disabled_event_details_return_404(start: Start) -> None:

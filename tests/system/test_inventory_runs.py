@@ -73,7 +73,7 @@ class World:
         """Return when the only problem contains a text."""
         eventually(
             self.problems,
-            lambda found: len(found) == 1 and part in found[0],
+            lambda values: len(values) == 1 and part in values[0],
             what=part,
         )
 
@@ -89,8 +89,8 @@ class World:
 
     def history(self) -> list[Any]:
         """Return the history of the fleet."""
-        found: list[Any] = self.service.admin("/v1/history")["entries"]
-        return found
+        entries: list[Any] = self.service.admin("/v1/history")["entries"]
+        return entries
 
     def metric(self, name: str) -> float:
         """Return the value of a series."""

@@ -57,7 +57,7 @@ class Lives:
         self.services: list[Serving] = []
         program = folder / "program"
         program.write_text(PROGRAM)
-        words = ["/bin/sh", str(program), "{vm}", "{operation}", "{generation}"]
+        command = ["/bin/sh", str(program), "{vm}", "{operation}", "{generation}"]
         self._settings = {
             "metadata_listen": "127.0.0.1:0",
             "metadata_rate_limit": "100000",
@@ -65,7 +65,7 @@ class Lives:
             "timing_speed": "900",
             "timing_recovery": "5m",
             "driver_kind": "command",
-            **{f"driver_command_{name}": shlex.join(words) for name in ACTIONS},
+            **{f"driver_command_{name}": shlex.join(command) for name in ACTIONS},
         }
 
     def begin(self) -> Serving:

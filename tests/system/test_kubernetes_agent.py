@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 @pytest.fixture
 def fake() -> Iterator[FakeKubernetes]:
-    with serving(SystemClock()) as made:
-        made.add_node("web-0")
-        yield made
+    with serving(SystemClock()) as new_cluster:
+        new_cluster.add_node("web-0")
+        yield new_cluster
 
 
 @pytest.mark.clause("8.3", "8.5")

@@ -61,12 +61,12 @@ class Reader:
 
 
 def ids_in(text: str) -> Iterator[str]:
-    return (found["id"] for found in CHANGING.finditer(text) if found["id"])
+    return (match["id"] for match in CHANGING.finditer(text) if match["id"])
 
 
 def steady(text: str) -> str:
     """Return a text without IDs, times and gaps, which differ between runs."""
-    return CHANGING.sub(lambda found: f"<{found.lastgroup}>", text).rstrip()
+    return CHANGING.sub(lambda match: f"<{match.lastgroup}>", text).rstrip()
 
 
 def fleet() -> str:

@@ -94,9 +94,11 @@ def test_many_calls_fail_no_calls_and_no_vm_requests(service: Serving) -> None:
             assert {get(vm) for vm in some} == {200}
             return bool(service.admin("/v1/operations?limit=1")["operations"])
 
-        eventually(is_open, lambda found: not found, what="the end of all calls")
-    found = service.admin("/v1/operations?all=true&limit=1000")["operations"]
-    assert [each["state"] for each in found] == ["Done"] * CALLS
+        eventually(
+            is_open, lambda operations: not operations, what="the end of all calls"
+        )
+    operations = service.admin("/v1/operations?all=true&limit=1000")["operations"]
+    assert [each["state"] for each in operations] == ["Done"] * CALLS
     log = service.log()
     assert "Traceback" not in log
     assert "open files" not in log

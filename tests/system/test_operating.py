@@ -45,12 +45,12 @@ def test_store_is_copied_and_checked_while_in_use(start: Start, tmp_path: Path) 
     assert service.document("web_0")["DocumentIncarnation"] == 1
     for number in range(5):
         service.admin("/v1/maintain", {"hosts": ["h1"], "impact": "freeze"})
-        status, said = forewarn(here, "store", "backup", f"copy{number}.db", "--json")
-        assert status == 0, said
-        assert json.loads(said)["bytes"] > 0
+        status, output = forewarn(here, "store", "backup", f"copy{number}.db", "--json")
+        assert status == 0, output
+        assert json.loads(output)["bytes"] > 0
         for file in ((), (f"copy{number}.db",)):
-            status, said = forewarn(here, "store", "check", *file)
-            assert (status, "no violations" in said) == (0, True), said
+            status, output = forewarn(here, "store", "check", *file)
+            assert (status, "no violations" in output) == (0, True), output
         eventually(
             lambda: service.document("web_0")["Events"],
             lambda events: not events,
@@ -63,8 +63,8 @@ def test_store_is_copied_and_checked_while_in_use(start: Start, tmp_path: Path) 
     (here / "copy4.db").rename(there / "forewarn.db")
     again = start("there", timing_speed="600").wait_ready()
     eventually(lambda: again.document("web_0")["Events"], lambda events: not events)
-    status, said = forewarn(there, "store", "check")
-    assert status == 0, said
+    status, output = forewarn(there, "store", "check")
+    assert status == 0, output
 
 
 def test_supervisor_is_notified_of_the_service_state(
@@ -81,9 +81,9 @@ def test_supervisor_is_notified_of_the_service_state(
         for _ in range(3):
             assert heard.recv(1000).startswith(b"WATCHDOG=1\nSTATUS=serving 2 VMs")
         service.process.send_signal(signal.SIGTERM)
-        while (said := heard.recv(1000)).startswith(b"WATCHDOG=1"):
+        while (data := heard.recv(1000)).startswith(b"WATCHDOG=1"):
             pass
-        assert said.startswith(b"STOPPING=1")
+        assert data.startswith(b"STOPPING=1")
         assert service.ended() == 0
 
 
@@ -147,8 +147,8 @@ def test_log_is_json_without_a_terminal(start: Start) -> None:
         for line in lines
         if line["message"].startswith("serving operators at")
     ]
-    _, made = http(f"{url}/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
-    operation = made["operations"][0]["operation"]
+    _, response = http(f"{url}/v1/maintain", {"hosts": ["h1"], "impact": "reboot"})
+    operation = response["operations"][0]["operation"]
     told = eventually(service.log, lambda log: log.count(operation) >= 2)
     assert all(json.loads(line) for line in told.splitlines())
     assert service.terminate() == 0

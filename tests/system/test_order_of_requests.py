@@ -55,9 +55,9 @@ def test_order_survives_a_kill(
     numbers = Random(7).sample(range(COUNT), COUNT)
     first, *others = numbers
     body = {"hosts": [f"h{first}"], "impact": "freeze", "not_before": "+8s"}
-    made = service.admin("/v1/maintain", body)
+    response = service.admin("/v1/maintain", body)
     [operation] = service.admin("/v1/operations")["operations"]
-    assert made["request"] == operation["request"]
+    assert response["request"] == operation["request"]
     for number in others:
         service.admin(
             "/v1/maintain",
@@ -72,5 +72,5 @@ def test_order_survives_a_kill(
     service.kill()
     service = Serving(tmp_path, FLEET, **SPEED).wait_ready()
     services.append(service)
-    hosts = eventually(lambda: started(service), lambda found: len(found) == COUNT)
+    hosts = eventually(lambda: started(service), lambda values: len(values) == COUNT)
     assert hosts == [f"h{number}" for number in numbers]

@@ -122,12 +122,12 @@ def test_wheel_alone_can_run_an_agent(dist: Path, tmp_path: Path) -> None:
         wheel_of(dist))  # fmt: skip
     program = home / "bin" / "forewarn"
     assert run(program, "--version", cwd=tmp_path) == f"forewarn {__version__}\n"
-    said = run(
+    output = run(
         *(program, "agent", "try", ROOT / "examples" / "agent" / "events.json"),
         *("--vm", "web_0", "--at", "2026-11-21T22:00:00Z"),
         cwd=tmp_path,
     )
-    assert "Reboot Scheduled" in said
+    assert "Reboot Scheduled" in output
     for page in ("man1/forewarn.1", "man5/forewarn-agent.toml.5"):
         assert (home / "share" / "man" / page).exists()
     # A missing dependency is reported without a traceback.
@@ -194,11 +194,11 @@ def test_the_agents_package_runs_on_the_oldest_python(
     assert launcher.startswith(f"#!{build.SYSTEM_PYTHON} -I\n")
     moved = launcher.replace(build.AGENT_FOLDER, f"{tmp_path}{build.AGENT_FOLDER}")
     settings = tmp_path / "etc" / "forewarn" / "agent.toml"
-    said = run(
+    output = run(
         *(find_oldest(), "-I", "-c", moved),
         *("settings", "--json", "--config", settings),
     )
-    rows = {row["key"]: row["value"] for row in json.loads(said)}
+    rows = {row["key"]: row["value"] for row in json.loads(output)}
     assert rows["state"] == "/var/lib/forewarn-agent/agent.db"
 
 

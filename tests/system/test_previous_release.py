@@ -25,13 +25,13 @@ VMS = ("web_0", "web_1", "web_2")
 
 def _is_complete() -> bool:
     """Return whether this is a clone with its whole history, and no unpacked archive."""
-    told = subprocess.run(
+    process = subprocess.run(
         ["git", "-C", ROOT, "rev-parse", "--is-shallow-repository"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return told.stdout.strip() == "false"
+    return process.stdout.strip() == "false"
 
 
 @pytest.fixture(scope="session")
@@ -43,9 +43,9 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Python:
         check=False,
     )
     if got.returncode:
-        told = f"the history of this checkout has no 0.1.0 ({RELEASED[:8]})"
-        assert not _is_complete(), f"{told}: {got.stderr.decode()}"
-        pytest.skip(told)
+        reason = f"the history of this checkout has no 0.1.0 ({RELEASED[:8]})"
+        assert not _is_complete(), f"{reason}: {got.stderr.decode()}"
+        pytest.skip(reason)
     folder = tmp_path_factory.mktemp("released")
     with tarfile.open(fileobj=io.BytesIO(got.stdout)) as archive:
         archive.extractall(folder, filter="data")
@@ -59,10 +59,10 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Python:
 
 @pytest.fixture
 def place(loop: LoopThread, previous: Python, tmp_path: Path) -> Iterator[Ground]:
-    """Have three VMs, whose events go on only when the test moves them."""
+    """Have three VMs, whose events advance only when the test moves them."""
     fleet = fleets.fleet_text(3)
-    with ground(loop, tmp_path, fleet=fleet, speed=1, python=previous) as made:
-        yield made
+    with ground(loop, tmp_path, fleet=fleet, speed=1, python=previous) as new_ground:
+        yield new_ground
 
 
 def test_previous_agent_prepares_approves_and_recovers(place: Ground) -> None:

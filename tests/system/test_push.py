@@ -116,10 +116,10 @@ def test_stop_answers_waiting_requests(service: Serving, vm: Vm) -> None:
 
 def test_documented_push_client_works(service: Serving, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "reference" / "extensions.md").read_text(encoding="utf-8")
-    found = re.search(r"```bash\n(.*?)```", page, re.DOTALL)
-    assert found is not None
+    match = re.search(r"```bash\n(.*?)```", page, re.DOTALL)
+    assert match is not None
     script = tmp_path / "client.sh"
-    script.write_text(found[1], encoding="utf-8")
+    script.write_text(match[1], encoding="utf-8")
     client = subprocess.Popen(
         ["bash", str(script)],
         env={**os.environ, "FOREWARN_ENDPOINT": service.urls["VM web_0"]},

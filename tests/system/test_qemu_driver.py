@@ -65,8 +65,8 @@ class World:
         for host in ("h1", "h2"):
             (self.run / host).mkdir(parents=True)
         self._words = self._real() if is_real else self._fake()
-        words = [word.replace("{vm}", "web_0") for word in self._words]
-        subprocess.run([word.replace("{host}", "h1") for word in words], check=True)
+        arguments = [word.replace("{vm}", "web_0") for word in self._words]
+        subprocess.run([word.replace("{host}", "h1") for word in arguments], check=True)
         self.service = self.start()
 
     def _fake(self) -> list[str]:
@@ -222,8 +222,8 @@ def test_killed_guest_fails_although_nobody_asked_for_it(
 
     [event] = eventually(events, bool, what="the failure")
     assert (event["EventStatus"], event["EventSource"]) == ("Started", "Platform")
-    told = json.dumps(world.service.admin("/v1/history?vm=web_0"))
-    assert "QEMU was killed or has crashed" in told
+    text = json.dumps(world.service.admin("/v1/history?vm=web_0"))
+    assert "QEMU was killed or has crashed" in text
     # An operator reads it, and which commands end it.
     [problem] = world.service.admin("/v1/problems")["problems"]
     assert problem["text"] == "VM web_0 is down"

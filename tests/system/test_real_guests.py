@@ -1,6 +1,6 @@
 """A real guest, which asks at the real 169.254.169.254, and what happens to it.
 
-The guest is a Linux under QEMU that approves its events by itself. Each story is told with
+The guest is a Linux under QEMU that approves its events by itself. Each story runs with
 and without a kill of the service during it.
 """
 
@@ -86,9 +86,9 @@ def test_killed_guest_is_reported_although_nobody_ordered_it(
     [event] = eventually(world.events, bool, what="the failure")
     assert SystemClock().monotonic() - began < REPORT_SECONDS
     assert (event["EventStatus"], event["EventSource"]) == ("Started", "Platform")
-    told = json.dumps(world.admin(f"/v1/history?vm={VM}"))
-    assert "QEMU was killed or has crashed" in told
-    # Somebody starts it again, and it goes on.
+    text = json.dumps(world.admin(f"/v1/history?vm={VM}"))
+    assert "QEMU was killed or has crashed" in text
+    # The service restarts and continues.
     world.start_guest("h1")
     eventually(world.events, lambda events: not events, what="the recovery")
     world.until_empty("h1")
@@ -101,7 +101,7 @@ def test_call_is_recognized_by_its_mark_after_kill_and_loss_of_all_records(
     eventually(world.is_frozen, bool, what="the freeze")
     world.kill_service()
     world.lose_records()
-    # Its program goes on without the service.
+    # Its program continues without the service.
     eventually(world.mark, lambda mark: mark.endswith(" done"), what="its end")
     world.start_service()
     world.until_done(operation)

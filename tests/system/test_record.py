@@ -95,7 +95,7 @@ def told(outcome: Outcome) -> str:
 
 def came(file: Path, number: int) -> list[Outcome]:
     """Wait for so many different outcomes."""
-    return eventually(lambda: recorded(file), lambda found: len(found) >= number)
+    return eventually(lambda: recorded(file), lambda values: len(values) >= number)
 
 
 def statuses(fleet: StagedFleet) -> set[str]:
@@ -139,11 +139,11 @@ def test_recorder_survives_every_fault_and_never_approves(
             came(file, seen)
             wanted += [word, "200"]
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, said
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, output
     assert [told(each) for each in recorded(file)] == wanted
-    assert said.splitlines()[-1].endswith("interrupted")
-    assert "Traceback" not in said
+    assert output.splitlines()[-1].endswith("interrupted")
+    assert "Traceback" not in output
     # It read, and did nothing else.
     journal = fleet.call(lambda stage: list(stage.journal))
     assert {seen.method for seen in journal} <= {"GET", ""}
@@ -157,9 +157,9 @@ def test_closed_terminal_ends_the_recording_with_its_last_line(
     """It sends SIGHUP, mostly twice, and takes no lines any more."""
     file = tmp_path / "closed.jsonl"
     ours, theirs = os.openpty()
-    words = ("record", "-o", str(file), "--endpoint", url(fleet), "--poll", "20ms")
+    arguments = ("record", "-o", str(file), "--endpoint", url(fleet), "--poll", "20ms")
     process = subprocess.Popen(
-        [sys.executable, "-m", "forewarn", *words],
+        [sys.executable, "-m", "forewarn", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -214,7 +214,7 @@ def raw(host: str, port: int) -> bytes:
 
 def test_recording_is_replayed_byte_by_byte(fleet: StagedFleet, tmp_path: Path) -> None:
     file = tmp_path / "story.jsonl"
-    given: list[bytes] = []
+    answers: list[bytes] = []
     host, port = fleet.at["web_0"]
     with running(
         "record",
@@ -222,14 +222,14 @@ def test_recording_is_replayed_byte_by_byte(fleet: StagedFleet, tmp_path: Path) 
         cwd=tmp_path,
     ) as process:
         came(file, 1)
-        given.append(raw(host, port))
+        answers.append(raw(host, port))
         for event_type in (EventType.FREEZE, EventType.REBOOT, EventType.PREEMPT):
             fleet.event(event_type=event_type)
-            came(file, len(given) + 1)
-            given.append(raw(host, port))
+            came(file, len(answers) + 1)
+            answers.append(raw(host, port))
         fleet.call(lambda stage: stage.advance(900 * SECOND))
-        came(file, len(given) + 1)
-        given.append(raw(host, port))
+        came(file, len(answers) + 1)
+        answers.append(raw(host, port))
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_SECONDS)
     assert process.returncode == 0
@@ -250,14 +250,14 @@ def test_recording_is_replayed_byte_by_byte(fleet: StagedFleet, tmp_path: Path) 
         where: dict[str, Any] = json.loads(process.stdout.readline())
         assert where["what"] == "serving"
         host, _, port_text = where["url"].removeprefix("http://").partition(":")
-        while len(served) < len(given):
+        while len(served) < len(answers):
             answer = raw(host, int(port_text))
             if answer not in served[-1:]:
                 served.append(answer)
         process.send_signal(signal.SIGTERM)
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert served == given
-    assert "Traceback" not in said
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert served == answers
+    assert "Traceback" not in output
 
 
 def test_pseudonyms_replace_all_original_names(
@@ -280,12 +280,12 @@ def test_pseudonyms_replace_all_original_names(
         ids.append(fleet.event(event_type=EventType.FREEZE))
         came(file, 5)
         process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     text = file.read_text()
     vm_id = fleet.call(lambda stage: stage.engine.endpoint.directory.by_vm["web_0"])
     for original in (*ids, "web_0", vm_id.guest.vm_id, url(fleet), "<html"):
         assert original.lower() not in text.lower()
-        assert original.lower() not in "".join(said.splitlines()[1:]).lower()
+        assert original.lower() not in "".join(output.splitlines()[1:]).lower()
     assert read_recording(text.encode(), name="x").header.vm == "vm_1"
     outcomes = recorded(file)
     last = outcomes[-1]
@@ -303,14 +303,14 @@ def test_recording_errors_are_reported(tmp_path: Path) -> None:
 
     def run(*words: str) -> tuple[int, str]:
         with running("record", *words, cwd=tmp_path) as process:
-            said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-        return process.returncode, said
+            output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        return process.returncode, output
 
-    status, said = run(
+    status, output = run(
         *("-o", "a", "--endpoint", nobody, "--poll", "10ms", "--for", "50ms")
     )
     assert status == 3
-    assert "without an answer; the time is over" in said
+    assert "without an answer; the time is over" in output
     assert [told(each) for each in recorded(tmp_path / "a")] == ["refused"]
     assert (tmp_path / "a").stat().st_mode & 0o077 == 0
     assert "already exists" in run("-o", "a", "--endpoint", nobody)[1]
@@ -319,9 +319,9 @@ def test_recording_errors_are_reported(tmp_path: Path) -> None:
     assert run("-o", "b", "--poll", "1ms")[0] == 2
     assert run("-o", "b", "--for", "long")[0] == 2
     assert not (tmp_path / "b").exists()
-    status, said = run("-o", "/dev/full", "--endpoint", nobody, "--for", "1s")
+    status, output = run("-o", "/dev/full", "--endpoint", nobody, "--for", "1s")
     assert status == 1
-    assert "No space left" in said
+    assert "No space left" in output
 
 
 def test_recorder_uses_the_environment_endpoint_and_standard_output(
@@ -355,9 +355,9 @@ def test_recorder_needs_no_optional_dependency(
         "from forewarn.cli import main\n"
         "sys.exit(main(sys.argv[1:]))\n"
     )
-    words = ("record", "-o", "x", "--endpoint", url(fleet), "--for", "10ms")
+    arguments = ("record", "-o", "x", "--endpoint", url(fleet), "--for", "10ms")
     subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", program, *arguments],
         cwd=tmp_path,
         check=True,
         timeout=PATIENCE_SECONDS,
@@ -395,10 +395,10 @@ def test_recorded_failures_are_replayed(loop: LoopThread) -> None:
 
     playing, where = loop.wait(open_replay())
     asker = Asker(where, api_version="2020-07-01")
-    found: list[str] = []
+    outcomes: list[str] = []
     for wanted in story:
         outcome = asker.ask(etag=None, timeout_seconds=2)
-        found.append(told(outcome))
+        outcomes.append(told(outcome))
         if isinstance(outcome, Answer):
             headers = [pair for pair in outcome.headers if pair[0] != "Content-Length"]
             assert replace(outcome, headers=tuple(headers)) == wanted
@@ -406,7 +406,7 @@ def test_recorded_failures_are_replayed(loop: LoopThread) -> None:
         loop.call(playing.settle)
     assert playing.is_over
     loop.wait(playing.stop())
-    assert found == [
+    assert outcomes == [
         *("200", "429", "200", "410"),
         *("reset", "200", "reset", "200", "reset", "200"),
         *("timeout", "200", "strange", "200"),
@@ -439,7 +439,7 @@ def test_recording_can_be_served_from_a_program(
 def test_broken_file_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"format":"forewarn recording"}\n{}\n')
     with running("simulate", "--replay", "x.jsonl", cwd=tmp_path) as process:
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     assert process.returncode == 2
-    assert said.startswith("forewarn: x.jsonl:1: format_version: it is missing")
-    assert "the page 'Recording format'" in said
+    assert output.startswith("forewarn: x.jsonl:1: format_version: it is missing")
+    assert "the page 'Recording format'" in output

@@ -100,14 +100,16 @@ def test_a_vm_reads_its_own_approval_and_both_relays_have_one_truth(
     assert first.ask(WEB_0)[0] == second.ask(WEB_1)[0] == 200
     event = reboot(service, "web_0")
     for relay, address in ((first, WEB_0), (second, WEB_1)):
-        (shown,) = relay.until(address, lambda found: found["Events"])["Events"]
+        (shown,) = relay.until(address, lambda document: document["Events"])["Events"]
         assert shown["EventId"] == event
     # A VM of another host cannot approve, and a wrong event is refused.
     assert first.approve(DB_0, event) == 400
     assert first.approve(WEB_0, event) == 200
     # The answer came after the document: no wait is needed.
     assert first.ask(WEB_0)[1]["Events"][0]["EventStatus"] == "Started"
-    second.until(WEB_1, lambda found: found["Events"][0]["EventStatus"] == "Started")
+    second.until(
+        WEB_1, lambda document: document["Events"][0]["EventStatus"] == "Started"
+    )
 
 
 def test_relays_answer_while_the_service_is_away(
@@ -116,7 +118,7 @@ def test_relays_answer_while_the_service_is_away(
     relay = relays["h1"]
     assert relay.ask(WEB_0)[0] == 200
     event = reboot(service, "web_0")
-    before = relay.until(WEB_0, lambda found: found["Events"])
+    before = relay.until(WEB_0, lambda document: document["Events"])
     text = (tmp_path / "h1" / "relay-token").read_text()
     url = service.urls["operators"]
     service.kill()
@@ -150,7 +152,7 @@ def test_a_revoked_relay_loses_its_stream_and_approves_nothing(
     relay = relays["h1"]
     assert relay.ask(WEB_0)[0] == 200
     event = reboot(service, "web_0")
-    relay.until(WEB_0, lambda found: found["Events"])
+    relay.until(WEB_0, lambda document: document["Events"])
     (first,) = (
         each for each in service.admin("/v1/tokens")["tokens"] if each["relay"] == "h1"
     )
@@ -172,7 +174,7 @@ def test_the_whole_protocol_is_kept_through_a_relay(
     relay = relays["h1"]
     assert relay.ask(WEB_0)[0] == 200
     reboot(service, "web_0")
-    relay.until(WEB_0, lambda found: found["Events"])
+    relay.until(WEB_0, lambda document: document["Events"])
     status = main(["conform", f"http://127.0.0.1:{relay.port}", "--approve"])
     assert status == 0, capsys.readouterr().out
 
@@ -186,14 +188,14 @@ def test_a_thief_learns_nothing_a_second_after_the_token_is_revoked(
     try:
         ours = relays["h1"]
         assert ours.ask(WEB_0)[0] == 200
-        thief.until(WEB_0, lambda found: found["DocumentIncarnation"])
+        thief.until(WEB_0, lambda document: document["DocumentIncarnation"])
         clock = SystemClock()
         began = clock.monotonic()
         service.admin("/v1/tokens/revoke", {"id": stolen["id"]})
         eventually(thief.log, lambda log: "no stream of the service" in log)
         assert clock.monotonic() - began < SECOND_OF_A_BUSY_MACHINE
         event = reboot(service, "web_0")
-        ours.until(WEB_0, lambda found: found["Events"])
+        ours.until(WEB_0, lambda document: document["Events"])
         eventually(thief.log, lambda log: "status 401" in log)
         # It has the old document, and can approve nothing.
         assert thief.ask(WEB_0)[1]["Events"] == []

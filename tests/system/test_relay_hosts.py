@@ -42,17 +42,17 @@ SETTINGS = {
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    found = Site(tmp_path, HOSTS, certificate_in(tmp_path, CONTROL))
+    new_site = Site(tmp_path, HOSTS, certificate_in(tmp_path, CONTROL))
     try:
-        found.begin()
-        found.serve(FLEET, **SETTINGS)
-        for name in found.hosts:
-            found.relay(name)
-        for host in found.hosts.values():
+        new_site.begin()
+        new_site.serve(FLEET, **SETTINGS)
+        for name in new_site.hosts:
+            new_site.relay(name)
+        for host in new_site.hosts.values():
             host.relay.wait_connected()
-        yield found
+        yield new_site
     finally:
-        found.end()
+        new_site.end()
 
 
 def document(host: Host, address: str, events: int) -> Any:

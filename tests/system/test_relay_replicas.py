@@ -80,17 +80,17 @@ def relay(pair: list[Serving], tmp_path: Path) -> Iterator[Relaying]:
     # The one that follows is the first in the list.
     urls = [each.urls["operators"] for each in reversed(pair)]
     secret = token(pair[0], "h1")["token"]
-    found = Relaying(
+    new_relay = Relaying(
         tmp_path / "h1", ",".join(urls), secret, rate_limit="0"
     ).wait_connected()
-    yield found
-    found.kill()
+    yield new_relay
+    new_relay.kill()
 
 
 def announce(service: Serving) -> str:
     """Announce a reboot of the VM; return the ID of its event."""
-    made = service.admin("/v1/reboot", {"vms": ["web_0"]})
-    return made["operations"][0]["events"][0]["EventId"]
+    response = service.admin("/v1/reboot", {"vms": ["web_0"]})
+    return response["operations"][0]["events"][0]["EventId"]
 
 
 @pytest.mark.parametrize("how", some(["killed", "paused"], usual=["killed"]))
@@ -100,18 +100,20 @@ def test_vms_get_documents_throughout_and_approve_soon_after_a_takeover(
     first, second = pair
     assert relay.ask(VM)[0] == 200
     event = announce(first)
-    relay.until(VM, lambda found: found["Events"])
+    relay.until(VM, lambda document: document["Events"])
     vm = Asking(relay)
     try:
         first.process.send_signal(signal.SIGKILL if how == "killed" else signal.SIGSTOP)
         eventually(lambda: relay.approve(VM, event), lambda status: status == 200)
-        # The leader that goes on has lost its lease.
+        # The continued leader has lost its lease.
         first.process.send_signal(signal.SIGCONT)
-        relay.until(VM, lambda found: not found["Events"])
+        relay.until(VM, lambda document: not document["Events"])
         again = announce(second)
         relay.until(
             VM,
-            lambda found: [each["EventId"] for each in found["Events"]] == [again],
+            lambda document: (
+                [each["EventId"] for each in document["Events"]] == [again]
+            ),
         )
     finally:
         vm.end()

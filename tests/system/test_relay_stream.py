@@ -111,9 +111,9 @@ def ask(service: Serving, text: str, path: str, body: Any) -> Any:
     connection.request("POST", path, json.dumps(body), headers)
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
-    found = json.loads(answer.read())
+    document = json.loads(answer.read())
     connection.close()
-    return found
+    return document
 
 
 def test_relays_of_two_hosts_carry_an_approval_until_one_is_revoked(
@@ -124,8 +124,8 @@ def test_relays_of_two_hosts_carry_an_approval_until_one_is_revoked(
     first, second = Relay(url, ours["token"]), Relay(url, theirs["token"])
     assert [each["vm"] for each in first.next()["guests"]] == ["web_0"]
     assert [each["vm"] for each in second.next()["guests"]] == ["web_1"]
-    made = ask(service, ours["token"], "/v1/relay/enable", {"vm": "web_0"})
-    assert made["enabled"] is True
+    response = ask(service, ours["token"], "/v1/relay/enable", {"vm": "web_0"})
+    assert response["enabled"] is True
     # Both VMs share a document, so both relays have it.
     for relay in (first, second):
         assert relay.until("views")["views"][0]["enabled"] is True

@@ -67,8 +67,8 @@ def test_request_repeated_after_a_kill_is_carried_out_once(tmp_path: Path) -> No
             status, request = order(service, vm, f"key-of-{vm}")
             assert status == 201
             assert before in {"", request}
-        found = service.admin("/v1/operations")["operations"]
-        assert sorted(each["target"] for each in found) == sorted(first)
+        operations = service.admin("/v1/operations")["operations"]
+        assert sorted(each["target"] for each in operations) == sorted(first)
     finally:
         for each in services:
             each.process.kill()

@@ -41,7 +41,7 @@ class Running:
         return self.process.stdout.readline().strip()
 
     def tell(self) -> None:
-        """Let it go on."""
+        """Continue the process."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -53,8 +53,8 @@ class Running:
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with postgres.one_database() as made:
-        yield made
+    with postgres.one_database() as database:
+        yield database
 
 
 @pytest.fixture

@@ -71,13 +71,13 @@ def test_rollout_keeps_to_one_domain_and_its_slots(
 
     def look() -> Counter[str]:
         nonlocal most
-        found = operations(service)
-        busy = [each for each in found if each["state"] in UNDER_WAY]
+        current = operations(service)
+        busy = [each for each in current if each["state"] in UNDER_WAY]
         announced = {int(each["host"][1:]) % DOMAINS for each in busy}
         assert len(announced) <= 1, announced
         domains.extend(announced)
         most = max(most, len(busy))
-        return Counter(each["state"] for each in found)
+        return Counter(each["state"] for each in current)
 
     eventually(look, lambda states: states == {"Done": HOSTS}, what="the end")
     assert AT_ONCE // 2 <= most <= AT_ONCE
@@ -115,8 +115,8 @@ def test_rollouts_of_related_and_unrelated_hosts_complete(
                 "impact": "reboot",
                 "at_once": rollout_hosts // DOMAINS,
             }
-            made = service.admin("/v1/maintain", order)
-            assert len(made["operations"]) == rollout_hosts
+            response = service.admin("/v1/maintain", order)
+            assert len(response["operations"]) == rollout_hosts
         done = 0
         while done < 2 * rollout_hosts:
             # Each check can take as long as a small rollout.

@@ -134,14 +134,14 @@ async def test_careful_clients_pass_every_scenario_over_sockets() -> None:
         name = result.scenario.name
         assert result.passed, [name, *(each.sentence for each in result.failures)]
         assert not stage.journal.deviations(), name
-        events = [told for client in clients for told in client.seen.values()]
+        events = [line for client in clients for line in client.seen.values()]
         assert events, f"nobody saw anything of {name}"
-        for told in events:
-            assert told in (
+        for line in events:
+            assert line in (
                 ["Scheduled"],  # Started for less than a poll, or cancelled.
                 ["Scheduled", "Started"],
                 ["Started"],
-            ), (name, told)
+            ), (name, line)
 
 
 EXPECTING = """
@@ -254,7 +254,7 @@ def test_client_survives_faults_on_either_clock(clock: str) -> None:
         result = await Runner(stage, time).run(scenario)
         client.cancel()
         await asyncio.gather(client, return_exceptions=True)
-        statuses = [seen.status for seen in stage.journal]
+        statuses = [exchange.status for exchange in stage.journal]
         await stage.end()
         return result, statuses
 

@@ -21,8 +21,8 @@ Start = Callable[..., Serving]
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with postgres.one_database(is_empty=True) as made:
-        yield made
+    with postgres.one_database(is_empty=True) as database:
+        yield database
 
 
 @pytest.fixture

@@ -46,13 +46,15 @@ NEWS = re.compile(r"serving +(\S+) at (http://\S+)")
 class Simulating:
     """A process of `forewarn simulate`."""
 
-    def __init__(self, folder: Path, *words: str, prefix: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, prefix: tuple[str, ...] = ()
+    ) -> None:
         """Start it in `folder`; what it prints is in a file there."""
         (folder / "mine.toml").write_text(MINE, encoding="utf-8")
         self._log = folder / "log"
         self._log.write_bytes(b"")
-        words = ("simulate", *words)
-        self.process = started(words, cwd=folder, log=self._log, under=prefix)
+        arguments = ("simulate", *arguments)
+        self.process = started(arguments, cwd=folder, log=self._log, under=prefix)
         self.urls: dict[str, str] = {}
 
     def log(self) -> str:
@@ -123,8 +125,8 @@ def client(endpoint: str, *words: str) -> Generator[None]:
 def test_fleet_can_exceed_the_soft_limit_of_open_files(start: Start) -> None:
     """It has as many files open as the system allows, and says so where that is few."""
     few = ("bash", "-c", 'ulimit -Sn 100 && exec "$@"', "bash")
-    found = start("--vms=150", *ANYWHERE, prefix=few).wait_ready()
-    assert found.document("web_149") == {"DocumentIncarnation": 1, "Events": []}
+    simulator = start("--vms=150", *ANYWHERE, prefix=few).wait_ready()
+    assert simulator.document("web_149") == {"DocumentIncarnation": 1, "Events": []}
     none = ("bash", "-c", 'ulimit -n 100 && exec "$@"', "bash")
     refused = start("--vms=150", *ANYWHERE, prefix=none)
     assert refused.ended() == 1
@@ -133,10 +135,10 @@ def test_fleet_can_exceed_the_soft_limit_of_open_files(start: Start) -> None:
 
 
 def test_approving_program_passes(start: Start, tmp_path: Path) -> None:
-    found = start("mine.toml", *FAST, "--profile=strict", "--junit=report.xml")
-    with client(found.wait_ready().urls["web_0"], "true"):
-        assert found.ended() == 0, found.log()
-    assert re.search(r"passed +mine: 1 expectation", found.log())
+    simulator = start("mine.toml", *FAST, "--profile=strict", "--junit=report.xml")
+    with client(simulator.wait_ready().urls["web_0"], "true"):
+        assert simulator.ended() == 0, simulator.log()
+    assert re.search(r"passed +mine: 1 expectation", simulator.log())
     suites = ET.parse(tmp_path / "report.xml").getroot()
     assert (suites.get("tests"), suites.get("failures")) == ("1", "0")
 
@@ -144,10 +146,10 @@ def test_approving_program_passes(start: Start, tmp_path: Path) -> None:
 def test_program_that_only_watches_fails_with_a_reason(
     start: Start, tmp_path: Path
 ) -> None:
-    found = start("mine.toml", *ANYWHERE, "--speed=300", "--junit=report.xml")
-    with client(found.wait_ready().urls["web_0"]):
-        assert found.ended() == 1, found.log()
-    assert "mine.toml:10: no client approved restart within 2 s" in found.log()
+    simulator = start("mine.toml", *ANYWHERE, "--speed=300", "--junit=report.xml")
+    with client(simulator.wait_ready().urls["web_0"]):
+        assert simulator.ended() == 1, simulator.log()
+    assert "mine.toml:10: no client approved restart within 2 s" in simulator.log()
     suites = ET.parse(tmp_path / "report.xml").getroot()
     assert suites.get("failures") == "1"
 
@@ -156,25 +158,25 @@ def test_program_that_only_watches_fails_with_a_reason(
 def test_strict_simulator_reports_deviations_that_lenient_accepts(start: Start) -> None:
     # The path in another case is answered, and a program had better not rely on it.
     for profile, status in (("lenient", 0), ("strict", 1)):
-        words = ("live-migration", *FAST, f"--profile={profile}", "--expect=asked")
-        found = start(*words).wait_ready()
-        address = found.urls["web_0"] + EVENTS.replace("/sched", "/Sched")
+        arguments = ("live-migration", *FAST, f"--profile={profile}", "--expect=asked")
+        simulator = start(*arguments).wait_ready()
+        address = simulator.urls["web_0"] + EVENTS.replace("/sched", "/Sched")
         assert http(address)[0] == 200
-        assert found.ended() == status, found.log()
-        assert ("deviation web_0:" in found.log()) is (profile == "strict")
+        assert simulator.ended() == status, simulator.log()
+        assert ("deviation web_0:" in simulator.log()) is (profile == "strict")
 
 
 def test_scenarios_run_in_sequence_at_the_same_addresses(
     start: Start,
 ) -> None:
-    words = ("live-migration", "hardware-failure", *ANYWHERE, "--speed=6000")
-    found = start(*words, "--wait=0s", "--expect=none", "--json")
-    assert found.ended() == 0, found.log()
-    told = [json.loads(line) for line in found.log().splitlines()]
-    played = [each["scenario"] for each in told if "failures" in each]
+    arguments = ("live-migration", "hardware-failure", *ANYWHERE, "--speed=6000")
+    simulator = start(*arguments, "--wait=0s", "--expect=none", "--json")
+    assert simulator.ended() == 0, simulator.log()
+    documents = [json.loads(line) for line in simulator.log().splitlines()]
+    played = [each["scenario"] for each in documents if "failures" in each]
     assert played == ["live-migration", "hardware-failure"]
-    assert told[-1]["what"] == "end"
-    assert told[-1]["status"] == 0
+    assert documents[-1]["what"] == "end"
+    assert documents[-1]["status"] == 0
 
 
 def test_page_of_the_simulation_is_opened_in_the_browser(
@@ -184,13 +186,13 @@ def test_page_of_the_simulation_is_opened_in_the_browser(
     browser.write_text(f'#!/bin/sh\necho "$1" >{opened}\n', encoding="utf-8")
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", str(browser))
-    found = start("--open", *ANYWHERE).wait_ready()
+    simulator = start("--open", *ANYWHERE).wait_ready()
     text = eventually(
         lambda: opened.read_text(encoding="utf-8") if opened.exists() else "",
         bool,
         what="an opened page",
     )
-    assert text.strip() == found.urls["operators"] + "/console/"
+    assert text.strip() == simulator.urls["operators"] + "/console/"
 
 
 @pytest.mark.parametrize(
@@ -200,28 +202,34 @@ def test_page_of_the_simulation_is_opened_in_the_browser(
 def test_signal_ends_the_simulator_cleanly(
     start: Start, number: signal.Signals
 ) -> None:
-    found = start(*ANYWHERE).wait_ready()
-    found.document()
-    found.process.send_signal(number)
-    assert found.ended() == 0
-    assert found.log().splitlines()[-1].endswith("ended")
+    simulator = start(*ANYWHERE).wait_ready()
+    simulator.document()
+    simulator.process.send_signal(number)
+    assert simulator.ended() == 0
+    assert simulator.log().splitlines()[-1].endswith("ended")
 
 
 @pytest.mark.long
 def test_signal_during_a_scenario_is_not_a_success(start: Start) -> None:
-    found = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
-    found.process.send_signal(signal.SIGTERM)
-    assert found.ended() == 128 + signal.SIGTERM
-    assert found.log().splitlines()[-1].endswith("interrupted by a signal")
+    simulator = start("mine.toml", *ANYWHERE, "--wait=10m").wait_ready()
+    simulator.process.send_signal(signal.SIGTERM)
+    assert simulator.ended() == 128 + signal.SIGTERM
+    assert simulator.log().splitlines()[-1].endswith("interrupted by a signal")
 
 
 @pytest.mark.long
 def test_closed_terminal_ends_the_simulator_with_its_report(tmp_path: Path) -> None:
     """It sends SIGHUP, and once more when the shell has ended, and takes no lines."""
     ours, theirs = os.openpty()
-    words = ("simulate", "user-reboot", *ANYWHERE, "--wait=10m", "--junit=report.xml")
+    arguments = (
+        "simulate",
+        "user-reboot",
+        *ANYWHERE,
+        "--wait=10m",
+        "--junit=report.xml",
+    )
     running = subprocess.Popen(
-        [sys.executable, "-m", "forewarn", *words],
+        [sys.executable, "-m", "forewarn", *arguments],
         cwd=tmp_path,
         stdin=theirs,
         stdout=theirs,
@@ -243,19 +251,19 @@ def test_closed_terminal_ends_the_simulator_with_its_report(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_simulator_that_ignores_sighup_continues(start: Start) -> None:
-    found = start(*ANYWHERE, prefix=("nohup",)).wait_ready()
-    found.process.send_signal(signal.SIGHUP)
-    found.document()
-    found.process.send_signal(signal.SIGTERM)
-    assert found.ended() == 0
+    simulator = start(*ANYWHERE, prefix=("nohup",)).wait_ready()
+    simulator.process.send_signal(signal.SIGHUP)
+    simulator.document()
+    simulator.process.send_signal(signal.SIGTERM)
+    assert simulator.ended() == 0
 
 
 @pytest.mark.long
 def test_simulator_continues_when_its_output_is_closed(tmp_path: Path) -> None:
-    words = ("simulate", "live-migration", *ANYWHERE, "--speed=6000", "--wait=0s")
-    words += ("--expect=none",)
+    arguments = ("simulate", "live-migration", *ANYWHERE, "--speed=6000", "--wait=0s")
+    arguments += ("--expect=none",)
     running = subprocess.Popen(
-        [sys.executable, "-m", "forewarn", *words],
+        [sys.executable, "-m", "forewarn", *arguments],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -272,18 +280,18 @@ def test_simulator_continues_when_its_output_is_closed(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_simulator_loops_until_a_signal(start: Start) -> None:
-    words = ("live-migration", *ANYWHERE, "--speed=6000", "--wait=0s", "--loop")
-    found = start(*words, "--expect=none").wait_ready()
-    eventually(found.log, lambda log: log.count("skipped   live-migration:") > 4)
-    found.process.send_signal(signal.SIGTERM)
-    assert found.ended() == 0
+    arguments = ("live-migration", *ANYWHERE, "--speed=6000", "--wait=0s", "--loop")
+    simulator = start(*arguments, "--expect=none").wait_ready()
+    eventually(simulator.log, lambda log: log.count("skipped   live-migration:") > 4)
+    simulator.process.send_signal(signal.SIGTERM)
+    assert simulator.ended() == 0
 
 
 @pytest.mark.long
 def test_real_profile_has_a_slow_start_and_a_rate_limit(start: Start) -> None:
-    found = start(*ANYWHERE, "--profile=real", "--speed=600").wait_ready()
-    assert found.document()["DocumentIncarnation"] == 1
-    statuses = {http(found.urls["web_0"] + EVENTS)[0] for _ in range(30)}
+    simulator = start(*ANYWHERE, "--profile=real", "--speed=600").wait_ready()
+    assert simulator.document()["DocumentIncarnation"] == 1
+    statuses = {http(simulator.urls["web_0"] + EVENTS)[0] for _ in range(30)}
     assert statuses == {200, 429}
 
 
@@ -291,9 +299,9 @@ def test_operator_commands_work_against_the_simulator(
     start: Start, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # At this speed, a busy machine does not end the notice before the approval.
-    found = start(*ANYWHERE, "--speed=1").wait_ready()
-    found.document()
-    monkeypatch.setenv("FOREWARN_URL", found.urls["operators"])
+    simulator = start(*ANYWHERE, "--speed=1").wait_ready()
+    simulator.document()
+    monkeypatch.setenv("FOREWARN_URL", simulator.urls["operators"])
 
     def forewarn(*words: str, status: int = 0) -> str:
         assert cli.main(words) == status, capsys.readouterr().err
@@ -302,7 +310,9 @@ def test_operator_commands_work_against_the_simulator(
     forewarn("reboot", "web_0")
     forewarn("maintain", "h1", "--impact", "freeze")
     [event] = [
-        each for each in found.document()["Events"] if each["Resources"] == ["web_0"]
+        each
+        for each in simulator.document()["Events"]
+        if each["Resources"] == ["web_0"]
     ]
     forewarn("approve", event["EventId"], "--as", "web_0")
     [waiting] = [
@@ -350,10 +360,10 @@ def netns() -> Iterator[str]:
     if os.geteuid() or shutil.which("ip") is None:
         pytest.skip("needs root and iproute2, for a network namespace")
     name = f"forewarn-sim-{os.getpid()}"
-    made = subprocess.run(
+    process = subprocess.run(
         ["ip", "netns", "add", name], capture_output=True, check=False
     )
-    if made.returncode:
+    if process.returncode:
         pytest.skip("no network namespaces here")
     run("ip", "-n", name, "link", "set", "lo", "up")
     yield name
@@ -365,9 +375,9 @@ def loopback(netns: str) -> str:
 
 
 def test_link_local_address_is_served_and_removed(start: Start, netns: str) -> None:
-    found = start("--link-local", f"--netns={netns}").wait_ready()
+    simulator = start("--link-local", f"--netns={netns}").wait_ready()
     inside = ("ip", "netns", "exec", netns)
-    assert found.urls["web_0"] == f"http://{SERVICE}:80"
+    assert simulator.urls["web_0"] == f"http://{SERVICE}:80"
     assert '"Events":[]' in run(*inside, sys.executable, "-I", "-c", ASK, LINK)
     second = subprocess.run(
         [*inside, sys.executable, "-m", "forewarn", "simulate", "--link-local"],
@@ -376,18 +386,18 @@ def test_link_local_address_is_served_and_removed(start: Start, netns: str) -> N
         check=False,
     )
     assert second.returncode == 1
-    assert f"process {found.process.pid} already serves {SERVICE}" in second.stderr
-    found.process.send_signal(signal.SIGTERM)
-    assert found.ended() == 0
+    assert f"process {simulator.process.pid} already serves {SERVICE}" in second.stderr
+    simulator.process.send_signal(signal.SIGTERM)
+    assert simulator.ended() == 0
     assert SERVICE not in loopback(netns)
 
 
 def test_leftovers_of_a_killed_simulator_are_undone_at_the_next_start(
     start: Start, netns: str
 ) -> None:
-    found = start("--link-local", f"--netns={netns}").wait_ready()
-    found.process.kill()
-    found.process.wait()
+    simulator = start("--link-local", f"--netns={netns}").wait_ready()
+    simulator.process.kill()
+    simulator.process.wait()
     assert SERVICE in loopback(netns)
     later = start(*ANYWHERE, f"--netns={netns}").wait_ready()
     assert SERVICE not in loopback(netns)
@@ -398,9 +408,9 @@ def test_leftovers_of_a_killed_simulator_are_undone_at_the_next_start(
 @pytest.mark.long
 def test_existing_link_local_address_is_kept(start: Start, netns: str) -> None:
     run("ip", "-n", netns, "address", "add", f"{SERVICE}/32", "dev", "lo")
-    found = start("--link-local", f"--netns={netns}").wait_ready()
-    found.process.send_signal(signal.SIGTERM)
-    assert found.ended() == 0
+    simulator = start("--link-local", f"--netns={netns}").wait_ready()
+    simulator.process.send_signal(signal.SIGTERM)
+    assert simulator.ended() == 0
     assert SERVICE in loopback(netns)
 
 
@@ -449,9 +459,9 @@ def with_server(environment: Path) -> None:
 def test_built_package_contains_everything_for_the_quick_start(
     built: Path, tmp_path: Path
 ) -> None:
-    def forewarn(*words: str) -> subprocess.CompletedProcess[str]:
+    def forewarn(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(built / "bin" / "forewarn"), *words],
+            [str(built / "bin" / "forewarn"), *arguments],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -470,13 +480,13 @@ def test_built_package_contains_everything_for_the_quick_start(
     assert where.startswith(str(built))
     listed = json.loads(forewarn("simulate", "--list", "--json").stdout)
     assert "spot-preemption" in {each["name"] for each in listed}
-    words = (*readme_words(), *ANYWHERE, "--speed=6000", "--wait=0s")
-    played = forewarn(*words)
+    arguments = (*readme_words(), *ANYWHERE, "--speed=6000", "--wait=0s")
+    played = forewarn(*arguments)
     assert played.returncode == 1, played.stderr
     assert (
         "no client asked for the events of spot_0 (http://127.0.0.1:" in played.stdout
     )
-    played = forewarn(*words, "--expect=none")
+    played = forewarn(*arguments, "--expect=none")
     assert played.returncode == 0, played.stderr
     assert "skipped   spot-preemption: NOT JUDGED" in played.stdout
 
@@ -484,7 +494,7 @@ def test_built_package_contains_everything_for_the_quick_start(
 def readme_words() -> list[str]:
     """Return what README's one-liner gives to `forewarn`."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    [words] = re.findall(
+    [arguments] = re.findall(
         r"^pipx run --spec 'forewarn\[server\]' forewarn (.*)$", text, re.MULTILINE
     )
-    return words.split()
+    return arguments.split()

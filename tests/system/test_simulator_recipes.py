@@ -34,17 +34,17 @@ def environ() -> dict[str, str]:
 def container(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
     """The program in the container of the recipes, and its environment."""
     operators = f"127.0.0.1:{free_port()}"
-    words = [*testcontainers.simulated(JAVA), "--admin", operators]
-    words[1] = f"127.0.0.1:{free_port()}"
+    arguments = [*testcontainers.simulated(JAVA), "--admin", operators]
+    arguments[1] = f"127.0.0.1:{free_port()}"
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(
-            ["forewarn", "simulate", *words], env=environ, stdout=log, stderr=log
+            ["forewarn", "simulate", *arguments], env=environ, stdout=log, stderr=log
         )
     try:
         yield {
             **environ,
             "FOREWARN_URL": f"http://{operators}",
-            "FOREWARN_ENDPOINT": f"http://{words[1]}",
+            "FOREWARN_ENDPOINT": f"http://{arguments[1]}",
         }
     finally:
         process.terminate()
@@ -70,9 +70,9 @@ def test_requests_in_a_container_are_carried_out(container: dict[str, str]) -> N
     assert '"approved_by": "web_0"' in _order(listed, container)
 
 
-def _order(words: list[str], environ: dict[str, str]) -> str:
+def _order(arguments: list[str], environ: dict[str, str]) -> str:
     return subprocess.run(
-        ["forewarn", *words],
+        ["forewarn", *arguments],
         env=environ,
         check=True,
         capture_output=True,

@@ -42,10 +42,10 @@ def own(tmp_path: Path) -> Certificate:
 
 @pytest.fixture
 def mail(own: Certificate) -> Iterator[FakeSmtp]:
-    with fake_smtp(own.server()) as made:
-        made.logins = {"fore": "pässw0rd"}
-        yield made
-        assert not made.sins
+    with fake_smtp(own.server()) as new_mail:
+        new_mail.logins = {"fore": "pässw0rd"}
+        yield new_mail
+        assert not new_mail.sins
 
 
 class Heard:
@@ -61,9 +61,11 @@ class Heard:
         with contextlib.suppress(BlockingIOError):
             while True:
                 self.lines.append(self._wire.recv(65_536).decode())
-        found = [re.search(r'number="(\d+)" kind="(\w+)"', each) for each in self.lines]
+        matches = [
+            re.search(r'number="(\d+)" kind="(\w+)"', each) for each in self.lines
+        ]
         # A notification that was sent during a crash is sent again with its number.
-        return list({each[1]: each[2] for each in found if each}.values())
+        return list({each[1]: each[2] for each in matches if each}.values())
 
 
 @pytest.fixture

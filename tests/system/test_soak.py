@@ -61,7 +61,7 @@ def faults_file(folder: Path) -> Path:
     return file
 
 
-async def poll(address: str, until: float, seen: Counter[str]) -> None:
+async def poll(address: str, until: float, counts: Counter[str]) -> None:
     """Run a client that reconnects after errors."""
     host, _, port = address.removeprefix("http://").partition(":")
     while time.monotonic() < until:
@@ -75,26 +75,26 @@ async def poll(address: str, until: float, seen: Counter[str]) -> None:
                     head = await reader.readuntil(b"\r\n\r\n")
                     length = re.search(rb"Content-Length: (\d+)", head)
                     await reader.readexactly(int(length[1]) if length else 0)
-                seen[head[9:12].decode()] += 1
+                counts[head[9:12].decode()] += 1
                 await asyncio.sleep(POLL_SECONDS)
         except (OSError, EOFError, TimeoutError) as error:
-            seen[type(error).__name__] += 1
+            counts[type(error).__name__] += 1
         finally:
             if writer is not None:
                 writer.close()
 
 
 async def crowd(addresses: list[str], until: float) -> Counter[str]:
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     polls = (
-        poll(addresses[number % len(addresses)], until, seen)
+        poll(addresses[number % len(addresses)], until, counts)
         for number in range(CLIENTS)
     )
     await asyncio.gather(*polls)
-    return seen
+    return counts
 
 
-def operate(base: str, until: float, told: Counter[int]) -> None:
+def operate(base: str, until: float, statuses: Counter[int]) -> None:
     """Use the operator API all the time: events, faults, approvals, the journal."""
     pause = threading.Event()
     number = 0
@@ -113,7 +113,7 @@ def operate(base: str, until: float, told: Counter[int]) -> None:
             orders.append(("sim/faults/clear", {"vms": [vm]}))
         for path, body in orders:
             status, _ = http(f"{base}/v1/{path}", body)
-            told[status] += 1
+            statuses[status] += 1
         pause.wait(POLL_SECONDS)
 
 
@@ -166,6 +166,6 @@ def test_memory_stays_bounded_without_spontaneous_errors(
     finally:
         process.kill()
         process.wait()
-    said = log.read_text()
-    assert "Traceback" not in said, said[-4_000:]
-    assert process.returncode in {0, 130, -signal.SIGINT}, said[-2_000:]
+    log_text = log.read_text()
+    assert "Traceback" not in log_text, log_text[-4_000:]
+    assert process.returncode in {0, 130, -signal.SIGINT}, log_text[-2_000:]

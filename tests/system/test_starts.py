@@ -95,7 +95,7 @@ def kill_all_shims(folder: Path, count: int) -> None:
     for what in ("0.start", "0.program"):
         files += eventually(
             lambda what=what: list(records.glob(f"*/{what}")),
-            lambda found: len(found) == count,
+            lambda values: len(values) == count,
             what=what,
         )
     for file in files:

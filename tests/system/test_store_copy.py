@@ -46,8 +46,8 @@ copy(Path(sys.argv[1]), Path(sys.argv[2]), told)
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with postgres.one_database(is_empty=True) as made:
-        yield made
+    with postgres.one_database(is_empty=True) as database:
+        yield database
 
 
 def begin(*words: str) -> "subprocess.Popen[str]":
@@ -67,8 +67,8 @@ def done(*words: str) -> str:
 
 
 def sql(url: str, statement: str) -> list[tuple[object, ...]]:
-    with psycopg.connect(url, autocommit=True) as it:
-        return it.execute(statement.encode()).fetchall()
+    with psycopg.connect(url, autocommit=True) as connection:
+        return connection.execute(statement.encode()).fetchall()
 
 
 def test_store_moves_to_a_database_and_back(tmp_path: Path, url: str) -> None:
@@ -148,8 +148,8 @@ def test_copy_that_is_killed_leaves_no_file(tmp_path: Path, large: Path) -> None
     assert len(list(tmp_path.glob(".killed.db.*.part"))) == 1
     # The next one succeeds.
     done("copy", str(large), str(file))
-    with closing(sqlite3.connect(file)) as it:
-        assert it.execute("SELECT count(*) FROM losses").fetchall() == [(ROWS,)]
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("SELECT count(*) FROM losses").fetchall() == [(ROWS,)]
 
 
 @pytest.fixture
@@ -157,8 +157,8 @@ def large(tmp_path: Path) -> Path:
     """Return a store with more rows than a copy has in memory at once."""
     file = tmp_path / "large.db"
     SqliteStore(file).close()
-    with closing(sqlite3.connect(file)) as it, it:
-        it.execute(
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT ?)"
             " INSERT INTO losses SELECT 'vm:v' || i, '', i, 0 FROM n",
             (ROWS,),

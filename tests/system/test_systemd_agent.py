@@ -42,7 +42,7 @@ def test_units_are_stopped_before_the_approval_and_started_after_the_event(
 
         systemd.forget_orders()
         place.move(event, "removed")
-        eventually(lambda: agent.told(event), lambda told: "recovered" in told)
+        eventually(lambda: agent.told(event), lambda kinds: "recovered" in kinds)
         assert systemd.active("web.service") == "active"
         assert systemd.active("queue@1.service") == "active"
         assert systemd.active("drain.target") == "inactive"
@@ -60,6 +60,6 @@ def test_a_unit_that_does_not_come_down_withholds_the_approval(
     ) as place:
         agent = place.agent(settings=settings).wait_ready()
         event = place.event()
-        eventually(lambda: agent.told(event), lambda told: "withheld" in told)
+        eventually(lambda: agent.told(event), lambda kinds: "withheld" in kinds)
         eventually(agent.log, lambda log: "Access denied" in log, what="the reason")
         assert place.approvals(event) == []

@@ -29,7 +29,7 @@ class Session:
     def __init__(self, *words: str, columns: int, lines: int) -> None:
         self._master, slave = pty.openpty()
         self.resize(columns, lines)
-        kept = {
+        environ = {
             name: text
             for name, text in os.environ.items()
             if name not in {"COLUMNS", "LINES"}
@@ -39,7 +39,7 @@ class Session:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**kept, "TERM": "xterm", "NO_COLOR": "1"},
+            env={**environ, "TERM": "xterm", "NO_COLOR": "1"},
             start_new_session=True,
         )
         os.close(slave)
@@ -98,10 +98,10 @@ def test_watch_display_resumes_when_the_service_is_back(
     here = tmp_path / "here"
     api = f"unix:{here}/api"
     service = start(admin_listen=api).wait_ready()
-    status, said = forewarn(
+    status, output = forewarn(
         here, "maintain", "h1", "h2", "--impact=freeze", "--url", api
     )
-    assert status == 0, said
+    assert status == 0, output
     session = Session("operations", "--watch", "--url", api, columns=120, lines=20)
     watching.append(session)
     session.until("1 Planned, 1 Announced; last change -")
@@ -111,7 +111,7 @@ def test_watch_display_resumes_when_the_service_is_back(
     session.until("trying again")
     start(admin_listen=api).wait_ready()
     session.until("the service was away until ")
-    rollout = said.splitlines()[0].split()[-1]
+    rollout = output.splitlines()[0].split()[-1]
     assert forewarn(here, "cancel", rollout, "--url", api)[0] == 0
     session.until("2 Cancelled; last change ")
     status, left = session.end()

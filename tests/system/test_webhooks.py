@@ -53,14 +53,14 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    with receiving() as found:
-        yield found
+    with receiving() as receiver:
+        yield receiver
 
 
 @pytest.fixture
 def other() -> Iterator[Hook]:
-    with receiving() as found:
-        yield found
+    with receiving() as receiver:
+        yield receiver
 
 
 def webhook(name: str, hook: Hook, more: str = "") -> str:
@@ -75,12 +75,12 @@ def maintain(service: Serving) -> None:
 
 
 def standing(service: Serving, name: str) -> dict[str, Any]:
-    [found] = [
+    [status] = [
         each
         for each in service.admin("/v1/webhooks")["webhooks"]
         if each["webhook"] == name
     ]
-    return found
+    return status
 
 
 def forewarn(service: Serving, *words: str) -> tuple[int, str]:
@@ -105,7 +105,7 @@ def test_each_receiver_gets_its_messages_despite_a_hanging_one(
     hook.usual = "hang"
     service = start(webhook("ops", hook) + webhook("shop", other, 'tenant = "shop"'))
     maintain(service)
-    eventually(other.told, lambda told: told == SHOP)
+    eventually(other.told, lambda messages: messages == SHOP)
     assert all(each.is_genuine for each in other.came)
     assert not any("bank" in str(each.event) for each in other.came)
     # An ID of random letters and digits can contain these two, but never as a word.
@@ -124,14 +124,14 @@ def test_failed_messages_are_retried_in_order(start: Start, hook: Hook) -> None:
     hook.script = ["500", "reset", "302", "flood"]
     service = start(webhook("shop", hook, 'tenant = "shop"'))
     maintain(service)
-    eventually(hook.told, lambda told: told == SHOP)
+    eventually(hook.told, lambda messages: messages == SHOP)
     assert [each.what for each in hook.came] == [SHOP[0]] * 4 + SHOP[1:]
     assert len({each.body for each in hook.came[:4]}) == 1
     assert all(each.is_genuine for each in hook.came)
     eventually(lambda: standing(service, "shop"), lambda each: each["pending"] == 0)
-    found = standing(service, "shop")
-    assert (found["state"], found["delivered"]) == ("idle", 3)
-    assert found["last_error"] == "HTTP status 302; redirects are not followed"
+    status = standing(service, "shop")
+    assert (status["state"], status["delivered"]) == ("idle", 3)
+    assert status["last_error"] == "HTTP status 302; redirects are not followed"
 
 
 @pytest.mark.clause("9.3")
@@ -143,7 +143,7 @@ def test_committed_message_is_sent_again_after_a_kill(start: Start, hook: Hook) 
     eventually(lambda: len(hook.came), lambda count: count == 1)
     service.kill()
     start()
-    eventually(hook.told, lambda told: told == SHOP)
+    eventually(hook.told, lambda messages: messages == SHOP)
     first, again = hook.came[:2]
     assert (first.public_id, first.body) == (again.public_id, again.body)
 
@@ -188,13 +188,13 @@ def test_unreachable_receiver_is_reported_by_webhook_test(
     )
     assert found["state"] == "failing"
     assert found["next_try"]
-    status, said = forewarn(service, "webhook", "test", "shop")
-    assert (status, "did not accept it: no connection" in said) == (1, True)
-    status, said = forewarn(service, "webhook", "list")
-    assert (status, "failing" in said) == (0, True)
+    status, output = forewarn(service, "webhook", "test", "shop")
+    assert (status, "did not accept it: no connection" in output) == (1, True)
+    status, output = forewarn(service, "webhook", "list")
+    assert (status, "failing" in output) == (0, True)
     with receiving(port) as back:
-        status, said = forewarn(service, "webhook", "test", "shop")
-        assert (status, "shop accepted it: 200" in said) == (0, True)
+        status, output = forewarn(service, "webhook", "test", "shop")
+        assert (status, "shop accepted it: 200" in output) == (0, True)
         eventually(back.told, lambda told: sorted(told) == sorted(["Ping", *SHOP]))
         assert all(each.is_genuine for each in back.came)
     # Messages for a removed name would otherwise stay forever.
@@ -221,15 +221,17 @@ def test_a_bad_secret_stops_the_start(start: Start, hook: Hook, tmp_path: Path) 
 
 @needs_openssl
 def test_only_known_certificates_are_trusted(start: Start, tmp_path: Path) -> None:
-    made = certificate_in(tmp_path)
-    with receiving(tls=made.server()) as lock_scopes:
+    certificate = certificate_in(tmp_path)
+    with receiving(tls=certificate.server()) as lock_scopes:
         service = start(
             webhook("strict", lock_scopes)
-            + webhook("known", lock_scopes, f'ca_file = "{made.certificate.name}"')
+            + webhook(
+                "known", lock_scopes, f'ca_file = "{certificate.certificate.name}"'
+            )
         )
-        status, said = forewarn(service, "webhook", "test", "strict")
-        assert (status, "certificate verify failed" in said) == (1, True), said
+        status, output = forewarn(service, "webhook", "test", "strict")
+        assert (status, "certificate verify failed" in output) == (1, True), output
         assert not lock_scopes.came
-        status, said = forewarn(service, "webhook", "test", "known")
-        assert (status, "known accepted it" in said) == (0, True), said
+        status, output = forewarn(service, "webhook", "test", "known")
+        assert (status, "known accepted it" in output) == (0, True), output
         assert [each.what for each in lock_scopes.came] == ["Ping"]

@@ -154,12 +154,12 @@ def test_approval_is_lost_or_accepted_as_the_fault_specifies(
     event_id = fleet.event()
     fleet.set("web_0", f"{kind}{argument} post {approval.value} x1")
     was_told = client.approve(event_id)
-    (seen,) = fleet.call(lambda stage: stage.journal.find(method="POST"))[:1] or (
+    (exchange,) = fleet.call(lambda stage: stage.journal.find(method="POST"))[:1] or (
         # A refused connection never says what it is for.
         fleet.call(lambda stage: stage.journal.find(method=""))
     )
     is_taken = approval is Approval.TAKEN
-    assert seen.took_effect == is_taken
+    assert exchange.took_effect == is_taken
     (event,) = fleet.events()
     started = event.status is EventStatus.STARTED
     assert started == is_taken
@@ -179,8 +179,8 @@ def test_playbook_is_played_in_order(fleet: StagedFleet) -> None:
     client = Careful(*fleet.at["web_0"], fault="timeout")
     for _ in range(7):
         client.poll()
-    seen = fleet.call(lambda stage: [*stage.journal])
-    assert [each.fault for each in seen] == [
+    exchanges = fleet.call(lambda stage: [*stage.journal])
+    assert [each.fault for each in exchanges] == [
         *["500 x1"] * 2,
         "timeout x1",
         "empty x1",
@@ -188,8 +188,8 @@ def test_playbook_is_played_in_order(fleet: StagedFleet) -> None:
         "404 x1",
         "",
     ]
-    assert [each.status for each in seen] == [500, 500, 0, 200, 200, 404, 200]
-    assert [each.genuine for each in seen] == [0, 0, 0, 200, 200, 0, 200]
+    assert [each.status for each in exchanges] == [500, 500, 0, 200, 200, 404, 200]
+    assert [each.genuine for each in exchanges] == [0, 0, 0, 200, 200, 0, 200]
 
 
 def test_parallel_worlds_share_no_faults(loop: LoopThread) -> None:
@@ -200,8 +200,8 @@ def test_parallel_worlds_share_no_faults(loop: LoopThread) -> None:
             client.poll()
         assert [client.troubles for client in clients] == [1, 0]
         assert one.call(lambda stage: len(stage.journal)) == 1
-        (seen,) = other.call(lambda stage: [*stage.journal])
-        assert seen.fault == ""
+        (exchange,) = other.call(lambda stage: [*stage.journal])
+        assert exchange.fault == ""
 
 
 def test_fault_of_one_vm_does_not_affect_its_neighbor(fleet: StagedFleet) -> None:
@@ -291,10 +291,10 @@ def test_poller_with_a_cached_response_is_recorded_and_affected(
     poll(3, '"1"')
     wanted = [*[200] * 5, *[304] * 5, 500, 500, *[304] * 3, *[200] * 8]
     assert statuses == wanted
-    seen = fleet.call(lambda stage: [*stage.journal])
-    assert [each.status for each in seen] == wanted
-    assert [each.number for each in seen] == [*range(1, len(wanted) + 1)]
-    tags = ["if-none-match" in each.headers for each in seen]
+    exchanges = fleet.call(lambda stage: [*stage.journal])
+    assert [each.status for each in exchanges] == wanted
+    assert [each.number for each in exchanges] == [*range(1, len(wanted) + 1)]
+    tags = ["if-none-match" in each.headers for each in exchanges]
     assert tags == [False] * 5 + [True] * 10 + [False] * 5 + [True] * 3
     hasty = fleet.call(lambda stage: stage.journal.deviations(vm="web_0"))
     assert {each.name for _, each in hasty} == {"too-often"}

@@ -96,7 +96,7 @@ class Pool:
         self._free: dict[str, int] = {}
         self._largest: dict[str, tuple[int, int]] = {}
         self._unlimited: dict[str, int] = {}
-        """How many hosts have no limit."""
+        """For each resource, the number of hosts without a limit."""
         for resource in fleet.resources:
             sizes = [
                 resource.free(host)

@@ -38,7 +38,7 @@ class Sample:
     """The part of its notice that passed before the work, by approval or by time."""
     has_vms: bool
     needed: Micros = 0
-    """How long its step `needed` ran, before the notice."""
+    """The duration of its step `needed`, before the notice."""
     moving: Micros | None = None
     """The part of the work until its VMs had moved away; None: they stayed."""
 

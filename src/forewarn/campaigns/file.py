@@ -29,7 +29,7 @@ from forewarn.settings.tables import Tables
 
 
 def read_campaign(text: str, *, name: str) -> Campaign:
-    """Return the campaign that a text describes; `name` is for messages.
+    """Return the campaign that a file's text describes; `name` is for messages.
 
     Raises CampaignFileError with all problems.
     """

@@ -25,7 +25,7 @@ from forewarn.instants import Micros
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How long hosts take."""
+    """The durations of the work on hosts."""
 
     notice: Micros
     """Time from the notice to the work, for a host with VMs."""

@@ -16,8 +16,8 @@ from forewarn.campaigns.fleet_map import NO_LIMIT, FleetMap
 from forewarn.campaigns.limits import GroupLimit
 
 SETS_MAX = 256
-"""Maximum sets that a limit of a group may need to be obeyed within sets. A stricter one
-decides the pace anyway, and only admission obeys it; the bits of the sets stay short."""
+"""Maximum sets that a limit of a group may need to hold within sets. A stricter one
+decides the pace anyway, and only admission applies it; the bits of the sets stay short."""
 
 PASSES_BY_HOSTS = ((20_000, 8), (60_000, 4))
 """Maximum passes up to a number of hosts in the campaign; larger ones have two, since

@@ -83,7 +83,7 @@ class Hours:
     def why_held(self, now: Micros) -> OutsideWindow | InBlackout | None:
         """Return why an approved host cannot start now; None: it can.
 
-        Work that begins in a window can go on after it, but not into a blackout. If the
+        Work that begins in a window can continue after it, but not into a blackout. If the
         windows open after the blackout, they are the reason.
         """
         closed = (*self.blackouts, *self.wide)

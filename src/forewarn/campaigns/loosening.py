@@ -1,4 +1,5 @@
-"""Which changed terms of a campaign allow more than was reviewed: values in, values out.
+"""Find the changed terms of a campaign that allow more than was reviewed: values in,
+values out.
 
 If a second person is demanded, the starter of a campaign must not allow it more. To allow
 it less is an act of caution, like a pause.

@@ -27,7 +27,7 @@ class Impact(enum.Enum):
 
 
 class Order(enum.Enum):
-    """How the hosts of a campaign are ordered."""
+    """The order of the hosts of a campaign."""
 
     AUTO = "auto"
     """Zone by zone, with hosts that can be in work together next to each other."""
@@ -103,7 +103,7 @@ class GroupBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much may be in work at once."""
+    """The limits of simultaneous work."""
 
     in_flight: Amount = field(default_factory=lambda: Amount(value=1))
     """Hosts between their notice and the end of their work."""
@@ -138,7 +138,7 @@ DEFAULT_STAGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How many failures a campaign tolerates before it halts."""
+    """The number of failures that a campaign tolerates before it halts."""
 
     failures: int = 2
     of_last: int = 50

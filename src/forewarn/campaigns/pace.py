@@ -61,7 +61,7 @@ class Line:
 def turn_after(line: Line, pace: Pace, ahead: int) -> Micros:
     """Return after which working time the host is announced that has `ahead` before it.
 
-    On average, half of the time of the hosts in flight is over.
+    On average, half of the time of the hosts in flight has passed.
     """
     before = 2 * max(0, ahead - max(0, line.slots - line.in_flight)) + min(
         line.in_flight, line.slots

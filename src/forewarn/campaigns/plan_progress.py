@@ -1,4 +1,4 @@
-"""How far the plan or simulation of a campaign file has come, while its caller waits."""
+"""The progress of a plan or simulation of a campaign file, for its waiting caller."""
 
 import enum
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Part(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The part of the work that goes on, and how far it has come."""
+    """The current part of the work, and its progress."""
 
     part: Part
     done: int = 0

@@ -81,7 +81,7 @@ class CampaignPlan:
     """The number of hosts up to the end of each stage."""
     limits: Limits
     rooms: GroupLimit | None
-    """How many hosts of each pool can be emptied together; None: VMs stay."""
+    """The number of hosts of each pool that can be emptied together; None: VMs stay."""
     bounds: tuple[Bound, ...]
     """The lower bounds of the rounds; the constraint that binds is first."""
     refusals: tuple[Refusal, ...]

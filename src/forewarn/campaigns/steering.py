@@ -1,4 +1,4 @@
-"""The last decision about a campaign, as a text to compare.
+"""The last decision about a campaign, as a string to compare.
 
 An order can name the one that its operator saw, so that it is refused after another
 decision. The progress of hosts does not change it.

@@ -34,12 +34,13 @@ MIXED = -1
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """Where the VMs of a scope are."""
+    """The spread of the VMs of a scope over hosts and racks."""
 
     domains: dict[int, int]
     """The fault domain on each host, including VMs that are moving there; or MIXED."""
     racks: Mapping[int, int]
-    """How many VMs each rack has; empty: the scope is too large for a comparison."""
+    """The number of VMs in each rack; empty: the scope is too large for a
+    comparison."""
 
 
 @dataclass(frozen=True, slots=True)

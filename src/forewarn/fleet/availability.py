@@ -1,4 +1,4 @@
-"""How long VMs were down in a period, computed from their spans.
+"""Compute the downtime of VMs in a period from their spans.
 
 Exact to the microsecond. Unknown time is counted separately, neither as up nor as down.
 Interruptions without a gap between them, such as a reboot that fails and the failure

@@ -81,7 +81,7 @@ class CommonOpenings:
         """Take the openings of each group when they are needed."""
         self._groups = [Times(coming) for coming in groups]
         self.looks = 0
-        """How many openings were computed or looked at."""
+        """The number of openings that were computed or compared."""
         self._most = LOOKS_MAX
         self._searches: dict[Micros, Search] = {}
 

@@ -41,7 +41,7 @@ _TEXT = re.compile(rf'"({_INSIDE})"')
 
 
 def tables(text: str) -> dict[str, object] | None:
-    """Return the tables of a text in the simple form; None: it is in another form.
+    """Return the tables of TOML in the simple form; None: it is in another form.
 
     The result is the same as that of `tomllib`. Entries can share value objects.
     """

@@ -96,7 +96,7 @@ class DraftReader:
     ) -> None:
         """Read the parsed `tables` of `text`, or of the table `within` it.
 
-        `places` finds the places of problems in a text of another format.
+        `places` finds the places of problems in a file of another format.
         """
         self._tables = tables
         self._names: dict[Kind, list[str | None]] = {kind: [] for kind in Kind}

@@ -59,7 +59,7 @@ DONE = -1
 
 
 class _Phase(enum.IntEnum):
-    """How likely it is that a VM is moved again, least first."""
+    """The likelihood that a VM is moved again, lowest first."""
 
     DONE = 0
     OUTSIDE = 1

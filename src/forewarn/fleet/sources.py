@@ -33,7 +33,7 @@ _REMOVALS = Option(form=AMOUNT, most=REMOVALS_MOST)
 
 
 def removals_of(text: str) -> Amount:
-    """Return the limit that a text gives: a number or a percentage; raises ValueError."""
+    """Parse a limit: a number or a percentage; raises ValueError."""
     return from_text(_REMOVALS, text)
 
 

@@ -94,7 +94,7 @@ class Connection:
         return bytes(body)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield the lines of an answer that goes on; end with it."""
+        """Yield the lines of a streamed response until it ends."""
         rest = bytearray()
         async for piece in self._pieces():
             rest += piece

@@ -74,7 +74,7 @@ class Connection(Flow):
         self._cached: CachedResponse | None = None
         """The cached response; None while the connection is busy."""
         self._may_send: Callable[[float], bool]
-        """Tells whether `_cached` can be sent now. Set together with it."""
+        """Whether `_cached` can be sent now. Set together with it."""
         self._interception: Interception | None = None
         """None, unless a simulator has an interceptor."""
         if hub.interceptor is not None:

@@ -116,7 +116,7 @@ class Endpoint:
         preparer: Preparer | None = None,
         is_open: bool = True,
     ) -> None:
-        """Start without VMs; `rate_limit` is per second and VM, 0 is no limit.
+        """Start without VMs; `rate_limit` is per second and VM, 0: unlimited.
 
         Until the endpoint is open, every caller gets 503, because the VMs and their
         documents are not published in full.

@@ -30,7 +30,7 @@ class RateLimit:
     __slots__ = ("_interval", "_longest")
 
     def __init__(self, per_second: float) -> None:
-        """Set the limit; 0 is no limit."""
+        """Set the limit; 0: unlimited."""
         # A limit below one per second must still allow a single request.
         burst = max(1.0, per_second)
         self._interval = 1 / per_second if per_second else 0.0

@@ -100,7 +100,7 @@ class DelayedResponses(_Timed):
             self._timer = asyncio.get_running_loop().call_later(delay, self.wake)
 
     def end(self, instants: Collection[Micros]) -> None:
-        """Finish the futures of these instants early, because their delays are over.
+        """Finish the futures of these instants early, because their delays have ended.
 
         After a step of the clock, the instants may be hours away.
         """

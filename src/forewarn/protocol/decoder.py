@@ -206,7 +206,7 @@ def _notice(
 def _word(
     members: dict[str, Any], key: str, oddities: list[str], *, is_needed: bool = False
 ) -> str:
-    """Return a text of an event; empty: there is none."""
+    """Return a string member of an event, or ""."""
     value = members.get(key)
     if isinstance(value, str):
         text = _clean(value, DESCRIPTION_MAX if key == "Description" else WORD_MAX)
@@ -258,7 +258,7 @@ def _not_before(
 
 
 def _other_time(text: str, event_id: str, oddities: list[str]) -> Micros | None:
-    """Return the time in a text that does not follow clause 2.7; None: it has none."""
+    """Return the time of a string that does not follow clause 2.7; None: it has none."""
     for each in (text, f"{text}Z"):
         try:
             instant = parse_instant(each)

@@ -41,15 +41,15 @@ class StepKind(enum.Enum):
     """The place of a step in the maintenance of a host, in this order."""
 
     NEEDED = "needed"
-    """Tells whether the host needs the work; it runs before any notice."""
+    """Checks if the host needs the work; it runs before any notice."""
     ENTER = "enter"
     """Prepares the host, before its VMs are affected."""
     WORK = "work"
     """Does the work."""
     ANSWERS = "answers"
-    """Tells whether the host answers after the work. It runs until it has succeeded."""
+    """Checks if the host answers after the work. It runs until it has succeeded."""
     VERIFY = "verify"
-    """Tells whether the work succeeded. It can run several times."""
+    """Checks if the work succeeded. It can run several times."""
     EXIT = "exit"
     """Undoes `enter`, before the host takes VMs again."""
 

@@ -193,7 +193,7 @@ VISIT_STEPS: Mapping[VisitState, Mapping[VisitInput, VisitState]] = {
     VisitState.ANSWERING: {
         VisitInput.RESTORE: VisitState.RESTORING,
         VisitInput.VERIFY: VisitState.VERIFYING,
-        # VMs that are stopped stay so: they cannot start on a host that is away.
+        # VMs that are stopped stay so: they cannot start on an unreachable host.
         VisitInput.FAIL: VisitState.FAILED,
     },
     VisitState.RESTORING: {

@@ -23,7 +23,7 @@ class Losses:
 
     what: LossKind
     count: int
-    """How many were lost when the brake came on."""
+    """The number of losses at which the brake came on."""
     most: int
     """The limit: how many may be lost."""
     within: Micros

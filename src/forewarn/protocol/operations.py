@@ -61,7 +61,7 @@ class OperationState(enum.Enum):
     IMPACTING = "Impacting"
     """Started is durable. The driver works, or the failure continues."""
     RECOVERING = "Recovering"
-    """The impact is over. The events stay until the recovery time has passed."""
+    """The impact has ended. The events stay until the recovery time has passed."""
     DONE = "Done"
     CANCELLED = "Cancelled"
     FAILED = "Failed"

@@ -83,9 +83,9 @@ class StageWaits(Blocker, kind="stage"):
     left: int = 0
     """Hosts of the current stage that have not ended; 0: all have."""
     failed: int = 0
-    """How many of them have failed, and wait for an operator."""
+    """The number of those that have failed, and wait for an operator."""
     remaining: Micros = 0
-    """Rest of the soak; 0: it is over, or has not begun."""
+    """Rest of the soak; 0: it has ended, or has not begun."""
     needs_approval: bool = False
     """Whether an operator must approve the next stage."""
 

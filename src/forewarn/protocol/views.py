@@ -36,9 +36,9 @@ class View:
     digest: str = ""
     """Digest of the published document. It detects an upgrade that renders differently."""
     ready_at: Micros = 0
-    """End of the delay of the first answer (7.1); 0: no delay, or it is over."""
+    """End of the delay of the first answer (7.1); 0: no delay, or it has ended."""
     events_from: Micros = 0
-    """End of the delay of the first events (7.1); 0: no delay, or it is over."""
+    """End of the delay of the first events (7.1); 0: no delay, or it has ended."""
     due_at: Micros = 0
     """Time of the timer that ends a delay; 0: no delay.
 
@@ -92,7 +92,7 @@ def mark_of(view: View) -> str:
 
 
 def is_mark(text: str) -> bool:
-    """Return whether a text is a mark."""
+    """Return whether a string is a mark."""
     _, *numbers = text.split(" ")
     return text == ANY_VIEW or (
         len(numbers) == NUMBERS_OF_MARK and all(map(str.isdecimal, numbers))

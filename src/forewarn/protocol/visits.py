@@ -67,7 +67,7 @@ ENTERED_VISITS = frozenset(
 
 
 class StepOutcome(enum.Enum):
-    """How a call of a step ended."""
+    """The result of a call of a step."""
 
     DONE = "done"
     NOT_NEEDED = "not needed"
@@ -151,7 +151,7 @@ class Visit:
     def occupies_host(self) -> bool:
         """Return whether the host is announced or in work for the visit.
 
-        The work can go on after the operation that its VMs see has ended.
+        The work can continue after the end of the operation that its VMs see.
         """
         return self.holds_slot and self.state is not VisitState.WAITING
 

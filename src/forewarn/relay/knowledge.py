@@ -40,7 +40,7 @@ class Position:
 
 
 def position_of(text: str) -> Position:
-    """Return the position of a text; raises ValueError."""
+    """Parse a position; raises ValueError."""
     term, _, rest = text.partition(".")
     number, _, start = rest.partition(".")
     if not (term.isdecimal() and number.isdecimal() and start):
@@ -76,7 +76,7 @@ class Line:
     host: str = ""
     """The host, in a whole."""
     since: int = 0
-    """In other lines, the number from which the changes go on."""
+    """In other lines, the number after which the changes begin."""
     views: tuple[ViewSnapshot, ...] = ()
     views_gone: tuple[str, ...] = ()
     guests: tuple[Known, ...] = ()
@@ -111,7 +111,7 @@ class Knowledge:
 
 
 class Place(enum.Enum):
-    """Where a line is, compared with the position of the relay."""
+    """The position of a line, compared with the position of the relay."""
 
     FIRST = "the relay knows nothing"
     NEXT = "the line goes on from what the relay knows"

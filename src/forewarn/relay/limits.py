@@ -5,7 +5,7 @@ FIRST_PAUSE_SECONDS = 1.0
 of the service, the relays of all hosts come back spread over this time."""
 
 PAUSE_SECONDS_MAX = 5.0
-"""Maximum of the random pause while the service is away: so long, all relays together
+"""Maximum of the random pause while the service is unreachable: so long, all relays together
 need to notice its return. 1,000 of them then try 400 times a second."""
 
 SEEN_SECONDS = 30.0

@@ -48,7 +48,7 @@ class Memory:
         """Replace the file.
 
         If that fails, it is removed: with an older one, a restart would serve documents
-        that are older than those served before. The relay goes on without it.
+        that are older than those served before. The relay continues without it.
         """
         new = self._path.with_name(f"{self._path.name}.new")
         try:

@@ -10,7 +10,7 @@ from forewarn.relay.knowledge import Knowledge, Known, Line, position_of
 
 
 def line_of(text: bytes | str) -> Line:
-    """Return the line in a text; raises ValueError if it is not one."""
+    """Parse a line; raises ValueError if it is not valid."""
     try:
         value: Any = json.loads(text)
     except RecursionError:

@@ -80,7 +80,7 @@ class ApiProcess(Api):
         self._start_seconds = limits.API_START_SECONDS
         """Time that the current process has until it serves operators."""
         self._ends: list[str] = []
-        """How each process ended that never served operators."""
+        """The exit of each process that never served operators."""
         self._merging = asyncio.Lock()
         self._questions: set[asyncio.Task[None]] = set()
         self._leader: Leader | None = None

@@ -195,7 +195,8 @@ BRAKE_ON = _gauge(
     by=BRAKED_BY,
 )
 BLACKOUT_PARTS = ("fleet", "part")
-"""How much of the fleet a blackout of the service stops."""
+"""The values of the label for the part of the fleet that a blackout of the service
+stops."""
 BLACKOUTS_IN_FORCE = _gauge(
     "blackouts_in_force",
     "Blackouts of the service that are now, so that no routine work begins: in the whole "

@@ -255,7 +255,7 @@ def _name(_option: Option, text: str) -> str:
 
 
 def is_web(text: str) -> bool:
-    """Return whether a text is an http or https URL."""
+    """Return whether a string is an http or https URL."""
     try:
         parts = urlsplit(text)
         is_good = parts.scheme in {"http", "https"} and bool(parts.hostname)

@@ -44,5 +44,5 @@ class WatchedHosts(Listener):
             self._driver.watch_hosts(frozenset(self._hosts))
 
     def troubles(self) -> Sequence[str]:
-        """Return the troubles of the driver with hosts, for operators."""
+        """Return the driver's problems with hosts, for operators."""
         return () if self._driver is None else self._driver.troubles()

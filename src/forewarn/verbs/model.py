@@ -228,7 +228,7 @@ class Given:
     absent."""
 
     def text(self, key: str) -> str:
-        """Return a text, a name or a keyword; empty if absent."""
+        """Return a string, a name or a keyword; empty if absent."""
         value = self.values.get(key)
         return value if isinstance(value, str) else ""
 

@@ -8,7 +8,7 @@ import pytest
 from forewarn.drivers.journal import MemoryJournal
 from forewarn.drivers.limited import Limited
 from forewarn.drivers.port import HostVms
-from forewarn.protocol.abilities import Ability, Able, prevented, answer_about
+from forewarn.protocol.abilities import Ability, Able, answer_about, prevented
 from forewarn.protocol.operations import Action
 from tests.contract.drivers.worlds import CommandWorld, SimulatedWorld, World
 

@@ -350,7 +350,7 @@ class virDomain:  # noqa: N801 - the name of the real one
         if note["state"] == SHUTOFF:
             raise libvirtError("Requested operation is not valid: not running", INVALID)
 
-    # What happens to the guest
+    # Changes of the guest
 
     def suspend(self) -> int:
         with self._changing() as note:

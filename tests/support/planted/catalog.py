@@ -1,4 +1,4 @@
-"""What a planted defect is, and the list of them."""
+"""The model of a planted defect, and the list of all."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class Defect:
     clause: str
     """The one that it breaks."""
     wrong: str
-    """What the server does wrong, in one sentence."""
+    """The wrong behavior of the server, in one sentence."""
     is_decidable: bool
     """Whether a client outside can prove it."""
     why: str
-    """How a client sees it, or why it cannot be sure."""
+    """The way in which a client sees it, or the reason why it cannot be sure."""
     story: type[Story] = Story
     endpoint: type[Endpoint] = Endpoint
     connection: type[Connection] = Connection
@@ -35,7 +35,7 @@ class Defect:
 
 
 FOUND: dict[str, Defect] = {}
-"""By name, in the order of their definition."""
+"""The defects by name, in the order of their definition."""
 
 
 def defect(

@@ -237,7 +237,7 @@ class Endpoint:
         """Return an event's members in their order (2.2)."""
         plan = event.plan
         mark = "_" if version == PREVIEW else ""
-        found: dict[str, object] = {
+        members: dict[str, object] = {
             "EventId": event.event_id,
             "EventStatus": event.status,
             "EventType": plan.event_type,
@@ -250,7 +250,7 @@ class Endpoint:
         }
         return {
             name: value
-            for name, value in found.items()
+            for name, value in members.items()
             if version >= MEMBER_SINCE.get(name, PREVIEW)
         }
 
@@ -326,19 +326,19 @@ class Endpoint:
         versions = request.query("api-version")
         if len(versions) != 1 or versions[0] not in self.instance_versions():
             return self.wrong_version(self.instance_versions()[:-4:-1])
-        found: object = self.identity(vm)
+        members: object = self.identity(vm)
         for name in filter(None, request.path.split("/")[3:]):
-            if not isinstance(found, dict):
+            if not isinstance(members, dict):
                 return self.error(HTTPStatus.NOT_FOUND, "Not found.")
-            named = {key.lower(): value for key, value in found.items()}
+            named = {key.lower(): value for key, value in members.items()}
             if name.lower() not in named:
                 return self.error(HTTPStatus.NOT_FOUND, "Not found.")
-            found = named[name.lower()]
-        is_leaf = isinstance(found, str)
+            members = named[name.lower()]
+        is_leaf = isinstance(members, str)
         form = request.query("format") or ["text" if is_leaf else "json"]
         if form != ["text" if is_leaf else "json"]:
             return self.error(HTTPStatus.BAD_REQUEST, "Bad request. Wrong format.")
-        return self.leaf(str(found)) if is_leaf else Response(200, encoded(found))
+        return self.leaf(str(members)) if is_leaf else Response(200, encoded(members))
 
     def instance_versions(self) -> tuple[str, ...]:
         """Return the instance endpoint's own list, oldest first."""

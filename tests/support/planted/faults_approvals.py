@@ -31,10 +31,10 @@ class OnlyFirstEntry(Endpoint):
 )
 class SeveralEntriesRefused(Endpoint):
     def requested(self, body: bytes) -> list[object]:
-        found = super().requested(body)
-        if len(found) > 1:
+        entries = super().requested(body)
+        if len(entries) > 1:
             raise self.refusal("one entry at a time")
-        return found
+        return entries
 
 
 @defect(
@@ -45,10 +45,10 @@ class SeveralEntriesRefused(Endpoint):
 )
 class ExtraMembersRefused(Endpoint):
     def requested(self, body: bytes) -> list[object]:
-        found = super().requested(body)
+        entries = super().requested(body)
         if json.loads(body).keys() != {"StartRequests"}:
             raise self.refusal("there is another member")
-        return found
+        return entries
 
 
 @defect(
@@ -70,10 +70,10 @@ class ApprovalWithoutEffect(Story):
 )
 class ApprovalTwiceRefused(Endpoint):
     def approval(self, vm: str, entry: object) -> Event:
-        found = super().approval(vm, entry)
-        if found.approved_by:
+        approval = super().approval(vm, entry)
+        if approval.approved_by:
             raise RefusedError(HTTPStatus.CONFLICT, "It was approved before.")
-        return found
+        return approval
 
 
 @defect(
@@ -84,10 +84,10 @@ class ApprovalTwiceRefused(Endpoint):
 )
 class ApprovalOfStartedRefused(Endpoint):
     def approval(self, vm: str, entry: object) -> Event:
-        found = super().approval(vm, entry)
-        if found.has_started and found in self.story.events:
+        approval = super().approval(vm, entry)
+        if approval.has_started and approval in self.story.events:
             raise self.refusal("the event has started")
-        return found
+        return approval
 
 
 @defect(
@@ -224,15 +224,15 @@ class NoObjectAccepted(_Lenient):
 )
 class NoStartRequestsAccepted(_Lenient):
     def is_forgiven(self, body: bytes) -> bool:
-        found = _read(body)
-        return isinstance(found, dict) and "StartRequests" not in found
+        document = _read(body)
+        return isinstance(document, dict) and "StartRequests" not in document
 
 
 def _entries(body: bytes) -> object:
-    found = _read(body)
-    if not isinstance(found, dict):
+    document = _read(body)
+    if not isinstance(document, dict):
         return ...
-    return cast("dict[str, object]", found).get("StartRequests", ...)
+    return cast("dict[str, object]", document).get("StartRequests", ...)
 
 
 @defect(
@@ -254,8 +254,8 @@ class EmptyListAccepted(_Lenient):
 )
 class NoListAccepted(Endpoint):
     def requested(self, body: bytes) -> list[object]:
-        found = _entries(body)
-        return [found] if isinstance(found, dict) else super().requested(body)
+        entries = _entries(body)
+        return [entries] if isinstance(entries, dict) else super().requested(body)
 
 
 @defect(
@@ -309,8 +309,8 @@ class EntryWithoutIdAccepted(_Unstrict):
 )
 class MalformedIdAccepted(_Unstrict):
     def is_skipped(self, vm: str, entry: object) -> bool:
-        found = _id_of(entry)
-        return isinstance(found, str) and not GUID.fullmatch(found)
+        event_id = _id_of(entry)
+        return isinstance(event_id, str) and not GUID.fullmatch(event_id)
 
 
 @defect(
@@ -321,9 +321,9 @@ class MalformedIdAccepted(_Unstrict):
 )
 class UnknownIdAccepted(_Unstrict):
     def is_skipped(self, vm: str, entry: object) -> bool:
-        found = _id_of(entry)
-        is_guid = isinstance(found, str) and bool(GUID.fullmatch(found))
-        return is_guid and self.found(vm, cast("str", found)) is None
+        event_id = _id_of(entry)
+        is_guid = isinstance(event_id, str) and bool(GUID.fullmatch(event_id))
+        return is_guid and self.found(vm, cast("str", event_id)) is None
 
 
 @defect(
@@ -396,10 +396,10 @@ class PartlyApplied(Endpoint):
 class HiddenIdRefused(Endpoint):
     def post(self, vm: str, version: str, request: Request, now: Micros) -> Response:
         try:
-            found = self.approvals(vm, self.requested(request.body))
+            approvals = self.approvals(vm, self.requested(request.body))
         except RefusedError as error:
             return self.error(error.status, error.text)
-        if not all(self.is_shown(event, version) for event in found):
+        if not all(self.is_shown(event, version) for event in approvals):
             return self.error(HTTPStatus.BAD_REQUEST, "Bad request.")
         return super().post(vm, version, request, now)
 
@@ -412,10 +412,10 @@ class HiddenIdRefused(Endpoint):
 )
 class OnlyNamedApprove(Endpoint):
     def approval(self, vm: str, entry: object) -> Event:
-        found = super().approval(vm, entry)
-        if vm not in found.plan.resources:
+        approval = super().approval(vm, entry)
+        if vm not in approval.plan.resources:
             raise self.refusal("the event does not name this VM")
-        return found
+        return approval
 
 
 @defect(

@@ -18,8 +18,8 @@ from tests.support.planted.story import Event
 )
 class EventsNull(Endpoint):
     def document(self, vm: str, version: str, now: Micros) -> dict[str, object]:
-        found = super().document(vm, version, now)
-        return {**found, "Events": found["Events"] or None}
+        document = super().document(vm, version, now)
+        return {**document, "Events": document["Events"] or None}
 
 
 @defect(
@@ -30,8 +30,8 @@ class EventsNull(Endpoint):
 )
 class EventsMissing(Endpoint):
     def document(self, vm: str, version: str, now: Micros) -> dict[str, object]:
-        found = super().document(vm, version, now)
-        return {name: value for name, value in found.items() if value != []}
+        document = super().document(vm, version, now)
+        return {name: value for name, value in document.items() if value != []}
 
 
 class _WhenEmpty(Endpoint):
@@ -40,9 +40,9 @@ class _WhenEmpty(Endpoint):
     instead = Response(200)
 
     def get(self, vm: str, version: str, request: Request, now: Micros) -> Response:
-        found = super().get(vm, version, request, now)
-        is_empty = found.body.endswith(b'"Events":[]}')
-        return replace(self.instead, headers=found.headers) if is_empty else found
+        answer = super().get(vm, version, request, now)
+        is_empty = answer.body.endswith(b'"Events":[]}')
+        return replace(self.instead, headers=answer.headers) if is_empty else answer
 
 
 @defect(
@@ -175,8 +175,8 @@ class CamelCase(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        return {name[0].lower() + name[1:]: value for name, value in found.items()}
+        members = super().members(vm, event, version, now)
+        return {name[0].lower() + name[1:]: value for name, value in members.items()}
 
 
 @defect(
@@ -189,8 +189,8 @@ class MembersNull(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        return {**found, **{each: found.get(each) for each in MEMBER_SINCE}}
+        members = super().members(vm, event, version, now)
+        return {**members, **{each: members.get(each) for each in MEMBER_SINCE}}
 
 
 class _Without(Endpoint):
@@ -201,9 +201,9 @@ class _Without(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        found.pop(self.name, None)
-        return found
+        members = super().members(vm, event, version, now)
+        members.pop(self.name, None)
+        return members
 
 
 @defect(
@@ -246,10 +246,10 @@ class NoEmptyDescription(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
+        members = super().members(vm, event, version, now)
         return {
             name: value
-            for name, value in found.items()
+            for name, value in members.items()
             if (name, value) != ("Description", "")
         }
 
@@ -264,8 +264,8 @@ class ExtraMember(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        return {**found, "Approved": bool(event.approved_by)}
+        members = super().members(vm, event, version, now)
+        return {**members, "Approved": bool(event.approved_by)}
 
 
 @defect(
@@ -278,8 +278,8 @@ class NotBeforeTime(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
+        members = super().members(vm, event, version, now)
         return {
             name.replace("NotBefore", "NotBeforeTime"): value
-            for name, value in found.items()
+            for name, value in members.items()
         }

@@ -15,16 +15,16 @@ from tests.support.planted.story import Event, Story
 class _Changed(Endpoint):
     """Has other values for some members."""
 
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         """Return the members that are other."""
         raise NotImplementedError
 
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        changed = self.changed(event, found)
-        return {name: changed.get(name, value) for name, value in found.items()}
+        members = super().members(vm, event, version, now)
+        changed = self.changed(event, members)
+        return {name: changed.get(name, value) for name, value in members.items()}
 
 
 # -- EventId (2.3) -------------------------------------------------------------------
@@ -37,7 +37,7 @@ class _Changed(Endpoint):
     seen="look at an EventId",
 )
 class IdLowerCase(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"EventId": event.event_id.lower()}
 
 
@@ -48,7 +48,7 @@ class IdLowerCase(_Changed):
     seen="look at an EventId",
 )
 class IdInBraces(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"EventId": f"{{{event.event_id}}}"}
 
 
@@ -111,7 +111,7 @@ class IdDoubled(Story):
     seen="look at an EventType",
 )
 class TypePause(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         kind = event.plan.event_type
         return {"EventType": "Pause" if kind == "Freeze" else kind}
 
@@ -123,9 +123,9 @@ class TypePause(_Changed):
     seen="look at an EventType",
 )
 class WordsLowerCase(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         names = ("EventType", "EventStatus")
-        return {name: str(found[name]).lower() for name in names}
+        return {name: str(members[name]).lower() for name in names}
 
 
 @defect(
@@ -135,7 +135,7 @@ class WordsLowerCase(_Changed):
     seen="look at a ResourceType",
 )
 class ResourceType(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"ResourceType": "Microsoft.Compute/virtualMachines"}
 
 
@@ -146,7 +146,7 @@ class ResourceType(_Changed):
     seen="look at an event's Resources",
 )
 class ResourcesText(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"Resources": ",".join(event.plan.resources)}
 
 
@@ -157,7 +157,7 @@ class ResourcesText(_Changed):
     seen="look at an event's Resources",
 )
 class ResourcesEmpty(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"Resources": []}
 
 
@@ -168,7 +168,7 @@ class ResourcesEmpty(_Changed):
     seen="compare them with compute.name",
 )
 class ResourcesAsIds(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         folder = "/subscriptions/0/resourceGroups/planted/virtualMachines"
         return {"Resources": [f"{folder}/{each}" for each in event.plan.resources]}
 
@@ -180,7 +180,7 @@ class ResourcesAsIds(_Changed):
     seen="look at an event's Resources",
 )
 class ResourcesDoubled(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"Resources": [*event.plan.resources, *event.plan.resources]}
 
 
@@ -191,10 +191,10 @@ class ResourcesDoubled(_Changed):
     unseen="a client does not know which host a VM is on",
 )
 class HostsInOneEvent(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         if event.plan.event_type != "Freeze" or event.plan.scope != "web":
             return {}
-        named = cast("list[str]", found["Resources"])
+        named = cast("list[str]", members["Resources"])
         mark = "_" if named[0].startswith("_") else ""
         return {"Resources": [*named, f"{mark}web_3"]}
 
@@ -206,7 +206,7 @@ class HostsInOneEvent(_Changed):
     seen="watch an event that starts",
 )
 class StatusInProgress(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"EventStatus": "InProgress" if event.has_started else event.status}
 
 
@@ -292,10 +292,10 @@ class NotBeforeLeftOut(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
+        members = super().members(vm, event, version, now)
         if event.has_started:
-            del found["NotBefore"]
-        return found
+            del members["NotBefore"]
+        return members
 
 
 class _Dated(Endpoint):
@@ -412,7 +412,7 @@ class StartsTooEarly(Story):
     seen="look at an EventSource",
 )
 class SourceAzure(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"EventSource": event.plan.source.replace("Platform", "Azure")}
 
 
@@ -423,7 +423,7 @@ class SourceAzure(_Changed):
     seen="look at a Preempt or Terminate",
 )
 class DescriptionNull(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"Description": event.plan.description or None}
 
 
@@ -434,7 +434,7 @@ class DescriptionNull(_Changed):
     seen="look at a DurationInSeconds",
 )
 class DurationText(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"DurationInSeconds": str(event.plan.duration)}
 
 
@@ -445,7 +445,7 @@ class DurationText(_Changed):
     seen="look at a DurationInSeconds",
 )
 class DurationFraction(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         return {"DurationInSeconds": event.plan.duration + 0.5}
 
 
@@ -456,7 +456,7 @@ class DurationFraction(_Changed):
     seen="look at an event of a restart or a deletion",
 )
 class DurationNull(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         known = event.plan.duration
         return {"DurationInSeconds": None if known < 0 else known}
 
@@ -468,6 +468,6 @@ class DurationNull(_Changed):
     seen="look at an event of a restart or a deletion",
 )
 class DurationBelowMinusOne(_Changed):
-    def changed(self, event: Event, found: dict[str, object]) -> dict[str, object]:
+    def changed(self, event: Event, members: dict[str, object]) -> dict[str, object]:
         known = event.plan.duration
         return {"DurationInSeconds": known * 60 if known < 0 else known}

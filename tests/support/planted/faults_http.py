@@ -41,8 +41,8 @@ class TagNeverChanges(Endpoint):
 )
 class TagOfTime(Endpoint):
     def get(self, vm: str, version: str, request: Request, now: Micros) -> Response:
-        found = super().get(vm, version, request, now)
-        return replace(found, status=200, headers=(("ETag", f'"{now}"'),))
+        answer = super().get(vm, version, request, now)
+        return replace(answer, status=200, headers=(("ETag", f'"{now}"'),))
 
     def is_unchanged(self, vm: str, request: Request) -> bool:
         return False
@@ -129,8 +129,8 @@ class _Retyped(Endpoint):
     kind = ""
 
     def get(self, vm: str, version: str, request: Request, now: Micros) -> Response:
-        found = super().get(vm, version, request, now)
-        return replace(found, content_type=self.kind)
+        answer = super().get(vm, version, request, now)
+        return replace(answer, content_type=self.kind)
 
 
 @defect(
@@ -238,10 +238,10 @@ class ExpectIgnored(Connection):
 )
 class GzipUnasked(Endpoint):
     def get(self, vm: str, version: str, request: Request, now: Micros) -> Response:
-        found = super().get(vm, version, request, now)
-        packed = gzip.compress(found.body, mtime=0)
+        answer = super().get(vm, version, request, now)
+        packed = gzip.compress(answer.body, mtime=0)
         extra = ("Content-Encoding", "gzip")
-        return replace(found, body=packed, headers=(*found.headers, extra))
+        return replace(answer, body=packed, headers=(*answer.headers, extra))
 
 
 @defect(
@@ -264,10 +264,10 @@ class _Framed(Connection):
     def headers(
         self, request: Request | None, response: Response
     ) -> list[tuple[str, str]]:
-        found = dict(super().headers(request, response))
+        headers = dict(super().headers(request, response))
         if b'"Events"' in response.body:
-            found["Content-Length"] = str(len(response.body) + self.by)
-        return list(found.items())
+            headers["Content-Length"] = str(len(response.body) + self.by)
+        return list(headers.items())
 
 
 @defect(
@@ -303,10 +303,10 @@ class ChunksWithoutEnd(Connection):
     def headers(
         self, request: Request | None, response: Response
     ) -> list[tuple[str, str]]:
-        found = dict(super().headers(request, response))
-        found.pop("Content-Length", None)
-        found["Transfer-Encoding"] = "chunked"
-        return list(found.items())
+        headers = dict(super().headers(request, response))
+        headers.pop("Content-Length", None)
+        headers["Transfer-Encoding"] = "chunked"
+        return list(headers.items())
 
     def sent_body(self, request: Request | None, response: Response) -> bytes:
         return b"%x\r\n%s\r\n" % (len(response.body), response.body)
@@ -328,8 +328,8 @@ class ClosedUnsaid(Connection):
     def headers(
         self, request: Request | None, response: Response
     ) -> list[tuple[str, str]]:
-        found = super().headers(request, response)
-        return [pair for pair in found if pair[0] != "Connection"]
+        headers = super().headers(request, response)
+        return [pair for pair in headers if pair[0] != "Connection"]
 
 
 @defect(
@@ -388,6 +388,6 @@ class OldHttp(Connection):
 )
 class ChunkedBodyRefused(Connection):
     def body_of(self, head: Request) -> tuple[bytes, int] | None:
-        found = super().body_of(head)
+        body = super().body_of(head)
         is_chunked = bool(head.all("transfer-encoding"))
-        return (b"", found[1]) if found and is_chunked else found
+        return (b"", body[1]) if body and is_chunked else body

@@ -170,8 +170,8 @@ class IncarnationByEvent(Story):
 )
 class IncarnationByVersion(Endpoint):
     def incarnation(self, vm: str, version: str, now: Micros) -> object:
-        found = self.story.views[vm].incarnation
-        return found if version == NEWEST else found + 100
+        incarnation = self.story.views[vm].incarnation
+        return incarnation if version == NEWEST else incarnation + 100
 
 
 @defect(

@@ -13,8 +13,8 @@ from tests.support.planted.messages import Request, Response
 )
 class NoInstance(Endpoint):
     def resource(self, request: Request) -> str | None:
-        found = super().resource(request)
-        return None if found and found.startswith(INSTANCE) else found
+        resource = super().resource(request)
+        return None if resource and resource.startswith(INSTANCE) else resource
 
 
 @defect(
@@ -25,8 +25,8 @@ class NoInstance(Endpoint):
 )
 class NoVersions(Endpoint):
     def resource(self, request: Request) -> str | None:
-        found = super().resource(request)
-        return None if found == VERSIONS_PATH else found
+        resource = super().resource(request)
+        return None if resource == VERSIONS_PATH else resource
 
 
 @defect(
@@ -50,9 +50,9 @@ class InstanceByEventVersions(Endpoint):
 )
 class InstanceNameAsHostName(Endpoint):
     def identity(self, vm: str) -> dict[str, object]:
-        found = super().identity(vm)
-        found["compute"] = {"name": f"{vm.replace('_', '')}.localdomain"}
-        return found
+        members = super().identity(vm)
+        members["compute"] = {"name": f"{vm.replace('_', '')}.localdomain"}
+        return members
 
 
 @defect(

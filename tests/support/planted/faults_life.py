@@ -135,10 +135,10 @@ class TypeChanges(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        if event.has_started and found["EventType"] == "Reboot":
-            found["EventType"] = "Freeze"
-        return found
+        members = super().members(vm, event, version, now)
+        if event.has_started and members["EventType"] == "Reboot":
+            members["EventType"] = "Freeze"
+        return members
 
 
 @defect(
@@ -151,11 +151,11 @@ class ResourcesChange(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        names = found["Resources"]
+        members = super().members(vm, event, version, now)
+        names = members["Resources"]
         if event.has_started and isinstance(names, list):
-            found["Resources"] = names[:1]
-        return found
+            members["Resources"] = names[:1]
+        return members
 
 
 @defect(
@@ -191,8 +191,8 @@ class ImpactWithoutEvent(Story):
 )
 class NoticeTooShort(Story):
     def notice(self, plan: Plan) -> Micros:
-        found = super().notice(plan)
-        return found // 3 if plan.event_type == "Freeze" else found
+        notice = super().notice(plan)
+        return notice // 3 if plan.event_type == "Freeze" else notice
 
 
 @defect(
@@ -231,10 +231,10 @@ class MigrationAsReboot(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
+        members = super().members(vm, event, version, now)
         if "Live Migration" in event.plan.description:
-            found["EventType"] = "Reboot"
-        return found
+            members["EventType"] = "Reboot"
+        return members
 
 
 @defect(
@@ -247,10 +247,10 @@ class UserAsPlatform(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        if "EventSource" in found:
-            found["EventSource"] = "Platform"
-        return found
+        members = super().members(vm, event, version, now)
+        if "EventSource" in members:
+            members["EventSource"] = "Platform"
+        return members
 
 
 @defect(
@@ -286,10 +286,10 @@ class EvictionByUser(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        if "EventSource" in found and event.plan.event_type == "Preempt":
-            found["EventSource"] = "User"
-        return found
+        members = super().members(vm, event, version, now)
+        if "EventSource" in members and event.plan.event_type == "Preempt":
+            members["EventSource"] = "User"
+        return members
 
 
 @defect(

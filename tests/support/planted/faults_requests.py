@@ -55,8 +55,8 @@ class CrossOrigin(Endpoint):
 )
 class PathByCase(Endpoint):
     def resource(self, request: Request) -> str | None:
-        found = super().resource(request)
-        return found if request.path.startswith(found or "/") else None
+        resource = super().resource(request)
+        return resource if request.path.startswith(resource or "/") else None
 
 
 @defect(
@@ -188,8 +188,8 @@ class VersionRepeated(Endpoint):
 )
 class VersionTooOld(Endpoint):
     def version(self, request: Request) -> str | None:
-        found = super().version(request)
-        return found if (found or "") >= "2019-01-01" else None
+        version = super().version(request)
+        return version if (version or "") >= "2019-01-01" else None
 
 
 @defect(
@@ -224,8 +224,8 @@ class PreviewWithoutUnderscore(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
-        return {**found, "Resources": [*event.plan.resources]}
+        members = super().members(vm, event, version, now)
+        return {**members, "Resources": [*event.plan.resources]}
 
 
 @defect(
@@ -252,10 +252,10 @@ class SourceTooLate(Endpoint):
     def members(
         self, vm: str, event: Event, version: str, now: Micros
     ) -> dict[str, object]:
-        found = super().members(vm, event, version, now)
+        members = super().members(vm, event, version, now)
         if version < MEMBER_SINCE["DurationInSeconds"]:
-            found.pop("EventSource", None)
-        return found
+            members.pop("EventSource", None)
+        return members
 
 
 @defect(
@@ -378,10 +378,10 @@ class ForwardedAccepted(Endpoint):
 )
 class ErrorAsPage(Endpoint):
     def answer(self, vm: str, request: Request, now: Micros) -> Response:
-        found = super().answer(vm, request, now)
-        if found.status < HTTPStatus.BAD_REQUEST:
-            return found
-        return replace(found, body=PAGE, content_type="text/html; charset=utf-8")
+        answer = super().answer(vm, request, now)
+        if answer.status < HTTPStatus.BAD_REQUEST:
+            return answer
+        return replace(answer, body=PAGE, content_type="text/html; charset=utf-8")
 
 
 @defect(
@@ -392,10 +392,10 @@ class ErrorAsPage(Endpoint):
 )
 class ErrorWithoutMember(Endpoint):
     def answer(self, vm: str, request: Request, now: Micros) -> Response:
-        found = super().answer(vm, request, now)
-        if found.status < HTTPStatus.BAD_REQUEST:
-            return found
-        return replace(found, body=encoded({"detail": "Bad request"}))
+        answer = super().answer(vm, request, now)
+        if answer.status < HTTPStatus.BAD_REQUEST:
+            return answer
+        return replace(answer, body=encoded({"detail": "Bad request"}))
 
 
 @defect(

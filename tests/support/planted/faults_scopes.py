@@ -63,11 +63,11 @@ class TwoFaultDomainsDown(Story):
 )
 class TwoFaultDomainsAnnounced(Story):
     def plans(self, number: int) -> tuple[Plan, ...]:
-        found = super().plans(number)
-        first = found[0]
+        plans = super().plans(number)
+        first = plans[0]
         if not first.is_routine or first.is_withdrawn:
-            return found
-        return (*found, replace(first, key="second", group="2", resources=("web_2",)))
+            return plans
+        return (*plans, replace(first, key="second", group="2", resources=("web_2",)))
 
 
 @defect(
@@ -95,8 +95,8 @@ class FirstAnswer503(Endpoint):
 class FirstAnswerEmpty(Endpoint):
     def get(self, vm: str, version: str, request: Request, now: Micros) -> Response:
         is_first = vm not in self.story.views
-        found = super().get(vm, version, request, now)
-        return replace(found, body=b"") if is_first else found
+        answer = super().get(vm, version, request, now)
+        return replace(answer, body=b"") if is_first else answer
 
 
 @defect(
@@ -107,9 +107,9 @@ class FirstAnswerEmpty(Endpoint):
 )
 class EnabledByAnyRequest(Endpoint):
     def answer(self, vm: str, request: Request, now: Micros) -> Response:
-        found = super().answer(vm, request, now)
+        answer = super().answer(vm, request, now)
         self.story.enable(vm, now)
-        return found
+        return answer
 
 
 @defect(

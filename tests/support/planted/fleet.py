@@ -40,7 +40,7 @@ LEADING: Final = "web"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What one scope will see of one operation."""
+    """The events that one scope will see of one operation."""
 
     key: str
     event_type: str
@@ -50,7 +50,8 @@ class Plan:
     description: str = ""
     scope: str = "web"
     group: str = ""
-    """Whose events start together: those of one host, or of one deletion."""
+    """The group of events that start together: those of one host, or of one
+    deletion."""
     is_routine: bool = False
     is_failure: bool = False
     """It is Started at once."""

@@ -134,16 +134,16 @@ class Connection:
         self, request: Request | None, response: Response
     ) -> list[tuple[str, str]]:
         """Return all headers of a response."""
-        found = [("Date", formatdate(self._now() // SECOND, usegmt=True))]
+        headers = [("Date", formatdate(self._now() // SECOND, usegmt=True))]
         if response.status not in {HTTPStatus.NOT_MODIFIED, HTTPStatus.NO_CONTENT}:
-            found.append(("Content-Type", response.content_type))
-            found.append(("Content-Length", str(len(response.body))))
-        found += response.headers
+            headers.append(("Content-Type", response.content_type))
+            headers.append(("Content-Length", str(len(response.body))))
+        headers += response.headers
         if self.is_closing:
-            found.append(("Connection", "close"))
+            headers.append(("Connection", "close"))
         elif request is not None and request.minor == 0:
-            found.append(("Connection", "keep-alive"))
-        return found
+            headers.append(("Connection", "keep-alive"))
+        return headers
 
     def status_line(self, response: Response) -> str:
         """Return the first line of a response."""
@@ -173,12 +173,12 @@ class Connection:
         head = parsed_head(self._buffer[:end].decode("latin-1"))
         whole = self._buffer
         self._buffer = whole[end + 4 :]
-        found = self.body_of(head)
-        if found is None:
+        parsed = self.body_of(head)
+        if parsed is None:
             self._is_expected = "100-continue" in map(str.lower, head.all("expect"))
             self._buffer = whole
             return None
-        body, length = found
+        body, length = parsed
         self._buffer = self._buffer[length:]
         return Request(head.method, head.target, head.minor, head.headers, body)
 
@@ -196,10 +196,10 @@ def parsed_head(text: str) -> Request:
         raise MalformedError(HTTPStatus.BAD_REQUEST)
     headers: list[tuple[str, str]] = []
     for each in lines:
-        found = _HEADER.fullmatch(each)
-        if found is None:
+        match = _HEADER.fullmatch(each)
+        if match is None:
             raise MalformedError(HTTPStatus.BAD_REQUEST)
-        headers.append((found[1], found[2]))
+        headers.append((match[1], match[2]))
     request = Request(line[1], line[2], int(line[3]), tuple(headers))
     if request.minor == 1 and len(request.all("host")) != 1:
         raise MalformedError(HTTPStatus.BAD_REQUEST)
@@ -241,8 +241,8 @@ def _unchunked(buffer: bytes) -> tuple[bytes, int] | None:
         if not length:
             # Trailers say nothing here; an empty line ends them.
             last = 0 if buffer[begin : begin + 2] == b"\r\n" else 2
-            found = buffer.find(b"\r\n\r\n", begin) if last else begin
-            return (body, found + 2 + last) if found >= 0 else None
+            position = buffer.find(b"\r\n\r\n", begin) if last else begin
+            return (body, position + 2 + last) if position >= 0 else None
         at = begin + length + 2
         if len(buffer) < at:
             return None

@@ -1,6 +1,6 @@
 """A long visit to the server, the same for each defect, without a socket or a wait.
 
-It looks at the story and not at the answers, so that it goes on whatever is wrong.
+It looks at the story and not at the answers, so that it continues with any defect.
 """
 
 import itertools
@@ -29,10 +29,10 @@ BEGIN: Micros = 1_775_000_000 * SECOND + 700 * MILLISECOND
 """When a visit begins: not at a whole second."""
 
 PAUSE: Micros = 25 * MILLISECOND
-"""Between two requests: below the limit of requests per second."""
+"""Time between two requests: below the limit of requests per second."""
 
 LOOK: Micros = 100 * MILLISECOND
-"""Between two looks at a story whose phases last at least twice as long."""
+"""Time between two polls of a story whose phases last at least twice as long."""
 
 WATCHED = 130
 """Looks after which a round of the story has ended."""
@@ -47,7 +47,7 @@ MARK = ("Metadata", "true")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What one VM sent and got, and when."""
+    """A request of one VM, its response, and the time."""
 
     at: Micros
     vm: str
@@ -163,7 +163,7 @@ WAYS = (
     _without_header,
     _all_together,
 )
-"""How an event is approved; nine events are in a round, so each meets all."""
+"""The ways to approve an event. A round has nine events, so each way is used."""
 
 APPROVERS = ("web_2", "db_0")
 
@@ -287,21 +287,21 @@ class Visit:
     def approving(self) -> Generator[Exchange]:
         """Approve each event of two tenants, each in the next way, and when it is over."""
         ways = itertools.cycle(WAYS)
-        met: list[tuple[str, Event]] = []
+        approved: list[tuple[str, Event]] = []
         over: list[Event] = []
         for _ in range(APPROVED_LOOKS):
             yield self.ask(request(), pause=LOOK)
             for vm in APPROVERS:
                 for event in self.events(vm):
-                    if any(event is each for _, each in met):
+                    if any(event is each for _, each in approved):
                         continue
-                    met.append((vm, event))
+                    approved.append((vm, event))
                     for sent in next(ways)(self, event):
                         yield self.ask(sent, vm)
                     yield self.ask(request(), vm)
-                    # What another tenant thinks of it.
+                    # The response of another tenant.
                     yield self.ask(post(event.event_id), "gpu_1")
-            for vm, event in met:
+            for vm, event in approved:
                 is_there = any(event is each for each in self.backend.story.events)
                 if is_there or any(event is each for each in over):
                     continue

@@ -27,10 +27,10 @@ READ_MAX = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where the VMs of the story ask."""
+    """The endpoints of the VMs of the story."""
 
     urls: Mapping[str, str]
-    """By VM: the beginning of the URL, such as `http://127.0.0.1:4711`."""
+    """For each VM, the beginning of its URL, such as `http://127.0.0.1:4711`."""
     story: Story
 
     @property

@@ -1,4 +1,4 @@
-"""What happens to a small fleet: five steps that repeat, by the protocol's life cycle.
+"""The story of a small fleet: five steps that repeat, by the protocol's life cycle.
 
 Values and decisions only: every method takes the time, and nothing waits. What is due
 is applied in the order of its time at the next request, so the documents do not depend
@@ -33,13 +33,13 @@ DISABLED_AFTER = DAY
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long the phases of the story take."""
+    """The durations of the phases of the story."""
 
     notice: Micros | None = SECOND
     """Time before NotBefore, which is rounded up to a second; None: that of clause 5.1."""
     started: Micros = SECOND // 2
     gap: Micros = SECOND // 5
-    """Between two steps, with no event in the document."""
+    """Time between two steps, without an event in the document."""
     announced: Micros = SECOND
     """Before an event that is cancelled is taken back."""
     at_once: bool = False
@@ -55,7 +55,7 @@ STEADY = Pace(
 """Each document lasts for two seconds: for who polls once a second."""
 
 APPROVED = replace(QUICK, notice=None)
-"""Notices are whole, so the story only goes on where its events are approved."""
+"""Notices are whole, so the story only continues when its events are approved."""
 
 AT_ONCE = replace(APPROVED, at_once=True)
 """Everything is in the first document, with whole notices."""
@@ -63,7 +63,7 @@ AT_ONCE = replace(APPROVED, at_once=True)
 
 @dataclass(slots=True)
 class Event:
-    """What one scope sees of one operation."""
+    """The event that one scope sees of one operation."""
 
     event_id: str
     plan: Plan
@@ -80,7 +80,7 @@ class Event:
 
 @dataclass(slots=True)
 class View:
-    """What one VM is served."""
+    """The state of the document of one VM."""
 
     asked: Micros
     incarnation: int = 1
@@ -247,7 +247,7 @@ class Story:
             view.incarnation = self.counted(view, content)
             view.content = content
 
-    # -- how it goes on --------------------------------------------------------------
+    # -- its continuation --------------------------------------------------------------
 
     def after(
         self, now: Micros, wait: Micros, action: Callable[[Micros], None]

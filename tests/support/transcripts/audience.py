@@ -1,6 +1,6 @@
-"""VMs that listen, as a story has them: they ask, and it is told what changed.
+"""The polling VMs of a story, which report what changed.
 
-Whoever listens also checks the promise of clause 2.10: equal incarnations mean
+Each polling VM also checks clause 2.10: equal incarnations mean
 equal content, and a document never gets older, whatever crashes in between.
 """
 
@@ -20,20 +20,20 @@ from tests.support.worlds import Answer, World
 
 @dataclass(slots=True)
 class Known:
-    """What is known of one view."""
+    """The last known state of one view."""
 
     epoch: int = 0
     incarnation: int = 0
     bodies: dict[int, bytes] = field(default_factory=dict[int, bytes])
     told: int = 0
-    """The incarnation that was told last."""
+    """The last reported incarnation."""
 
 
 class Audience:
     """The VMs of a story that listen."""
 
     def __init__(self, names: Names, tell: Callable[[str], None]) -> None:
-        """Begin with nobody; give each line to `tell`."""
+        """Start without VMs; pass each line to `tell`."""
         self._names = names
         self._tell = tell
         self._listeners: dict[str, None] = {}
@@ -48,7 +48,7 @@ class Audience:
         self._listeners.pop(vm, None)
 
     def known(self, view: str) -> Known:
-        """Return what is known of a view that somebody was served."""
+        """Return the last known state of a view that was served."""
         return self._views[view]
 
     def forget_what_was_told(self) -> None:

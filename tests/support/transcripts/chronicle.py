@@ -1,4 +1,4 @@
-"""What a story tells of the trail: a line for each step that somebody cares for.
+"""The audit log as a story: a line for each entry that a reader needs.
 
 The trail is read after each commit, so that what is told of a step is how things
 stood then, and what happened in one transaction can be told together.
@@ -28,7 +28,7 @@ _UNTOLD = _PLANNED | {
         for done in ("ADD", "CHANGE", "REMOVE")
     ),
 }
-"""Steps that another line tells of already."""
+"""Steps that another line reports already."""
 
 _ORDERED = frozenset(AuditKind[f"{verb.name}_ORDERED"] for verb in Verb)
 
@@ -140,8 +140,8 @@ class Chronicle:
             case AuditKind.OPERATION_RECOVERING:
                 yield f"{name} Recovering until {moments.told(operation.due_at)}"
             case _ if entry.kind in _ENDS:
-                told = operators.note(entry.facts.note)
-                why = f": {told}" if told else ""
+                note = operators.note(entry.facts.note)
+                why = f": {note}" if note else ""
                 yield f"{name} {_ENDS[entry.kind].value}{why}"
             case _:
                 pass
@@ -157,16 +157,16 @@ class Chronicle:
         event = reader.get(Event, _subject(entry, "event"))
         assert event is not None, entry
         if not is_heard(reader, event):
-            told = summary(event, _STATUSES[entry.kind])
+            text = summary(event, _STATUSES[entry.kind])
             name = self._name(entry, "event")
-            yield f"{name} {told} (nobody of {event.scope} listens)"
+            yield f"{name} {text} (nobody of {event.scope} listens)"
 
     def _other(self, entry: AuditEntry) -> Iterator[str]:
         subject = entry.subjects[0].partition(":")[2]
-        told = operators.detail_of(entry)
+        text = operators.detail_of(entry)
         match entry.kind:
             case AuditKind.EVENT_APPROVED:
-                yield f"{self._name(entry, 'event')} approved {told}"
+                yield f"{self._name(entry, 'event')} approved {text}"
             case AuditKind.EVENT_SHRUNK:
                 name = self._name(entry, "event")
                 yield f"{name} no longer names {_subject(entry, 'vm')}"
@@ -177,7 +177,7 @@ class Chronicle:
                 | AuditKind.DRIVER_OUTCOME_UNKNOWN
                 | AuditKind.OPERATION_RESOLVED
             ):
-                yield f"{self._name(entry, 'operation')} {_step(entry.kind)}: {told}"
+                yield f"{self._name(entry, 'operation')} {_step(entry.kind)}: {text}"
             case AuditKind.SCOPE_ENABLED:
                 facts = entry.facts
                 yield f"{facts.enabling} enabled, by the first request of vm {facts.vm}"
@@ -187,7 +187,7 @@ class Chronicle:
                 for move in entry.facts.moves:
                     yield f"{move.vm} moved {operators.moved(move)}"
             case _:
-                detail = f": {told}" if told else ""
+                detail = f": {text}" if text else ""
                 yield f"{subject} {_step(entry.kind)}{detail}"
 
     def _name(self, entry: AuditEntry, kind: str) -> str:

@@ -23,11 +23,12 @@ from tests.support.transcripts.words import Words
 from tests.support.worlds import NEWEST, START, Answer
 
 PLACES = ("committed", "published", "called")
-"""Where the plane can crash; `plane` says what each place leaves undone."""
+"""The points at which the plane can crash; `plane` has the work that each leaves
+undone."""
 
 BREAK = "},{"
 BROKEN = "},\n  {"
-"""Between two events of a document, a story begins a new line."""
+"""The text between two events of a document, where a story begins a new line."""
 
 
 def fleet(story: Story, words: Words, body: Sequence[str]) -> None:
@@ -54,7 +55,7 @@ def policy(story: Story, words: Words) -> None:
     """Change settings: `recovery=5m`, by their names in forewarn.toml."""
     for pair in words.all():
         key, _, value = pair.partition("=")
-        found = [
+        names = [
             name
             for name in OPTIONS
             if (name == key or name.endswith(f".{key}"))
@@ -63,9 +64,9 @@ def policy(story: Story, words: Words) -> None:
                 ("driver.command.", "driver.libvirt.", "driver.qemu.")
             )
         ]
-        if len(found) != 1:
+        if len(names) != 1:
             raise words.error(f"there is no one setting {key}")
-        story.set(found[0], value)
+        story.set(names[0], value)
 
 
 def listen(story: Story, words: Words) -> None:
@@ -90,15 +91,15 @@ def get(story: Story, words: Words) -> None:
 
 def own(story: Story, words: Words) -> None:
     """Have a VM ask for what it may know of its own events, and show the answer."""
-    told = story.world.vm(words.one()).own_events().json
-    for each in told["Events"]:
+    document = story.world.vm(words.one()).own_events().json
+    for each in document["Events"]:
         named = "" if each["Affected"] else ", of others"
         story.say(f"{each['EventId']} {each['EventStatus']}{named}")
         for wait in each["WaitsFor"]:
             when = f" until {wait['At']}" if "At" in wait else ""
             who = f" [{', '.join(wait['Resources'])}]" if "Resources" in wait else ""
             story.say(f"  {wait['Reason']}{who}{when}: {wait['Message']}")
-    for each in told["Ended"]:
+    for each in document["Ended"]:
         at_most = "at most " if each["IsUpperBound"] else ""
         story.say(
             f"{each['EventId']} {each['Outcome']} at {each['EndedAt']}, down for "
@@ -228,25 +229,27 @@ def explain(story: Story, words: Words) -> None:
     """Say where an operation stands, and every reason that holds it."""
     world = story.world
     operation = world.operation(words.one())
-    said = world.read(
+    explanation = world.read(
         lambda reader: explanations.of_operation(reader, operation, now=world.now)
     )
-    story.say(f"{said['id']} {said['what']}, {said['state']}: {said['standing']}")
-    for sentence in said["blocked_by"]:
+    story.say(
+        f"{explanation['id']} {explanation['what']}, {explanation['state']}: {explanation['standing']}"
+    )
+    for sentence in explanation["blocked_by"]:
         story.say(f"  {sentence}")
 
 
 def operations(story: Story, words: Words) -> None:
     """List all operations."""
     words.all(least=0, most=0)
-    found = story.world.operations()
+    listed = story.world.operations()
     for operation in sorted(
-        found, key=lambda each: story.names.place(each.operation_id)
+        listed, key=lambda each: story.names.place(each.operation_id)
     ):
-        said = note(operation.note)
-        why = f" ({said})" if said else ""
-        what = task(operation)
-        story.say(f"{operation.operation_id} {what}: {operation.state.value}{why}")
+        note_text = note(operation.note)
+        why = f" ({note_text})" if note_text else ""
+        task_text = task(operation)
+        story.say(f"{operation.operation_id} {task_text}: {operation.state.value}{why}")
 
 
 def vms(story: Story, words: Words) -> None:
@@ -269,8 +272,8 @@ def history(story: Story, words: Words) -> None:
             )
         )
         for entry in entries:
-            told = detail_of(entry)
-            detail = f": {told}" if told else ""
+            text = detail_of(entry)
+            detail = f": {text}" if text else ""
             at = moments.told(entry.at)
             story.say(f"{at} {entry.actor.text}, {entry.what}{detail}")
 
@@ -281,7 +284,7 @@ def availability(story: Story, words: Words) -> None:
     since = words.duration("--since")
     scope, tenant = words.option("--scope"), words.option("--tenant")
     names = words.all(least=0, most=1)
-    asked = uptime.Asked(
+    query = uptime.Asked(
         period=Period(
             since=START if since is None else world.now - since,
             until=world.now,
@@ -290,12 +293,12 @@ def availability(story: Story, words: Words) -> None:
         scope=scope,
         tenant=tenant,
     )
-    told = world.read(lambda reader: uptime.page(reader, asked, after="", limit=100))
-    for row in told["vms"]:
+    page = world.read(lambda reader: uptime.page(reader, query, after="", limit=100))
+    for row in page["vms"]:
         story.say(f"{row['vm']}: {_availability(row)}")
     if not names:
-        story.say(f"together: {_availability(told['total'])}")
-    if several := told["several_domains_down_seconds"]:
+        story.say(f"together: {_availability(page['total'])}")
+    if several := page["several_domains_down_seconds"]:
         story.say(f"several fault domains at once: {several} s")
 
 
@@ -338,11 +341,11 @@ COMMANDS: Mapping[str, Callable[[Story, Words], None]] = {
 """Every command but `fleet`, which has a body."""
 
 WITHOUT_SERVICE = frozenset({"policy", "listen", "silence", "restart", "fault"})
-"""What a story can go on with while the service is down."""
+"""The commands that a story can use while the service is down."""
 
 
 def carry_out(story: Story, block: Block) -> str:
-    """Carry out the commands of a block; return what was told."""
+    """Carry out the commands of a block; return the reported lines."""
     first = Words(block.commands[0], story.names)
     if first.name == "fleet":
         _one(story, first, lambda: fleet(story, first, block.commands[1:]))
@@ -372,7 +375,7 @@ def play(
     """Return the transcript `text` as it is when it is played now.
 
     `folder` has the fleets that it names; `store` opens the store. Raises
-    TranscriptError for what whoever wrote it must mend.
+    TranscriptError for an invalid command.
     """
     story = Story(folder=folder, store=store)
     return replay(text, lambda block: carry_out(story, block), name=name)

@@ -1,7 +1,7 @@
 """A fleet in few words: lines such as `+ vm web_0 host=h1 scope=web`.
 
 `+` adds an object with its keys, `~` changes keys (`key=` takes one away), `-`
-takes the object away. What comes out is a fleet file as anybody writes it.
+takes the object away. The result is an ordinary fleet file.
 """
 
 import shlex

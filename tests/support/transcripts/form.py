@@ -20,7 +20,7 @@ _CLAUSES = re.compile(r"^# clauses: *(.*)$", re.MULTILINE)
 
 
 class TranscriptError(ForewarnError):
-    """The transcript itself is wrong: whoever wrote it must mend it."""
+    """The transcript itself is invalid; its author must correct it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Block:
     """Commands, and where they are."""
 
     line: int
-    """Of the first command, counted from 1."""
+    """The line of the first command, counted from 1."""
     commands: tuple[str, ...]
 
 
@@ -48,18 +48,18 @@ def replay(text: str, run: Callable[[Block], str], *, name: str) -> str:
     Raises TranscriptError with the place for what is not a transcript, and for
     what `run` raises of it.
     """
-    told: list[str] = []
+    lines: list[str] = []
     for part in _parts(text, name):
         if isinstance(part, str):
-            told.append(part)
+            lines.append(part)
             continue
         try:
             output = run(part)
         except TranscriptError as error:
             raise TranscriptError(f"{name}:{part.line}: {error.message}") from error
         assert "\n\n" not in output, "a blank line would end the output"
-        told += [*part.commands, SEPARATOR, output.rstrip("\n") or "ok"]
-    return "\n".join(told) + "\n"
+        lines += [*part.commands, SEPARATOR, output.rstrip("\n") or "ok"]
+    return "\n".join(lines) + "\n"
 
 
 def _parts(text: str, name: str) -> Iterator[str | Block]:

@@ -1,4 +1,4 @@
-"""A driver that tells what it is asked: the story's ear at the hypervisor."""
+"""A driver that reports its calls to the story."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -20,7 +20,7 @@ from tests.support.transcripts.names import Names
 
 
 class ToldDriver:
-    """Hands everything on to `driver`, and tells of calls, stops and probes."""
+    """Passes everything to `driver`, and reports calls, stops and probes."""
 
     def __init__(
         self, driver: Driver, names: Names, tell: Callable[[str], None]
@@ -64,13 +64,13 @@ class ToldDriver:
             for each in call.vms
         )
         number = self._number(call.operation_id, call.generation)
-        what = f"{call.action.value} {vms} on {call.host} ({number})"
+        description = f"{call.action.value} {vms} on {call.host} ({number})"
         try:
             self._driver.begin(call, now=now)
         except DriverError:
-            self._tell(f"driver: refuses to {what}")
+            self._tell(f"driver: refuses to {description}")
             raise
-        self._tell(f"driver: {what}")
+        self._tell(f"driver: {description}")
 
     def probe(self, call: Call, *, now: Micros, memory: str) -> Probe:
         """Ask what became of a call."""
@@ -80,7 +80,7 @@ class ToldDriver:
         return probe
 
     def abort(self, operation_id: str, generation: int, *, now: Micros) -> bool:
-        """Stop a call if that is possible; tell whether."""
+        """Stop a call if possible; return whether it was."""
         stopped = self._driver.abort(operation_id, generation, now=now)
         if stopped:
             self._tell(f"driver: stops {self._number(operation_id, generation)}")

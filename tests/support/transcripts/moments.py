@@ -25,12 +25,12 @@ def meant(text: str, *, now: Micros) -> Micros:
     """
     if text.startswith("+"):
         return now + parse_duration(text[1:])
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    match = _MOMENT.fullmatch(text)
+    if match is None:
         raise ValueError(
             f"{text!r} is not a time of the story such as 00:15:00 or +15m"
         )
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
-    fraction = int((found[5] or "").ljust(6, "0"))
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+    fraction = int((match[5] or "").ljust(6, "0"))
     whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
     return START + whole * SECOND + fraction

@@ -36,7 +36,7 @@ class Names:
         return name
 
     def said(self, text: str) -> str:
-        """Return `text` with names in the place of ids that were met."""
+        """Return `text` with names instead of the IDs that have appeared."""
         return _IDS.sub(lambda found: self._names.get(found[0], found[0]), text)
 
     def meant(self, word: str) -> str:

@@ -1,4 +1,4 @@
-"""What an operator orders in a story: the verbs, as on the command line."""
+"""The requests of an operator in a story: the verbs, as on the command line."""
 
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.fleet.model import Host
@@ -13,12 +13,12 @@ ORDERS = frozenset(VERBS)
 def order(story: Story, words: Words) -> None:
     """Give the order that the words write."""
     entry = VERBS[words.name]
-    given = _given(entry, story, words)
-    story.world.order(lambda work: DECISIONS[entry.name](work, given))
+    arguments = _given(entry, story, words)
+    story.world.order(lambda work: DECISIONS[entry.name](work, arguments))
 
 
 def _given(entry: Entry, story: Story, words: Words) -> Given:
-    said = {
+    values = {
         each.key: _option(each, story, words)
         for each in entry.arguments
         if each.name.startswith("--")
@@ -27,17 +27,17 @@ def _given(entry: Entry, story: Story, words: Words) -> Given:
     targets = words.all(least=0 if entry.name == "maintain" else 1)
     for each in entry.arguments:
         if not each.name.startswith("--"):
-            said[each.key] = _word(each, targets.pop() if targets else "", words)
+            values[each.key] = _word(each, targets.pop() if targets else "", words)
     if not entry.targets.is_list and len(targets) != 1:
         raise words.error(f"{words.name} takes another number of arguments")
     if entry.name in {"fail", "restore"} and story.world.read(
         lambda reader: reader.get(Host, targets[0])
     ):
         # Hosts of stories may have the names of VMs.
-        said["kind"] = "host"
+        values["kind"] = "host"
     return Given(
         targets=tuple(targets),
-        values={key: value for key, value in said.items() if value is not None},
+        values={key: value for key, value in values.items() if value is not None},
     )
 
 

@@ -1,4 +1,4 @@
-"""A story: a world, who listens in it, and what is told of it.
+"""A story: a world, its polling VMs, and the reported lines.
 
 The world is made when it is first needed, so that settings can come before it.
 What happens is told in the order in which it happens: steps when they are
@@ -26,11 +26,12 @@ from tests.support.transcripts.names import Names
 from tests.support.worlds import START, CrashError, LastingStore, World
 
 ASKS_EVERY = HOUR
-"""How often who listens asks although nothing has changed: it stays enabled."""
+"""Time between two requests of a listening VM while nothing changes: its scope stays
+enabled."""
 
 
 class Story:
-    """The state of one story, and the ways to go on with it."""
+    """The state of one story, and the ways to continue it."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class Story:
         self._lines.append(self.names.said(text))
 
     def told(self) -> str:
-        """Return what was told since the last time."""
+        """Return the lines since the last call."""
         lines, self._lines = self._lines, []
         return "\n".join(lines)
 
@@ -128,7 +129,7 @@ class Story:
             self.say(f"refused: {operators.refusal(error)}{hint}")
 
     def run_until(self, target: Micros) -> None:
-        """Let time pass; who listens goes on asking."""
+        """Let time pass; listening VMs continue to poll."""
         world = self.world
         world.advance_to(min(world.now, target))
         while world.now < target:
@@ -141,7 +142,7 @@ class Story:
         self.tell("*** crashed ***")
 
     def restart(self, *, after: Micros) -> None:
-        """Begin again on what is durable, after the service was away so long."""
+        """Restart from the durable state after a downtime."""
         world = self.world
         world.clock.advance_to(world.now + after)
         self.is_down = False

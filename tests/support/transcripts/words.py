@@ -23,7 +23,7 @@ class Words:
         self._rest = words[1:]
 
     def flag(self, name: str) -> bool:
-        """Take an option without a value; tell whether it is there."""
+        """Take an option without a value; return whether it is there."""
         if name in self._rest:
             self._rest.remove(name)
             return True

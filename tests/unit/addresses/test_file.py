@@ -77,8 +77,8 @@ def test_hostile_and_empty_files_are_refused(text: str, told: str) -> None:
 def test_lowest_and_highest_table_numbers_are_accepted() -> None:
     for table in (1, TABLE_MAX):
         assert read_plan(f"table = {table}\n{PORT}", name="a", vms=FLEET).table == table
-    [told] = problems(f"table = {TABLE_MAX + 1}\n{PORT}", with_fleet=True)
-    assert told == f"a:1: table: must be 1 to {TABLE_MAX}, not {TABLE_MAX + 1}"
+    [problem] = problems(f"table = {TABLE_MAX + 1}\n{PORT}", with_fleet=True)
+    assert problem == f"a:1: table: must be 1 to {TABLE_MAX}, not {TABLE_MAX + 1}"
 
 
 def test_dual_stack_listener_accepts_guests() -> None:

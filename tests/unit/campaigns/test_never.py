@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from forewarn.campaigns.model import Budget, Campaign
-from forewarn.campaigns.never import Asked, needed, refusal
+from forewarn.campaigns.never import Needs, needed, refusal
 from forewarn.campaigns.part_blackouts import PartBlackout, StoppedPart
 from forewarn.fleet.blackout_fields import blackout_of
 from forewarn.fleet.windows import Window
@@ -25,15 +25,15 @@ BY_NIGHT = Window(days=EVERY_DAY, start=22 * 60, length=4 * HOUR)
 ONE_STAGE = replace(CAMPAIGN, stages=(), budget=Budget(in_flight=Amount(value=1)))
 
 
-def asked(**changes: object) -> Asked:
-    usual = Asked(at=NOW, notice=15 * MINUTE, work=30 * MINUTE)
+def needs(**changes: object) -> Needs:
+    usual = Needs(at=NOW, notice=15 * MINUTE, work=30 * MINUTE)
     return replace(usual, **changes)
 
 
 def refused(campaign: Campaign, **terms: object) -> RefusedError:
-    with pytest.raises(RefusedError) as found:
+    with pytest.raises(RefusedError) as raised:
         planned(campaign, SMALL, replace(TERMS, **terms))
-    return found.value
+    return raised.value
 
 
 def test_blackout_of_the_file_that_never_ends_is_named_with_its_place() -> None:
@@ -71,8 +71,8 @@ def test_short_windows_are_no_fault_of_a_blackout() -> None:
 
 def test_only_needed_blackouts_are_left() -> None:
     all_of_them = (EARLY, XMAS, MORNINGS, AFTERNOONS, ALWAYS)
-    assert needed(asked(), all_of_them) == (ALWAYS,)
-    assert needed(asked(), all_of_them[:-1]) == (EARLY, MORNINGS, AFTERNOONS)
+    assert needed(needs(), all_of_them) == (ALWAYS,)
+    assert needed(needs(), all_of_them[:-1]) == (EARLY, MORNINGS, AFTERNOONS)
 
 
 def test_hosts_under_the_same_blackouts_are_counted() -> None:
@@ -81,8 +81,8 @@ def test_hosts_under_the_same_blackouts_are_counted() -> None:
         return StoppedPart(blackout=time, hosts=frozenset(hosts))
 
     parts = (part("x 2026-12-24 2026-12-27", 0), part("all 00:00 24h", 1, 2, 3))
-    found = refusal(asked(), parts)
+    found = refusal(needs(), parts)
     assert found.message.startswith("no opening ever comes for 3 hosts")
     # Time is left for each of them: only hosts that wait for others find none.
-    later = refusal(asked(), parts[:1])
+    later = refusal(needs(), parts[:1])
     assert "no window outside the blackouts is long enough" in later.message

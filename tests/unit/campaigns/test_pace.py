@@ -24,8 +24,8 @@ def line(waiting: int, in_flight: int, slots: int) -> Line:
 
 def test_pace_is_the_median_and_unknown_without_a_host() -> None:
     assert pace_of([]) is None
-    found = pace_of([Sample(0, 5, 10), Sample(0, 5, 12), Sample(0, 90, 100)])
-    assert found == Pace(hosts=3, turn=12, work=7)
+    pace = pace_of([Sample(0, 5, 10), Sample(0, 5, 12), Sample(0, 90, 100)])
+    assert pace == Pace(hosts=3, turn=12, work=7)
 
 
 def test_host_with_a_free_place_is_announced_at_once() -> None:

@@ -91,8 +91,8 @@ def test_hosts_that_are_never_free_refuse_the_plan() -> None:
     part = PartBlackout(time=Blackout(name="all", window=whole_days), places=R0)
     with pytest.raises(
         RefusedError, match="no opening ever comes for 2 hosts"
-    ) as found:
+    ) as raised:
         plan_with(part)
-    assert "blackout all leaves no time" in found.value.message
-    assert "`forewarn blackout remove all --reason TEXT`" in found.value.hint
-    assert "select] except" in found.value.hint
+    assert "blackout all leaves no time" in raised.value.message
+    assert "`forewarn blackout remove all --reason TEXT`" in raised.value.hint
+    assert "select] except" in raised.value.hint

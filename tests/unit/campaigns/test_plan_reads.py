@@ -1,4 +1,4 @@
-"""What a plan reads of the store: a few statements, whatever the size of the fleet."""
+"""A plan reads the store with a few statements, whatever the size of the fleet."""
 
 import contextlib
 import sqlite3

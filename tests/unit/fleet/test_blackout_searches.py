@@ -71,23 +71,23 @@ def test_calendar_finds_the_first_hour_of_a_search_hour_by_hour(
             and clash(blackouts, start, start + work * HOUR) is None
         )
 
-    found = Calendar(windows, BASE, blackouts).next_notice(
+    first = Calendar(windows, BASE, blackouts).next_notice(
         begin, notice * HOUR, work * HOUR
     )
     hours = range(begin, begin + 40 * DAY, HOUR)
     right = next(filter(allowed, hours), None)
-    if found is None:
+    if first is None:
         assert right is None
         return
-    assert clash(blackouts, found, found) is None
+    assert clash(blackouts, first, first) is None
     start = Calendar(windows, BASE, blackouts).next_start(
-        found + notice * HOUR, work * HOUR
+        first + notice * HOUR, work * HOUR
     )
     assert start is not None
     assert clash(blackouts, start, start + work * HOUR) is None
     # A host that is announced when its notice begins can wait for an opening; never later
     # than the first time at which the work follows the notice.
-    assert right is None or found <= right
+    assert right is None or first <= right
 
 
 @given(

@@ -33,8 +33,8 @@ def test_a_line_is_read_back(line: str) -> None:
 
 
 def test_a_day_without_a_time_begins_at_midnight() -> None:
-    found = blackout_of("freeze 2026-12-24 2026-12-27")
-    (time,) = times_of(found, BASE)
+    blackout = blackout_of("freeze 2026-12-24 2026-12-27")
+    (time,) = times_of(blackout, BASE)
     assert format_instant(time.opens) == "2026-12-24T00:00:00Z"
     assert format_instant(time.closes) == "2026-12-27T00:00:00Z"
 
@@ -66,16 +66,16 @@ def test_a_wrong_line_is_explained(line: str, message: str) -> None:
 
 def test_a_blackout_keeps_its_wall_clock_times() -> None:
     # The clocks of Berlin go forward on 2027-03-28 at 01:00 UTC.
-    found = blackout_of("easter 2027-03-26T18:00 2027-03-29T06:00 Europe/Berlin")
-    (time,) = times_of(found, BASE)
+    blackout = blackout_of("easter 2027-03-26T18:00 2027-03-29T06:00 Europe/Berlin")
+    (time,) = times_of(blackout, BASE)
     assert format_instant(time.opens) == "2027-03-26T17:00:00Z"
     assert format_instant(time.closes) == "2027-03-29T04:00:00Z"
 
 
 def test_a_blackout_in_skipped_times_is_empty() -> None:
-    found = blackout_of("gap 2027-03-28T02:10 2027-03-28T02:50 Europe/Berlin")
-    assert list(times_of(found, BASE)) == []
-    assert clash([found], BASE, BASE + 200 * DAY) is None
+    blackout = blackout_of("gap 2027-03-28T02:10 2027-03-28T02:50 Europe/Berlin")
+    assert list(times_of(blackout, BASE)) == []
+    assert clash([blackout], BASE, BASE + 200 * DAY) is None
 
 
 def test_work_can_end_when_a_blackout_begins_and_begin_when_it_ends() -> None:
@@ -99,8 +99,8 @@ def test_the_blackout_that_begins_first_is_named() -> None:
 def test_coming_times_are_those_until_an_instant_and_the_next_one_of_each() -> None:
     lines = [YEAR_END, "noon 12:00 1h UTC", "past 2020-01-01 2020-01-02"]
     blackouts = [blackout_of(line) for line in lines]
-    found = [each.name for each in coming(blackouts, BASE, BASE + 2 * DAY)]
-    assert found == ["noon", "noon", "year-end"]
+    names = [each.name for each in coming(blackouts, BASE, BASE + 2 * DAY)]
+    assert names == ["noon", "noon", "year-end"]
 
 
 def test_host_is_not_announced_in_a_blackout_nor_worked_on() -> None:

@@ -1,4 +1,4 @@
-"""What a capacity record says of its host, and a fleet within another file."""
+"""Test the capacity record of a host, and a fleet within another file."""
 
 import tomllib
 

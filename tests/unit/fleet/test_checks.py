@@ -1,4 +1,4 @@
-"""What a fleet has wrong as a whole: of what is there, and of nothing else."""
+"""Test the checks of a fleet as a whole."""
 
 import pickle
 from dataclasses import replace

@@ -123,8 +123,8 @@ def test_export_resets_each_vm_that_a_reset_brings_into_conflict() -> None:
     world = moved(SHARED)
     world.change_vm("web_1", host="h1")
     world.change_vm("web_0", host="h1")
-    found = read_fleet(exported(world), name="fleet.toml").vms
-    assert {name: vm.host for name, vm in found.items()} == {
+    vms = read_fleet(exported(world), name="fleet.toml").vms
+    assert {name: vm.host for name, vm in vms.items()} == {
         "web_0": "h1",
         "web_1": "h2",
     }

@@ -1,4 +1,4 @@
-"""What a sound fleet file means."""
+"""Test the meaning of valid fleet files."""
 
 import json
 import re

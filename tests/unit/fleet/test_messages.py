@@ -1,4 +1,4 @@
-"""What the author of a wrong fleet file is told, word by word.
+"""Test the exact messages for invalid fleet files.
 
 `messages.txt` has the cases: a title, a file, `----`, the problems. After a
 change of words, `pytest --rewrite` writes what is said now, to be read in the

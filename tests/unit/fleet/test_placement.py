@@ -1,4 +1,4 @@
-"""Where a VM can go, and why it cannot."""
+"""Test the destinations of a VM, and the reasons why it has none."""
 
 from dataclasses import replace
 

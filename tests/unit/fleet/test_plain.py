@@ -72,8 +72,8 @@ def test_large_file_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 
 def agrees(text: str) -> bool:
     """Return whether the answer is that of `tomllib`, or none."""
-    found = fast_toml.tables(text)
-    return found is None or found == tomllib.loads(text)
+    tables = fast_toml.tables(text)
+    return tables is None or tables == tomllib.loads(text)
 
 
 def test_every_pair_of_lines_is_parsed_like_tomllib() -> None:

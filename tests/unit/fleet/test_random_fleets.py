@@ -1,4 +1,4 @@
-"""What holds for any fleet: exporting, reading and merging agree."""
+"""Test that exporting, reading and merging agree for any fleet."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -65,9 +65,9 @@ class TwoSources(World):
 
 @pytest.fixture
 def fleet() -> TwoSources:
-    made = TwoSources()
-    made.find(FOUND)
-    return made
+    sources = TwoSources()
+    sources.find(FOUND)
+    return sources
 
 
 def host(fleet: TwoSources, name: str) -> str:

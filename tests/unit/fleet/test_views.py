@@ -1,4 +1,4 @@
-"""Who shares a list of events."""
+"""Test which VMs share a list of events."""
 
 from dataclasses import replace
 

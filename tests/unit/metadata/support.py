@@ -261,7 +261,7 @@ class FakeGateway:
 
 
 class Gate:
-    """What a gateway waits at before it answers, when a test says so."""
+    """A barrier at which a gateway waits before it answers, if a test closes it."""
 
     def __init__(self) -> None:
         self._come, self._open = asyncio.Event(), asyncio.Event()

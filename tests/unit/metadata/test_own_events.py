@@ -124,9 +124,9 @@ def test_event_details_do_not_name_other_objects() -> None:
         gateway,
         lambda work: verbs.maintain(work, ["h1"], Action.REBOOT, OrderOptions()),
     )
-    said = json.dumps(told(gateway, "web_0"))
+    text = json.dumps(told(gateway, "web_0"))
     for name in ("h1", "h2", "bank", "shop", "db_0", "db_1", "op-", "rq-", "ro-"):
-        assert name not in said, name
+        assert name not in text, name
     assert sorted(waits(gateway, "web_0")) == [
         "Guard",
         "NotBefore",

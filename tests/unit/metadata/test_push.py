@@ -34,7 +34,7 @@ from tests.unit.metadata.support import (
 pytestmark = pytest.mark.system
 
 HERE = GUESTS[1]
-"""Who asks from this machine's own address."""
+"""The guest at this machine's own address."""
 
 
 def wait(

@@ -4,8 +4,8 @@ from forewarn.protocol.abilities import (
     NOT_TOLD,
     Ability,
     Able,
-    prevented,
     answer_about,
+    prevented,
 )
 from forewarn.protocol.verbs import Action
 

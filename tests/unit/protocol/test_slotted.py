@@ -96,8 +96,8 @@ def test_arguments_are_the_same_and_only_by_name(
 
 def test_values_behave_the_same(both: tuple[type[Any], type[Any]]) -> None:
     door = both[1]
-    made = [kind(color="red", keys=("brass",), width=90) for kind in (door, THEIRS[1])]
-    ours, theirs = made
+    kinds = [kind(color="red", keys=("brass",), width=90) for kind in (door, THEIRS[1])]
+    ours, theirs = kinds
     assert repr(ours) == repr(theirs)
     assert ours.text() == theirs.text() == "door of 90"
     assert (ours.count, ours.names) == (1, [])

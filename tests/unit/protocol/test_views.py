@@ -148,7 +148,7 @@ def test_event_shown_before_a_vm_left_the_view_is_recognized(
 def test_events_of_0_1_0_were_shown_in_every_view_of_their_scope(
     left: str, expected: bool
 ) -> None:
-    """Which of them showed an event was not kept then."""
+    """Version 0.1.0 did not store which views showed an event."""
     shown = replace(event("web", "a"), shown_in=(ANY_VIEW,))
     assert was_shown_before(shown, (left,)) is expected
 

@@ -38,16 +38,16 @@ def visit(state: VisitState = VisitState.WORKING, **more: object) -> Visit:
 
 
 @pytest.mark.parametrize("state", VisitState)
-@pytest.mark.parametrize("given", VisitInput)
+@pytest.mark.parametrize("trigger", VisitInput)
 def test_every_input_has_the_transition_of_the_table(
-    state: VisitState, given: VisitInput
+    state: VisitState, trigger: VisitInput
 ) -> None:
-    target = VISIT_STEPS[state].get(given)
+    target = VISIT_STEPS[state].get(trigger)
     if target is None:
         with pytest.raises(IllegalTransitionError):
-            step_visit(visit(state), given, now=9)
+            step_visit(visit(state), trigger, now=9)
         return
-    stepped = step_visit(visit(state), given, now=9)
+    stepped = step_visit(visit(state), trigger, now=9)
     assert stepped.state is target
     assert stepped.call_state is CallState.NONE
     assert (stepped.due_at, stepped.give_up_at, stepped.verified) == (0, 0, 0)

@@ -106,10 +106,10 @@ class Service:
                     writer.write(b"%x\r\n%b\r\n" % (len(self.body), self.body))
                 writer.write(b"0\r\n\r\n")
             return self.status != 200
-        found = self.answer(target, body)
-        if isinstance(found, Awaitable):
-            found = await found
-        self._answer(writer, found, self.status)
+        answer = self.answer(target, body)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        self._answer(writer, answer, self.status)
         return True
 
     def _answer(self, writer: asyncio.StreamWriter, value: Any, status: int) -> None:

@@ -70,15 +70,15 @@ class Follower:
 
 @asynccontextmanager
 async def following(*services: Service) -> AsyncGenerator[Follower]:
-    it = Follower(*services)
-    task = asyncio.create_task(it.upstream.run())
+    follower = Follower(*services)
+    task = asyncio.create_task(follower.upstream.run())
     try:
-        await it.follow(services[0])
-        yield it
+        await follower.follow(services[0])
+        yield follower
         assert not task.done()
     finally:
         task.cancel()
-        for post in it.posts:
+        for post in follower.posts:
             post.close()
 
 

@@ -1,4 +1,5 @@
-"""What a relay knows: each kind of line at each place, and one VM of two relays."""
+"""Test the state of a relay: each kind of line at each place, and one VM of two
+relays."""
 
 from dataclasses import replace
 

@@ -43,16 +43,16 @@ class Service:
 
     def state(self, host: str) -> Host:
         """Read the host again, as the hub does."""
-        found = self.states.setdefault(host, Host(host, self.number))
+        host_state = self.states.setdefault(host, Host(host, self.number))
         self.number += 1
         here = [vm for vm, hosts in self.hosts_of.items() if host in hosts]
         texts = {
             name: relayed.view_text(self.views[name])
             for name in sorted({VIEW_OF[vm] for vm in here})
         }
-        found.put("views", texts, self.number)
-        found.put("guests", {vm: guest(vm) for vm in here}, self.number)
-        return found
+        host_state.put("views", texts, self.number)
+        host_state.put("guests", {vm: guest(vm) for vm in here}, self.number)
+        return host_state
 
     def restart(self) -> None:
         self.term, self.number, self.states = self.term + 1, 0, {}

@@ -235,9 +235,10 @@ async def test_tls_certificate_is_renewed_without_a_restart(
 async def test_client_without_handshake_is_counted_and_dropped(
     tmp_path: Path,
 ) -> None:
-    made = certificate_in(tmp_path)
+    certificate = certificate_in(tmp_path)
     service = service_of(
-        admin__tls_certificate=str(made.certificate), admin__tls_key=str(made.key)
+        admin__tls_certificate=str(certificate.certificate),
+        admin__tls_key=str(certificate.key),
     )
     async with running(service):
         assert isinstance(service._api, ApiHere)
@@ -256,21 +257,21 @@ async def test_client_without_handshake_is_counted_and_dropped(
 
 @needs_openssl
 def test_inconsistent_tls_settings_are_refused(tmp_path: Path) -> None:
-    made = certificate_in(tmp_path)
+    certificate = certificate_in(tmp_path)
     with pytest.raises(SettingsError, match=r"tls-key: needs admin\.tls_certificate"):
-        service_of(admin__tls_key=str(made.key))
+        service_of(admin__tls_key=str(certificate.key))
     with pytest.raises(SettingsError, match="cannot be used with a Unix socket"):
         service_of(
             admin__listen="unix:/run/x",
-            admin__tls_certificate=str(made.certificate),
-            admin__tls_key=str(made.key),
+            admin__tls_certificate=str(certificate.certificate),
+            admin__tls_key=str(certificate.key),
         )
     for bad in ("unix:", "unix:relative", "unix:/" + "x" * 107):
         with pytest.raises(SettingsError):
             service_of(admin__listen=bad)
-    for file in (tmp_path / "none", made.key):
+    for file in (tmp_path / "none", certificate.key):
         settings = service_of(
-            admin__tls_certificate=str(file), admin__tls_key=str(made.key)
+            admin__tls_certificate=str(file), admin__tls_key=str(certificate.key)
         ).settings
         with pytest.raises(SettingsError, match="cannot be used"):
             tls.certificate_of(settings)

@@ -146,7 +146,7 @@ async def test_too_large_request_fails_without_affecting_others(name: str) -> No
         assert json.loads(json.dumps(name).replace(",", "\\u002c")) == name
         with pytest.raises(BadRequestError):
             await service.ask("order", order={"vms": [name]})
-        asked = asyncio.create_task(service.ask("health"))
+        task = asyncio.create_task(service.ask("health"))
         message, _ = await other.asked()
         await other.answer(message["number"], "well")
-        assert await asked == "well"
+        assert await task == "well"

@@ -16,8 +16,8 @@ from tests.support.rollouts import request, roll_out, world_of
 from tests.support.worlds import World
 
 
-def values(found: list[Reading]) -> dict[str, Any]:
-    return {each.meter.name.removeprefix("forewarn_"): each.values for each in found}
+def values(readings: list[Reading]) -> dict[str, Any]:
+    return {each.meter.name.removeprefix("forewarn_"): each.values for each in readings}
 
 
 def read(world: World) -> OpenCampaigns:
@@ -28,28 +28,28 @@ def read(world: World) -> OpenCampaigns:
 
 
 def test_metrics_of_a_campaign_from_its_start_to_its_end() -> None:
-    it = world_of([{f"s{number}": 0} for number in range(3)])
-    none = values(read(it).readings())
+    world = world_of([{f"s{number}": 0} for number in range(3)])
+    none = values(read(world).readings())
     assert none["campaigns"] == {"Running": 0, "Paused": 0, "Halted": 0}
-    start(it)
-    it.advance("30m")
-    told = read(it)
+    start(world)
+    world.advance("30m")
+    told = read(world)
     first = values(told.readings())
     assert first["campaigns"] == {"Running": 1, "Paused": 0, "Halted": 0}
     assert first["campaign_hosts"] == {"done": 1, "skipped": 0, "failed": 0, "left": 2}
-    steer(it, lambda work: campaigns.halt(work, "bios"))
-    halted = campaign(it)
+    steer(world, lambda work: campaigns.halt(work, "bios"))
+    halted = campaign(world)
     told.changed(halted.campaign_id, halted)
-    assert values(told.readings()) == values(read(it).readings())
+    assert values(told.readings()) == values(read(world).readings())
     causes = values(told.readings())["campaigns_halted"]
     assert isinstance(causes, dict)
     assert {cause for cause, number in causes.items() if number} == {"operator"}
-    it.advance("2h")
+    world.advance("2h")
     age = values(told.readings())["campaign_progress_age_seconds"]
     assert isinstance(age, float)
     assert age >= 2 * HOUR / SECOND
-    steer(it, lambda work: campaigns.abort(work, "bios"))
-    aborted = campaign(it)
+    steer(world, lambda work: campaigns.abort(work, "bios"))
+    aborted = campaign(world)
     told.changed(aborted.campaign_id, aborted)
     assert values(told.readings()) == none
 
@@ -68,21 +68,23 @@ class Taken(Listener):
 def test_metrics_follow_a_rollout_that_no_verb_has_steered() -> None:
     driver = SimulatedDriver()
     driver.inject(Fault(kind=FaultKind.FAIL, action=Action.FREEZE, vm="s3-3", times=3))
-    it = world_of([{f"s{number}": 0} for number in range(5)], driver=driver)
-    told = OpenCampaigns(it.clock)
-    it.plane.store = ObservedStore(it.store, clock=it.clock, listeners=[Taken(told)])
-    roll_out(it, 5, at_once=2)
+    world = world_of([{f"s{number}": 0} for number in range(5)], driver=driver)
+    campaigns = OpenCampaigns(world.clock)
+    world.plane.store = ObservedStore(
+        world.store, clock=world.clock, listeners=[Taken(campaigns)]
+    )
+    roll_out(world, 5, at_once=2)
     seen: set[str] = set()
     for _ in range(90):
-        found = values(told.readings())
-        stored = values(read(it).readings())
+        found = values(campaigns.readings())
+        stored = values(read(world).readings())
         for name in ("campaigns", "campaign_hosts"):
             assert found[name] == stored[name]
         seen.add(str(found["campaign_hosts"]))
-        it.advance("1m")
+        world.advance("1m")
     assert "{'done': 2, 'skipped': 0, 'failed': 0, 'left': 3}" in seen
-    assert request(it).state is RequestState.STOPPED
-    assert values(told.readings())["campaigns"] == {
+    assert request(world).state is RequestState.STOPPED
+    assert values(campaigns.readings())["campaigns"] == {
         "Running": 0,
         "Paused": 0,
         "Halted": 0,
@@ -90,11 +92,13 @@ def test_metrics_follow_a_rollout_that_no_verb_has_steered() -> None:
 
 
 def test_metrics_change_from_the_implied_to_the_stored_campaign() -> None:
-    it = world_of([{f"s{number}": 0} for number in range(3)])
-    told = OpenCampaigns(it.clock)
-    it.plane.store = ObservedStore(it.store, clock=it.clock, listeners=[Taken(told)])
-    name = roll_out(it, 3).request_id
+    world = world_of([{f"s{number}": 0} for number in range(3)])
+    told = OpenCampaigns(world.clock)
+    world.plane.store = ObservedStore(
+        world.store, clock=world.clock, listeners=[Taken(told)]
+    )
+    name = roll_out(world, 3).request_id
     assert values(told.readings())["campaigns"]["Running"] == 1
-    steer(it, lambda work: campaigns.pause(work, name))
+    steer(world, lambda work: campaigns.pause(work, name))
     states = values(told.readings())["campaigns"]
     assert states == {"Running": 0, "Paused": 1, "Halted": 0}

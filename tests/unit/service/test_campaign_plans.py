@@ -73,7 +73,7 @@ async def test_simulation_is_made_by_a_process_and_changes_nothing(
         before = await service.gateway.read(
             lambda reader: [each.key for each in every(reader, kinds.ALL_AUDIT)]
         )
-        told = json.loads(
+        document = json.loads(
             await service.gateway.simulate_campaign(
                 of(TEXT), Assumptions(seed=3), hosts_max=2
             )
@@ -81,8 +81,8 @@ async def test_simulation_is_made_by_a_process_and_changes_nothing(
         after: list[AuditEntry] = await service.gateway.read(
             lambda reader: list(every(reader, kinds.ALL_AUDIT))
         )
-    assert [told["state"], told["done"], told["seed"]] == ["Done", 3, 3]
-    assert [len(told["hosts"]), told["hosts_left_out"]] == [2, 1]
+    assert [document["state"], document["done"], document["seed"]] == ["Done", 3, 3]
+    assert [len(document["hosts"]), document["hosts_left_out"]] == [2, 1]
     assert [each.key for each in after] == before
 
 
@@ -108,10 +108,10 @@ async def test_reboot_of_hosts_leaves_out_vms_that_cannot_be_stopped(
         )
     (refused,) = plan["refused"]
     assert refused["reason"] == "unable"
-    kept = {each["host"] for each in plan["hosts"]}
-    assert len(kept) == 2
-    assert refused["host"] not in kept
-    assert {each["host"] for each in played["hosts"]} == kept
+    hosts = {each["host"] for each in plan["hosts"]}
+    assert len(hosts) == 2
+    assert refused["host"] not in hosts
+    assert {each["host"] for each in played["hosts"]} == hosts
     assert (played["state"], played["done"]) == ("Done", 2)
 
 
@@ -248,9 +248,9 @@ def test_child_answers_an_error_as_a_value(tmp_path: Path) -> None:
     SqliteStore(store).close()
     terms = Terms(notices=dict.fromkeys(Impact, 15 * MINUTE))
     request = PlanRequest(text=of(TEXT), hosts_max=9, terms=terms, now=0)
-    told = io.BytesIO()
-    serve(store, io.BytesIO(pickle.dumps(request)), told)
-    answer = pickle.loads(told.getvalue())
+    output = io.BytesIO()
+    serve(store, io.BytesIO(pickle.dumps(request)), output)
+    answer = pickle.loads(output.getvalue())
     assert isinstance(answer, RefusedError)
     assert answer.message == "no host matches [campaign.select]"
 
@@ -314,8 +314,8 @@ def test_process_says_how_far_it_has_come_before_its_answer(
 def test_progress_of_a_process_is_passed_on_and_its_answer_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = Progress(part=Part.PLAYING, done=3, of=9)
-    stream = pickle.dumps(said) + pickle.dumps("the answer")
+    progress = Progress(part=Part.PLAYING, done=3, of=9)
+    stream = pickle.dumps(progress) + pickle.dumps("the answer")
     code = (
         "import sys; sys.stdin.buffer.read(); "
         f"sys.stdout.buffer.write({stream!r}); sys.stdout.buffer.flush()"
@@ -323,10 +323,10 @@ def test_progress_of_a_process_is_passed_on_and_its_answer_returned(
     monkeypatch.setattr(
         planning_process, "command", lambda *_: [sys.executable, "-c", code]
     )
-    heard: list[Progress] = []
+    progresses: list[Progress] = []
     asked = planning_process.Asked("a.module", tmp_path, seconds_max=60)
-    assert asked.answer(b"a request", say=heard.append) == "the answer"
-    assert heard == [said]
+    assert asked.answer(b"a request", say=progresses.append) == "the answer"
+    assert progresses == [progress]
 
 
 @in_loop

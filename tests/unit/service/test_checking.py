@@ -151,10 +151,10 @@ def test_each_invalid_file_is_reported_without_its_content(
     name: str, text: str, expected: str
 ) -> None:
     Path(name).write_text(text)
-    [found] = faults()
-    assert expected in found
-    assert "s3cret" not in found
-    assert "words" not in found
+    [error] = faults()
+    assert expected in error
+    assert "s3cret" not in error
+    assert "words" not in error
 
 
 def test_each_missing_program_is_reported() -> None:
@@ -170,15 +170,15 @@ def test_driver_without_programs_is_reported() -> None:
     lines = EVERYTHING.splitlines(keepends=True)
     some = [line for line in lines if not line.startswith(("freeze", "reboot"))]
     Path("forewarn.toml").write_text("".join(some))
-    [found] = faults()
-    assert "names no program for any action" in found
+    [error] = faults()
+    assert "names no program for any action" in error
 
 
 def test_two_programs_that_observe_are_reported() -> None:
     text = EVERYTHING.replace("observe =", 'observe_many = ["true"]\nobserve =')
     Path("forewarn.toml").write_text(text)
-    [found] = faults()
-    assert "driver.command.observe_many: observe is set too" in found
+    [error] = faults()
+    assert "driver.command.observe_many: observe is set too" in error
 
 
 def test_all_problems_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -188,15 +188,17 @@ def test_all_problems_are_reported_at_once(capsys: pytest.CaptureFixture[str]) -
         "policy:s3cret-of-24-characters-x7\nvm-1:s3cret-of-24-characters-x7\ngood:s3cret-of-24-characters-x7\nbad:s3cret\n"
     )
     assert cli.main(["config", "check"]) == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    told = [line for line in said.err.splitlines() if line.startswith("forewarn.toml:")]
-    assert len(told) == 8
-    assert "tokens:1: 'policy' is a reserved name" in said.err
-    assert "tokens:2: 'vm-1' is a reserved name" in said.err
-    assert "tokens:4: this token can be guessed" in said.err
-    assert "`forewarn serve` would not start" in said.err
-    assert "s3cret" not in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = [
+        line for line in printed.err.splitlines() if line.startswith("forewarn.toml:")
+    ]
+    assert len(lines) == 8
+    assert "tokens:1: 'policy' is a reserved name" in printed.err
+    assert "tokens:2: 'vm-1' is a reserved name" in printed.err
+    assert "tokens:4: this token can be guessed" in printed.err
+    assert "`forewarn serve` would not start" in printed.err
+    assert "s3cret" not in printed.err
 
 
 def test_world_readable_secrets_cause_warnings(
@@ -211,10 +213,11 @@ def test_world_readable_secrets_cause_warnings(
     ]
     # This is only a warning, so the service starts.
     assert cli.main(["config", "check"]) == 0
-    said = capsys.readouterr()
-    assert said.out == "the settings and the files that they name are valid\n"
+    printed = capsys.readouterr()
+    assert printed.out == "the settings and the files that they name are valid\n"
     assert (
-        said.err.count("set its mode to 600, or to 640 with the service's group") == 3
+        printed.err.count("set its mode to 600, or to 640 with the service's group")
+        == 3
     )
 
 

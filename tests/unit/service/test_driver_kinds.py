@@ -47,8 +47,8 @@ def test_only_a_driver_that_can_block_is_asked_in_threads(
     )
     monkeypatch.setattr(driver_kinds, "KINDS", {"simulated": kind})
     with contextlib.closing(kind.open(settings)) as driver:
-        found = driver_kinds.inquirer_of(settings, driver)
-    assert isinstance(found, ThreadedInquirer) == can_block
+        inquirer = driver_kinds.inquirer_of(settings, driver)
+    assert isinstance(inquirer, ThreadedInquirer) == can_block
 
 
 def test_marks_of_simulated_vms_are_kept_next_to_the_store(tmp_path: Path) -> None:

@@ -294,10 +294,10 @@ def test_process_answers_until_its_input_ends(tmp_path: Path) -> None:
     asked = b"".join(
         pickle.dumps(each) for each in (of(FLEET), *[planning.Question.COUNT] * 2)
     )
-    told = io.BytesIO()
-    planning.serve(tmp_path / "f.db", io.BytesIO(asked), told)
-    told.seek(0)
-    answers = [pickle.load(told) for _ in range(4)]
+    output = io.BytesIO()
+    planning.serve(tmp_path / "f.db", io.BytesIO(asked), output)
+    output.seek(0)
+    answers = [pickle.load(output) for _ in range(4)]
     count = {"tenants": 1, "scopes": 2, "hosts": 2, "vms": 2}
     assert answers == [count, None] * 2
 

@@ -51,9 +51,9 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Counter[str]]:
     monkeypatch.setattr(FleetWrites, "committed", count)
 
     def take() -> Counter[str]:
-        found = Counter(kind for kind, _ in rows)
+        counts = Counter(kind for kind, _ in rows)
         rows.clear()
-        return found
+        return counts
 
     return take
 

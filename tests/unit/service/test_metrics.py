@@ -301,10 +301,10 @@ class Reads:
 async def test_simultaneous_scrapes_share_one_read_of_the_reasons() -> None:
     metrics, reads = Metrics(VirtualClock(START)), Reads()
     readings = cast("Readings", reads)
-    asked = [asyncio.create_task(metrics._look(readings)) for _ in range(3)]
+    tasks = [asyncio.create_task(metrics._look(readings)) for _ in range(3)]
     await asyncio.sleep(0)
     reads.released.set()
-    assert await asyncio.gather(*asked) == [Held(late=7)] * 3
+    assert await asyncio.gather(*tasks) == [Held(late=7)] * 3
     assert await metrics._look(readings) == Held(late=7)
     assert reads.count == 1
 

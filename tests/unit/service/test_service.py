@@ -400,9 +400,9 @@ async def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'forewarn.db'}"
     async with running(service_of()) as other:
         host, port = other.admin_address
-        with pytest.raises(StartError, match="cannot listen at") as told:
+        with pytest.raises(StartError, match="cannot listen at") as raised:
             await service_of(store__url=url, admin__listen=f"{host}:{port}").start()
-        assert told.value.hint == (
+        assert raised.value.hint == (
             "Stop the program that listens there, or choose another address with "
             "--admin-listen (setting admin.listen)."
         )
@@ -413,12 +413,12 @@ async def test_failed_start_leaves_nothing_running(tmp_path: Path) -> None:
 def test_start_without_free_file_descriptors_has_a_hint() -> None:
     with (
         no_more_files(),
-        pytest.raises(StartError) as told,
+        pytest.raises(StartError) as raised,
         refused("metadata.listen", "127.0.0.1:0"),
     ):
         socket.socket()
-    assert told.value.message == "cannot listen at 127.0.0.1:0: Too many open files"
-    assert "`ulimit -n`" in told.value.hint
+    assert raised.value.message == "cannot listen at 127.0.0.1:0: Too many open files"
+    assert "`ulimit -n`" in raised.value.hint
 
 
 @in_loop

@@ -192,8 +192,8 @@ def test_flags_override_variables_and_variables_override_the_file(file: Path) ->
 def test_mistake_is_reported_with_line_and_key(
     file: Path, text: str, expected: str
 ) -> None:
-    [found] = problems(file, text)
-    assert found.startswith(expected)
+    [problem] = problems(file, text)
+    assert problem.startswith(expected)
 
 
 def test_all_mistakes_are_reported_together(file: Path) -> None:
@@ -327,9 +327,9 @@ def test_a_password_is_never_shown() -> None:
         "postgresql://forewarn:s3cret@db/forewarn",
         "postgresql://forewarn@db/forewarn?password=s3cret",
     ):
-        with pytest.raises(SettingsError, match="a password in the URL") as told:
+        with pytest.raises(SettingsError, match="a password in the URL") as raised:
             load(store__url=url)
-        assert "s3cret" not in str(told.value)
+        assert "s3cret" not in str(raised.value)
 
 
 def test_shown_values_can_be_read_again() -> None:

@@ -76,7 +76,7 @@ class Keeper:
         self._took = 0.0
         """When it took the lease, while it leads."""
         self.takeovers = 0
-        """How often it has taken the lease."""
+        """The number of times that it has taken the lease."""
         self._is_away = self._said_behind = self._said_old = False
         self._lost_term = 0
         self._stopping = threading.Event()
@@ -88,7 +88,7 @@ class Keeper:
 
     @property
     def seat(self) -> Seat:
-        """Return the seat now."""
+        """Return the current seat."""
         with self._lock:
             return lease.at(self._seat, self._clock.monotonic())
 

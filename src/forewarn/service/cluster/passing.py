@@ -31,7 +31,7 @@ _OK, _REFUSED = 200, 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderDoor:
-    """Where the leader answers VMs, and the key with which requests are signed."""
+    """The address at which the leader answers VMs, and the key that signs requests."""
 
     url: Url
     key: bytes

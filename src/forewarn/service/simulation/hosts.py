@@ -39,7 +39,7 @@ _HALVES = frozenset([*_RESTORED_BY, *_RESTORED_BY.values()])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTimes:
-    """How long the parts of the work on a host take."""
+    """The durations of the parts of the work on a host."""
 
     expect: Expectation
     """The whole, from the start to the end of the last step."""
@@ -118,8 +118,8 @@ class SimulatedHosts(SimulatedDriver):
         self._begun: dict[str, Micros] = {}
         """When the present work on a host has begun."""
         self._held: dict[str, Micros] = {}
-        """How long it takes until the VMs of a host, which are paused or stopped for the
-        step `work`, run again."""
+        """The time until the VMs of a host, which are paused or stopped for the step
+        `work`, run again."""
         self._now: Micros = 0
 
     def begin(self, call: Call, *, now: Micros) -> None:

@@ -258,7 +258,7 @@ class _Play:
         return request is not None and not request.in_flight
 
     def _approve_stage(self, record: CampaignRecord) -> CampaignRecord:
-        """Approve the next stage as soon as the current one is over."""
+        """Approve the next stage as soon as the current one ends."""
         stage = record.stages[record.stage - 1]
         waits = stage.approval and not record.is_approved and record.halt is None
         if not waits or record.stage_left > 0 or record.is_last_stage:

@@ -13,7 +13,7 @@ from forewarn.instants import SECOND
 from forewarn.protocol.notices import Notice
 from tests.support.fake_consul import NODE_CHECK, SERVICE_CHECK, FakeConsul
 from tests.support.handled import JOB, Handled
-from tests.support.json_api import Answered
+from tests.support.json_api import Response
 
 pytestmark = pytest.mark.slow
 
@@ -107,8 +107,8 @@ def test_recovery_of_a_removed_service_succeeds(story: Story) -> None:
     handler = story.handler('services = "web"')
     handler.prepare()
     story.consul.refusals = [
-        Answered(dict(story.consul.checks)),
-        Answered(status=404, text='Unknown service ID "web"'),
+        Response(dict(story.consul.checks)),
+        Response(status=404, text='Unknown service ID "web"'),
     ]
     story.consul.checks.clear()
     assert handler.recover() == "service web is back"
@@ -180,7 +180,7 @@ def test_missing_permission_is_named(story: Story, tmp_path: Path) -> None:
 
 def test_maintenance_that_does_not_appear_is_a_failure(story: Story) -> None:
     handler = story.handler()
-    story.consul.refusals = [Answered({}), Answered(text=""), Answered({})]
+    story.consul.refusals = [Response({}), Response(text=""), Response({})]
     told = handler.fails("prepare")
     assert told.startswith("Consul does not show the node in maintenance")
 
@@ -188,14 +188,14 @@ def test_maintenance_that_does_not_appear_is_a_failure(story: Story) -> None:
 def test_maintenance_that_does_not_end_is_reported(story: Story) -> None:
     handler = story.handler()
     handler.prepare()
-    shown = Answered(dict(story.consul.checks))
-    story.consul.refusals = [shown, Answered(text=""), shown]
+    shown = Response(dict(story.consul.checks))
+    story.consul.refusals = [shown, Response(text=""), shown]
     assert handler.fails("recover") == "Consul still shows the node in maintenance"
 
 
 def test_unavailable_agent_is_retried(story: Story) -> None:
     handler = story.handler()
-    story.consul.refusals = [Answered(status=503, text="starting")] * 2
+    story.consul.refusals = [Response(status=503, text="starting")] * 2
     assert handler.prepare() == "the node is in maintenance"
     story.consul.end()
     told = handler.fails("recover", 0.4)
@@ -213,8 +213,8 @@ def test_own_reason_without_a_time_counts_as_old(
     handler = story.handler('wait = "1h"\ntimeout = "2h"')
     assert handler.prepare(5) == "the node is in maintenance"
     story.consul.refusals = [
-        Answered(dict(story.consul.checks)),
-        Answered(status=400, text="Invalid value"),
+        Response(dict(story.consul.checks)),
+        Response(status=400, text="Invalid value"),
     ]
     assert handler.fails("recover").endswith("was answered 400: Invalid value")
     assert handler.recover() == "the node is back"
@@ -224,17 +224,17 @@ def test_own_reason_without_a_time_counts_as_old(
 def test_invalid_list_of_checks_undoes_nothing(story: Story, said: object) -> None:
     handler = story.handler()
     handler.prepare()
-    story.consul.refusals = [Answered(said)]
+    story.consul.refusals = [Response(said)]
     assert "GET /v1/agent/checks was answered 200 with no" in handler.fails("recover")
     assert handler.recover() == "the node is back"
 
 
 def test_unexpected_answer_is_quoted_with_bounded_length(story: Story) -> None:
     page = f"<html>\n\x1b[31m{'x' * 500}</html>"
-    story.consul.refusals = [Answered(text=page)]
+    story.consul.refusals = [Response(text=page)]
     assert story.handler().fails("prepare") == (
         "GET /v1/agent/checks was answered 200 with no JSON object: "
         f"text/plain; charset=utf-8, <html> {'x' * 72}…"
     )
-    story.consul.refusals = [Answered(text=" \n")]
+    story.consul.refusals = [Response(text=" \n")]
     assert story.handler().fails("recover").endswith("charset=utf-8, an empty body")

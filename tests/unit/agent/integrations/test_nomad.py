@@ -10,7 +10,7 @@ import pytest
 from forewarn.protocol.notices import Notice
 from tests.support.fake_nomad import NODE_ID, Allocation, FakeNomad
 from tests.support.handled import JOB, Turned
-from tests.support.json_api import Answered
+from tests.support.json_api import Response
 
 pytestmark = pytest.mark.slow
 
@@ -198,10 +198,10 @@ def test_cancelled_drain_fails_the_preparation(story: Story) -> None:
     ended = nomad._node() | {"LastDrain": {"Status": "canceled", "Meta": None}}
     # The agent itself, the node, our order; and then the node again.
     nomad.refusals = [
-        Answered({"stats": {"client": {"node_id": NODE_ID}}}),
-        Answered(nomad._node()),
-        Answered({}),
-        Answered(ended),
+        Response({"stats": {"client": {"node_id": NODE_ID}}}),
+        Response(nomad._node()),
+        Response({}),
+        Response(ended),
     ]
     told = story.handler().fails("prepare")
     assert told == "the drain of node worker-1 was cancelled by others"
@@ -257,19 +257,19 @@ def test_missing_nomad_node_is_reported(story: Story) -> None:
     nomad.is_client, nomad.is_old = True, True
     assert "use Nomad 1.1 or newer" in handler.fails("prepare")
     nomad.is_old = False
-    nomad.refusals = [nomad.answer_self(), Answered(status=404, text="node not found")]
+    nomad.refusals = [nomad.answer_self(), Response(status=404, text="node not found")]
     assert "has the node left the cluster?" in handler.fails("prepare")
-    nomad.refusals = [nomad.answer_self(), Answered([])]
+    nomad.refusals = [nomad.answer_self(), Response([])]
     assert "no JSON object" in handler.fails("prepare")
-    nomad.refusals = [nomad.answer_self(), Answered({"ID": "another"})]
+    nomad.refusals = [nomad.answer_self(), Response({"ID": "another"})]
     assert "no such node of Nomad" in handler.fails("prepare")
-    nomad.refusals = [nomad.answer_self(), Answered(status=400, text="no")]
+    nomad.refusals = [nomad.answer_self(), Response(status=400, text="no")]
     assert handler.fails("prepare").endswith("was answered 400: no")
 
 
 def test_unavailable_servers_are_retried(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
-    nomad.refusals = [Answered(status=500, text="No cluster leader")] * 2
+    nomad.refusals = [Response(status=500, text="No cluster leader")] * 2
     assert handler.prepare() == "node worker-1 is drained"
     nomad.end()
     told = handler.fails("recover", 40)
@@ -283,9 +283,9 @@ def test_remaining_allocations_are_reported_even_if_servers_fail(story: Story) -
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
     handler = story.handler("force = false")
-    away = [Answered(status=500, text="No cluster leader")] * 99
-    first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
-    listed = [Answered(nomad._node()), Answered([WEB])]
+    away = [Response(status=500, text="No cluster leader")] * 99
+    first = [nomad.answer_self(), Response(nomad._node()), Response({})]
+    listed = [Response(nomad._node()), Response([WEB])]
     nomad.refusals = [*first, *listed, *away]
     assert handler.fails("prepare", 50).startswith(
         "timed out while waiting for 1 allocation: web.web[0]: GET "
@@ -295,8 +295,8 @@ def test_remaining_allocations_are_reported_even_if_servers_fail(story: Story) -
 def test_missing_eligibility_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
     handler.prepare()
-    stuck = Answered(nomad._node())
-    nomad.refusals = [nomad.answer_self(), *[stuck, Answered({})] * 99]
+    stuck = Response(nomad._node())
+    nomad.refusals = [nomad.answer_self(), *[stuck, Response({})] * 99]
     assert handler.fails("recover", 20) == (
         "timed out while waiting for node worker-1 to be eligible"
     )
@@ -305,8 +305,8 @@ def test_missing_eligibility_is_reported(story: Story) -> None:
 def test_drain_that_nomad_never_completes_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler("force = false")
     draining = nomad._node() | {"DrainStrategy": {"Deadline": 0}}
-    first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
-    nomad.refusals = [*first, *[Answered(draining), Answered([])] * 99]
+    first = [nomad.answer_self(), Response(nomad._node()), Response({})]
+    nomad.refusals = [*first, *[Response(draining), Response([])] * 99]
     assert handler.fails("prepare", 20) == (
         "timed out while waiting for Nomad to complete the drain"
     )
@@ -315,16 +315,16 @@ def test_drain_that_nomad_never_completes_is_reported(story: Story) -> None:
 def test_refusal_during_the_wait_fails_at_once(story: Story) -> None:
     nomad = story.nomad
     nomad.allocations = [Allocation("web.web[0]", looks=-1)]
-    first = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
-    listed = [Answered(nomad._node()), Answered([WEB])]
-    refused = Answered(status=403, text="Permission denied")
+    first = [nomad.answer_self(), Response(nomad._node()), Response({})]
+    listed = [Response(nomad._node()), Response([WEB])]
+    refused = Response(status=403, text="Permission denied")
     nomad.refusals = [*first, *listed, refused]
     assert "403: Permission denied" in story.handler("force = false").fails("prepare")
 
 
 def test_drain_that_was_not_stored_is_reported(story: Story) -> None:
     nomad, handler = story.nomad, story.handler()
-    nomad.refusals = [nomad.answer_self(), Answered(nomad._node()), Answered({})]
+    nomad.refusals = [nomad.answer_self(), Response(nomad._node()), Response({})]
     assert handler.fails("prepare").startswith("node worker-1 is eligible: ")
 
 
@@ -333,7 +333,7 @@ def test_invalid_list_of_allocations_is_not_an_empty_node(
     story: Story, said: object
 ) -> None:
     nomad, handler = story.nomad, story.handler()
-    node = Answered(nomad._node())
-    nomad.refusals = [nomad.answer_self(), node, Answered({}), node, Answered(said)]
+    node = Response(nomad._node())
+    nomad.refusals = [nomad.answer_self(), node, Response({}), node, Response(said)]
     told = handler.fails("prepare")
     assert "/allocations was answered 200 with no" in told

@@ -18,7 +18,7 @@ from forewarn.protocol.errors import ForewarnError
 from tests.support.agent_journals import START
 from tests.support.fake_consul_keys import FakeConsulKeys
 from tests.support.fake_kubernetes import FakeKubernetes, Right, serving
-from tests.support.json_api import Answered
+from tests.support.json_api import Response
 from tests.support.kubernetes_workers import kubeconfig
 
 pytestmark = pytest.mark.slow
@@ -293,32 +293,32 @@ def test_key_is_written_with_its_modify_index(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        Answered([]),
-        Answered({"ModifyIndex": 7}),
-        Answered([{"Key": KEY, "ModifyIndex": "7", "Value": ""}]),
-        Answered([{"Key": KEY, "ModifyIndex": 7, "Value": "not base64"}]),
-        Answered([{"Key": KEY, "ModifyIndex": 7, "Value": "/w=="}]),
-        Answered([{"Key": KEY, "ModifyIndex": 7, "Value": 7}]),
-        Answered([{"ModifyIndex": 7, "Value": None, "Key": "another"}]),
-        Answered(None),
-        Answered(text=""),
-        Answered(text="<html>"),
-        Answered(text="[" * 60_000),
+        Response([]),
+        Response({"ModifyIndex": 7}),
+        Response([{"Key": KEY, "ModifyIndex": "7", "Value": ""}]),
+        Response([{"Key": KEY, "ModifyIndex": 7, "Value": "not base64"}]),
+        Response([{"Key": KEY, "ModifyIndex": 7, "Value": "/w=="}]),
+        Response([{"Key": KEY, "ModifyIndex": 7, "Value": 7}]),
+        Response([{"ModifyIndex": 7, "Value": None, "Key": "another"}]),
+        Response(None),
+        Response(text=""),
+        Response(text="<html>"),
+        Response(text="[" * 60_000),
     ],
 )
-def test_answer_that_is_not_an_entry_does_not_grant_the_lock(said: Answered) -> None:
+def test_answer_that_is_not_an_entry_does_not_grant_the_lock(said: Response) -> None:
     with FakeConsulKeys() as fake:
         fake.refusals = [said]
         with pytest.raises(ForewarnError, match=r"not an entry of Consul|no JSON list"):
             consul_lock(fake).take("web_0", context())
 
 
-@pytest.mark.parametrize("said", [Answered(None), Answered(1), Answered(text="yes")])
+@pytest.mark.parametrize("said", [Response(None), Response(1), Response(text="yes")])
 def test_write_answered_neither_true_nor_false_does_not_grant_the_lock(
-    said: Answered,
+    said: Response,
 ) -> None:
     with FakeConsulKeys() as fake:
-        fake.refusals = [Answered(status=404, text=""), said]
+        fake.refusals = [Response(status=404, text=""), said]
         with pytest.raises(ForewarnError, match=r"neither true nor false|no JSON"):
             consul_lock(fake).take("web_0", context())
 
@@ -331,7 +331,7 @@ def test_key_without_a_value_has_no_holders() -> None:
 
 def test_consul_errors_are_reported() -> None:
     with FakeConsulKeys() as fake:
-        fake.refusals = [Answered(status=500, text="No cluster leader")]
+        fake.refusals = [Response(status=500, text="No cluster leader")]
         with pytest.raises(ForewarnError, match="500: No cluster leader"):
             consul_lock(fake).take("web_0", context())
 

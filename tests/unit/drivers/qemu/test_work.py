@@ -101,7 +101,9 @@ def test_guest_is_asked_to_shut_down_before_it_is_reset(tmp_path: Path) -> None:
         fake = await living.start()
         assert await carry_out(living.places, order_of(Action.REBOOT)) == DONE_STATUS
         assert (fake.status, fake.when_shut_down) == ("running", "poweroff")
-        assert fake.commands.index("system_powerdown") < fake.said.index("system_reset")
+        assert fake.commands.index("system_powerdown") < fake.commands.index(
+            "system_reset"
+        )
 
     living.run(story())
 

@@ -31,10 +31,10 @@ def asked(kind: str, **more: Any) -> tuple[str, str]:
     if kind == "promql":
         given["below"] = 0.01
     check = CheckSettings(name="c", kind=kind, **{**given, **more})
-    found: Judged = ask(check, clock=CLOCK, programs=Programs(CLOCK))
-    assert len(found.reason) <= 300
-    assert found.reason.isprintable()
-    return found.outcome.value, found.reason
+    judged: Judged = ask(check, clock=CLOCK, programs=Programs(CLOCK))
+    assert len(judged.reason) <= 300
+    assert judged.reason.isprintable()
+    return judged.outcome.value, judged.reason
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a replica reports of itself: unknown is not 0."""
+"""Test the metrics of a replica: unknown is not 0."""
 
 from dataclasses import replace
 from typing import Any

@@ -179,8 +179,8 @@ def test_replica_of_an_old_version_does_not_lead_and_says_so_once(
         second.clock.advance(3.0)
         assert second.keeper.turn() == pytest.approx(1.0)
     assert (second.terms, second.keeper.seat.role) == ([], Role.FOLLOWS)
-    [said] = caplog.messages
-    assert said.startswith("this replica cannot lead: a newer forewarn")
+    [message] = caplog.messages
+    assert message.startswith("this replica cannot lead: a newer forewarn")
     first.keeper.turn()
     assert first.keeper.may_call()
 

@@ -81,9 +81,9 @@ async def before_tls(world: World, tls: ssl.SSLContext) -> AsyncGenerator[str]:
 async def test_leader_behind_tls_is_asked_only_with_a_valid_certificate(
     tmp_path: Path,
 ) -> None:
-    made = certificate_in(tmp_path)
-    trusting = ssl.create_default_context(cafile=made.certificate)
-    async with running() as world, before_tls(world, made.server()) as url:
+    certificate = certificate_in(tmp_path)
+    trusting = ssl.create_default_context(cafile=certificate.certificate)
+    async with running() as world, before_tls(world, certificate.server()) as url:
         world.endpoint.directory.trust_replicas(KEY)
         follower = Follower(world, url, trusting)
         assert await follower.guests.approve("w0", (EVENT_ID,)) is None
@@ -127,14 +127,14 @@ async def test_many_approvals_share_a_bounded_number_of_connections() -> None:
     async with leading() as (world, follower):
         gate = Gate()
         world.gateway.before = gate.wait
-        asked = [
+        tasks = [
             asyncio.create_task(follower.guests.approve("w0", (EVENT_ID,)))
             for _ in range(3 * limits.PASSED_ON_TOGETHER_MAX)
         ]
         await gate.is_reached()
         gate.set()
-        assert await asyncio.gather(*asked) == [None] * len(asked)
-        assert len(world.gateway.approved) == len(asked)
+        assert await asyncio.gather(*tasks) == [None] * len(tasks)
+        assert len(world.gateway.approved) == len(tasks)
         assert world.server.open_connections <= limits.PASSED_ON_TOGETHER_MAX
 
 

@@ -214,8 +214,8 @@ async def test_follower_serves_what_the_leader_commits_and_passes_approvals_on()
         assert event["EventStatus"] == "Scheduled"
         assert await second.approve(event["EventId"]) == (200, None)
         # It reads what it wrote.
-        found = await second.events()
-        assert found == [] or found[0]["EventStatus"] == "Started"
+        events = await second.events()
+        assert events == [] or events[0]["EventStatus"] == "Started"
         assert await second.approve("1" * 36) == await first.approve("1" * 36)
         leads, follows = await first.metrics(), await second.metrics()
         assert leads["cluster_role", "leads"] == follows["cluster_role", "follows"] == 1

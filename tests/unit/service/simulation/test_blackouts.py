@@ -26,14 +26,14 @@ STOPPED_HOSTS = [f"h{number:04d}" for number in range(6)]
 
 
 def with_blackout(line: str, where: Sequence[str] = ()) -> World:
-    it = world_of(fleet(HOSTS, per_host=1))
-    it.order(
+    world = world_of(fleet(HOSTS, per_host=1))
+    world.order(
         lambda work: blackouts.set_blackout(work, "freeze", line, where),
         actor="alice",
         reason="quiet",
     )
-    it.settle()
-    return it
+    world.settle()
+    return world
 
 
 def begins(found: Any) -> dict[str, Micros]:

@@ -381,7 +381,7 @@ def test_five_nights_of_a_thousand_hosts_take_a_minute() -> None:
     )
     copied = copied_of(world, request.text)
     begins = time.thread_time()
-    found = json.loads(simulated(copied, request))
+    document = json.loads(simulated(copied, request))
     assert time.thread_time() - begins < 120  # a busy machine; a quiet core takes half
-    assert found["vm_count"] == 15_000
-    assert found["done"] + found["left"] + len(found["failed"]) == 1_000
+    assert document["vm_count"] == 15_000
+    assert document["done"] + document["left"] + len(document["failed"]) == 1_000

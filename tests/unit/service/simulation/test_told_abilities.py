@@ -39,9 +39,9 @@ def text(impact: str, more: str = ONE_STAGE) -> CampaignText:
     return CampaignText(name="c.toml", text=file_of(more, impact=impact))
 
 
-def plan(it: World, asked: CampaignText) -> Any:
+def plan(it: World, text: CampaignText) -> Any:
     request = campaign_plans.plan_request(
-        asked,
+        text,
         it.plane.policy,
         now=it.now,
         hosts_max=HOSTS,
@@ -50,9 +50,9 @@ def plan(it: World, asked: CampaignText) -> Any:
     return json.loads(it.read(lambda reader: campaign_plans.planned(reader, request)))
 
 
-def simulation(it: World, asked: CampaignText) -> Any:
+def simulation(it: World, text: CampaignText) -> Any:
     request = SimulationRequest(
-        text=asked,
+        text=text,
         assumed=Assumptions(approve=0),
         policy=it.plane.policy,
         now=it.now,
@@ -60,7 +60,7 @@ def simulation(it: World, asked: CampaignText) -> Any:
         host_steps=it.driver.host_steps(),
     )
     return json.loads(
-        simulated(it.read(lambda reader: copy_fleet(reader, asked)), request)
+        simulated(it.read(lambda reader: copy_fleet(reader, text)), request)
     )
 
 

@@ -126,8 +126,10 @@ def test_webhook_mistake_is_reported_with_its_line(
 def test_a_webhook_gets_the_notices_that_it_names(file: Path) -> None:
     def read(more: str) -> Subscriber:
         file.write_text(f"{WEBHOOK}{more}")
-        [found] = policy(load_settings(file=file, environ={}, flags={})).subscribers
-        return found
+        [subscriber] = policy(
+            load_settings(file=file, environ={}, flags={})
+        ).subscribers
+        return subscriber
 
     assert read("").notices == frozenset()
     assert read('notices = ["all"]').notices == frozenset(NoticeKind)
@@ -179,7 +181,7 @@ def test_a_wrong_url_file_is_refused_and_not_quoted(
     settings = load_settings(file=file, environ={}, flags={})
     with pytest.raises(SettingsError) as caught:
         secret_files.read_webhook_secrets(settings)
-    [found] = caught.value.problems
-    assert found.message.replace(str(url), "URL").startswith(expected)
+    [problem] = caught.value.problems
+    assert problem.message.replace(str(url), "URL").startswith(expected)
     assert "s3cret" not in caught.value.message
     assert caught.value.__cause__ is None
