@@ -132,7 +132,7 @@ def test_any_change_is_visible_to_the_next_request(
 def test_no_document_is_served_after_the_time_until_which_it_may_be(
     data: bytes, play: Play
 ) -> None:
-    """The clock jumps: the process was stopped, and nobody could close the endpoint."""
+    """The clock jumps: the process was stopped, so the endpoint could not be closed."""
 
     async def story() -> None:
         async with running() as world:
@@ -238,6 +238,6 @@ def test_full_bucket_allows_the_requests_of_one_second(rate: float) -> None:
     for began in (0.0, 86_400.0):
         allowed = [limit.allows(bucket, began) for _ in range(burst + 2)]
         assert allowed == [True] * burst + [False] * 2
-    # What was refused took nothing: one more comes with the time for one.
+    # Refused requests use no tokens: the next token arrives after the time of one.
     assert limit.allows(bucket, 86_400.0 + 1 / rate)
     assert not limit.allows(bucket, 86_400.0 + 1 / rate)

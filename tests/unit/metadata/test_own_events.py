@@ -115,7 +115,7 @@ def waits(gateway: LocalGateway, vm: str) -> list[str]:
 
 
 def test_event_details_do_not_name_other_objects() -> None:
-    """Whatever holds it, a VM hears of no host, tenant, operation or foreign VM."""
+    """For any reason to wait, a VM sees no host, tenant, operation or foreign VM."""
     gateway = LocalGateway()
     for vm in ("web_0", "db_0"):
         gateway.enable(vm)

@@ -116,7 +116,7 @@ def test_unknown_caller_gets_one_answer_per_connection(play: Play) -> None:
                 await asyncio.sleep(0)
             (answer,) = answered(conversation)
             assert (answer.status, answer.closes) == (404, True)
-            # What it still sends is thrown away, one read in each turn of the loop.
+            # Its further data is discarded, one read in each iteration of the loop.
             assert conversation.transport.reads
             conversation.connection.data_received(GET * FLOOD)
             assert not conversation.transport.reads

@@ -1,4 +1,4 @@
-"""Documents are read from whoever wrote them, and only silence is refused."""
+"""Test the reader of documents of any origin: only an empty response is refused."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_values_of_a_wrong_type_cause_warnings() -> None:
     )
     words = (notice.event_type, notice.status, notice.source, notice.description)
     assert words == ("", "", "", "")
-    # Without a status nobody knows whether there should be a NotBefore.
+    # Without a status it is unknown whether there should be a NotBefore.
     assert len(oddities) == 4
 
 

@@ -201,7 +201,7 @@ def test_ended_operation_does_not_change(inputs: list[OperationInput]) -> None:
         operation = after
 
 
-# What a step writes down besides the status.
+# The fields that a step sets besides the status.
 
 
 @pytest.mark.clause("3.2", "3.4")

@@ -70,7 +70,7 @@ HELD = Knowledge(
     [
         (Line(position=AT, since=7), Place.NEXT),
         (Line(position=replace(AT, number=9), since=7), Place.NEXT),
-        # What it repeats is harmless.
+        # Repeated changes are harmless.
         (Line(position=replace(AT, number=9), since=3), Place.NEXT),
         (Line(position=replace(AT, number=9), since=8), Place.GAP),
         (Line(position=replace(AT, number=9), is_whole=True), Place.NEXT),
@@ -78,7 +78,7 @@ HELD = Knowledge(
         (Line(position=replace(AT, number=1, start="xyz")), Place.OTHER),
         (Line(position=replace(AT, number=1, start="xyz", term=4)), Place.OTHER),
         (Line(position=replace(AT, number=9, term=2)), Place.BEHIND),
-        # The leader has changed, and the same process goes on.
+        # The leader has changed, and the same process continues.
         (Line(position=replace(AT, number=8, term=4), since=7), Place.NEXT),
     ],
 )

@@ -121,7 +121,7 @@ class Relay:
         for name, now in self.knowledge.views.items():
             if name in before:
                 assert now.rank >= before[name].rank
-            # What it serves never comes before the service has it.
+            # It never serves a document before the service does.
             assert now.rank <= self.service.views[name].rank
             served: Any = self.endpoint._views[name]
             assert not served.is_older_than(now)

@@ -67,7 +67,7 @@ def test_a_revoked_token_and_an_enabled_view_are_news() -> None:
     news.committed([Change(token, None), Change(view, view)])
     expected = News(hosts=frozenset({"h2"}), views=frozenset({view.view_id}))
     assert asyncio.run(first(news)) == expected
-    # Its use, which is stored hourly, is no news.
+    # Its last use, which is stored hourly, is not reported.
     news.committed([Change(token, replace(token, last_used_at=1)), Change(view, view)])
     assert asyncio.run(first(news)).hosts == frozenset()
 

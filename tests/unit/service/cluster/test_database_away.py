@@ -1,4 +1,4 @@
-"""Replicas whose database is away, or has no room, wait for it and do not end."""
+"""Replicas whose database is unreachable or full wait for it and do not end."""
 
 import asyncio
 from collections.abc import Callable

@@ -229,7 +229,7 @@ def test_new_leader_serves_what_is_committed_without_reading_everything(
     assert fleet.replica.follower.lead() == ()
     assert seen == ["v1"]
     assert fleet.replica.views["v1"].incarnation == 7
-    # What it publishes itself while it leads is in the feed.
+    # Documents that it publishes as the leader are in the feed.
     fleet.change("v2", incarnation=8)
     fleet.replica.follower.follow()
     fleet.replica.follower.turn()

@@ -158,7 +158,7 @@ def test_tenants_approve_as_fast_as_they_approved_past_work() -> None:
         assert [found["approve_percent"], found["approvals_measured"]] == [None, 10]
     assert fast["notice"]["approved_hosts"] == fast["notice"]["hosts"] == 20
     assert fast["notice"]["used_percent"] == 20
-    # Nobody approved before the end of the notice.
+    # No VM approved before the end of the notice.
     assert slow["notice"]["approved_hosts"] == 0
     assert slow["notice"]["used_percent"] == 100
     given = simulation(world, PACE, approve=1, past=(noticed(15),) * 10)
