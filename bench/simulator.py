@@ -22,7 +22,7 @@ from forewarn.fleet.model import Vm
 from forewarn.instants import DAY
 from forewarn.protocol.published import Publication
 from forewarn.store.memory import MemoryStore
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support.worlds import World
 
 SERVICE, SIMULATOR, MOCK = "forewarn serve", "forewarn simulate", "a mock on Flask"
@@ -239,11 +239,11 @@ class _Day:
         place = number * SCOPE_VMS % VMS + number * SCOPE_VMS // VMS % SCOPE_VMS
         name = self._names[place]
         if number % 2:
-            verb, given = "reboot", Given(targets=(name,))
+            verb, given = "reboot", VerbRequest(targets=(name,))
         else:
             verb, given = (
                 "maintain",
-                Given(targets=(f"h{place}",), values={"impact": "freeze"}),
+                VerbRequest(targets=(f"h{place}",), values={"impact": "freeze"}),
             )
         self._world.order(lambda work: DECISIONS[verb](work, given))
         self.ordered += 1

@@ -36,7 +36,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store.records import Choice
 from forewarn.store.wide_blackouts import WideBlackout
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support import blackout_watcher
 from tests.support.fleets import changed
 from tests.support.witnessed import Witnessed
@@ -247,7 +247,9 @@ class Ordering(Witnessed):
     def drain(self, hosts: list[int], at_once: int) -> None:
         """Cordon hosts and move their VMs away."""
         names = [self._host(number) for number in dict.fromkeys(hosts)]
-        given = Given(targets=tuple(dict.fromkeys(names)), values={"at_once": at_once})
+        given = VerbRequest(
+            targets=tuple(dict.fromkeys(names)), values={"at_once": at_once}
+        )
         self.order(lambda work: verbs.DECISIONS["host-drain"](work, given))
 
     def put_brake_on(self, withdraw: bool = False) -> None:

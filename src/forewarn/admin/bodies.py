@@ -48,9 +48,9 @@ from forewarn.verbs.model import (
     Argument,
     Entry,
     Form,
-    Given,
     Kind,
     Value,
+    VerbRequest,
 )
 from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, TENANT_ROLES, Role, role_names
 from forewarn.verbs.table import VERBS
@@ -252,7 +252,7 @@ BODIES: Mapping[str, type[Order]] = {name: _body_of(VERBS[name]) for name in VER
 """The body of each verb of the table."""
 
 
-def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> Given:
+def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> VerbRequest:
     """Return the verb's targets and arguments from its body; raises BadRequestError."""
     said = body.model_dump()
     targets = said[entry.targets.key]
@@ -261,7 +261,7 @@ def given_of(entry: Entry, body: BaseModel, *, now: Micros) -> Given:
         for each in entry.arguments
         if said[each.key] is not None
     }
-    return Given(
+    return VerbRequest(
         targets=tuple(targets) if entry.targets.is_list else (targets,), values=values
     )
 

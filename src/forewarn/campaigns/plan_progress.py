@@ -29,9 +29,9 @@ class Progress:
     """0: nothing is counted."""
 
 
-Say: TypeAlias = Callable[[Progress], None]
+ReportProgress: TypeAlias = Callable[[Progress], None]
 """Receives progress, as often as there is some."""
 
 
-def unheard(_progress: Progress) -> None:
+def ignore_progress(_progress: Progress) -> None:
     """Ignore it."""

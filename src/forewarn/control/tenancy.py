@@ -15,10 +15,10 @@ from forewarn.fleet.model import Host, HostState, Scope, Vm
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.events import Event
 from forewarn.protocol.operations import Operation, Request, Verb
-from forewarn.verbs.model import Answer, Entry, Given, Kind
+from forewarn.verbs.model import Answer, Entry, Kind, VerbRequest
 
 
-def admitted(work: Work, tenant: str, entry: Entry, given: Given) -> Given:
+def admitted(work: Work, tenant: str, entry: Entry, given: VerbRequest) -> VerbRequest:
     """Return the request of a tenant with the real IDs of its targets.
 
     `work.parts` decides whether VMs of others are left out or refused. Raises

@@ -23,7 +23,12 @@ from forewarn.campaigns.fleet_map import (
 )
 from forewarn.campaigns.forecast import Forecast
 from forewarn.campaigns.model import Campaign, Impact
-from forewarn.campaigns.plan_progress import Part, Progress, Say, unheard
+from forewarn.campaigns.plan_progress import (
+    Part,
+    Progress,
+    ReportProgress,
+    ignore_progress,
+)
 from forewarn.campaigns.planner import CampaignPlan, Terms, plan_campaign
 from forewarn.campaigns.prepared import Prepared, prepare
 from forewarn.campaigns.text import CampaignText
@@ -112,7 +117,7 @@ def terms_of(policy: Policy) -> Terms:
 
 
 def read_fleet_map(
-    reader: Reader, *, moves_vms: bool = True, say: Say = unheard
+    reader: Reader, *, moves_vms: bool = True, report: ReportProgress = ignore_progress
 ) -> FleetMap:
     """Return the fleet of a store; unless VMs move, without their sizes."""
     busy = {
@@ -144,19 +149,21 @@ def read_fleet_map(
     ]
     fields = VM_FIELDS if moves_vms else VM_FIELDS_IN_PLACE
     vms = _counted(
-        columns(reader, kinds.VMS_ON_HOST, fields), [host.name for host in hosts], say
+        columns(reader, kinds.VMS_ON_HOST, fields),
+        [host.name for host in hosts],
+        report,
     )
     return fleet_map(hosts, vms, scopes, moves=moves, fixed=fixed, busy=busy)
 
 
 def _counted(
-    pages: Iterator[Columns], hosts: Sequence[str], say: Say
+    pages: Iterator[Columns], hosts: Sequence[str], report: ReportProgress
 ) -> Iterator[Columns]:
-    """Yield pages of VMs in the order of their hosts, and say which hosts were read."""
+    """Yield pages of VMs in the order of their hosts, and report which hosts were read."""
     for page in pages:
         yield page
         done = bisect_right(hosts, page[0][-1])
-        say(Progress(part=Part.READING, done=done, of=len(hosts)))
+        report(Progress(part=Part.READING, done=done, of=len(hosts)))
 
 
 def note_abilities(
@@ -186,15 +193,17 @@ def note_abilities(
     return frozenset(untold)
 
 
-def planned(reader: Reader, request: PlanRequest, *, say: Say = unheard) -> str:
-    """Return the plan of a campaign file as JSON text; `say` gets the progress.
+def planned(
+    reader: Reader, request: PlanRequest, *, report: ReportProgress = ignore_progress
+) -> str:
+    """Return the plan of a campaign file as JSON text; `report` gets the progress.
 
     Raises CampaignFileError and RefusedError.
     """
-    plan, fleet_hosts = _plan_of(reader, request, say=say)
-    report = plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
+    plan, fleet_hosts = _plan_of(reader, request, report=report)
+    members = plan_report(plan, fleet_hosts=fleet_hosts, hosts_max=request.hosts_max)
     apart = apart_hosts.of_plan(reader, plan)
-    return json_text({**report, "held": _held(reader, plan), "apart": apart})
+    return json_text({**members, "held": _held(reader, plan), "apart": apart})
 
 
 def plan_of(
@@ -216,14 +225,16 @@ def _plan_of(
     request: PlanRequest,
     past: Collection[Sample] | None = None,
     *,
-    say: Say = unheard,
+    report: ReportProgress = ignore_progress,
 ) -> tuple[CampaignPlan, int]:
     """Return the plan of a campaign file, and the number of hosts of the fleet."""
     campaign = abilities.with_all_steps(
         request.host_steps, read_campaign(request.text.text, name=request.text.name)
     )
-    fleet = read_fleet_map(reader, moves_vms=campaign.impact.empties_host, say=say)
-    say(Progress(part=Part.PLANNING))
+    fleet = read_fleet_map(
+        reader, moves_vms=campaign.impact.empties_host, report=report
+    )
+    report(Progress(part=Part.PLANNING))
     untold = note_abilities(reader, fleet, campaign)
     plan = plan_campaign(
         campaign,

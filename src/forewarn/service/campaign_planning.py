@@ -4,7 +4,7 @@ It gets a request, and answers with the text of a report, with what the start of
 campaign stores, or with an error. It changes nothing.
 """
 
-from forewarn.campaigns.plan_progress import Say
+from forewarn.campaigns.plan_progress import ReportProgress
 from forewarn.campaigns.prepared import Prepared
 from forewarn.reporting.campaign_plans import (
     PlanRequest,
@@ -17,11 +17,11 @@ from forewarn.store.snapshot import Source, reading
 
 
 def _made(
-    store: Source, request: PlanRequest | StartRequest, say: Say
+    store: Source, request: PlanRequest | StartRequest, report: ReportProgress
 ) -> str | Prepared:
     with reading(store) as reader:
         if isinstance(request, PlanRequest):
-            return planned(reader, request, say=say)
+            return planned(reader, request, report=report)
         return prepared(reader, request)
 
 

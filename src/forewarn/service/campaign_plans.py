@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from forewarn.campaigns.plan_progress import Part, Progress, Say
+from forewarn.campaigns.plan_progress import Part, Progress, ReportProgress
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignText
 from forewarn.control.gateway import BusyError
@@ -77,20 +77,26 @@ class _Planning:
     """The process that works on one campaign file; its methods block."""
 
     def __init__(
-        self, task: _Task, store: Source, *, name: str, request: bytes, say: Say
+        self,
+        task: _Task,
+        store: Source,
+        *,
+        name: str,
+        request: bytes,
+        report: ReportProgress,
     ) -> None:
         """Prepare the process for a pickled request, about the file `name`."""
-        self._task, self._say = task, say
+        self._task, self._report = task, report
         self._name = name
         self._request = request
-        self._asked = planning_process.Asked(
+        self._process = planning_process.RequestProcess(
             task.module, store, seconds_max=task.seconds_max
         )
 
     def run(self) -> Any:
         """Return the answer; raises the errors of `CampaignPlans.plan`."""
         try:
-            answer = self._asked.answer(self._request, say=self._say)
+            answer = self._process.answer(self._request, report=self._report)
         except OSError as error:
             raise CampaignPlanningError(
                 f"cannot start a process to {self._task.name} {self._name}: "
@@ -98,19 +104,19 @@ class _Planning:
             ) from error
         if isinstance(answer, ForewarnError):
             raise answer
-        if answer is None and self._asked.has_ended:
+        if answer is None and self._process.has_ended:
             raise _stopping()
         if answer is None:
             raise CampaignPlanningError(
                 f"the process that {self._task.name}s {self._name} has ended "
-                f"(status {self._asked.status})",
+                f"(status {self._process.status})",
                 hint=self._task.hint,
             )
         return answer
 
     def end(self) -> None:
         """Kill the process; `run` raises BusyError."""
-        self._asked.end()
+        self._process.end()
 
 
 def _stopping() -> BusyError:
@@ -257,11 +263,11 @@ class CampaignPlans:
             lambda reader: fleet_copy.copy_fleet(reader, text)
         )
         is_over = threading.Event()
-        with self._heard(text) as say:
+        with self._heard(text) as report:
             return await self._simulations.take(
                 task,
                 lambda: play.simulated(
-                    copied, request, is_over=is_over.is_set, say=say
+                    copied, request, is_over=is_over.is_set, report=report
                 ),
                 is_over.set,
             )
@@ -271,18 +277,18 @@ class CampaignPlans:
         return self._progress.get(key)
 
     @contextlib.contextmanager
-    def _heard(self, text: CampaignText) -> Generator[Say]:
+    def _heard(self, text: CampaignText) -> Generator[ReportProgress]:
         """Keep the progress of a request while it is under way."""
         key = text.key
 
-        def say(progress: Progress) -> None:
+        def report(progress: Progress) -> None:
             if key in self._progress:
                 self._progress[key] = progress
 
         if key:
             self._progress[key] = Progress(part=Part.WAITING)
         try:
-            yield say
+            yield report
         finally:
             self._progress.pop(key, None)
 
@@ -299,13 +305,13 @@ class CampaignPlans:
     ) -> Any:
         """Return the answer of a process to a request."""
         assert self._store is not None
-        with self._heard(text) as say:
+        with self._heard(text) as report:
             planning = _Planning(
                 task,
                 self._store,
                 name=text.name,
                 request=pickle.dumps(request),
-                say=say,
+                report=report,
             )
             return await line.take(task, planning.run, planning.end)
 

@@ -166,7 +166,7 @@ class _Run:
         self, command: tuple[str, ...], *, seconds: float, clock: Clock
     ) -> None:
         self._discovery = Discovery(command, seconds=seconds, clock=clock)
-        self._reading = planning_process.Asked(
+        self._reading = planning_process.RequestProcess(
             "forewarn.service.inventory_process",
             Path(),
             seconds_max=limits.PLANNING_SECONDS_MAX,

@@ -6,7 +6,7 @@ serves VMs cannot spare. This one returns the fleet file, or the problems.
 
 from typing import NamedTuple
 
-from forewarn.campaigns.plan_progress import Say
+from forewarn.campaigns.plan_progress import ReportProgress
 from forewarn.fleet.inventory import fleet_file, read_inventory
 from forewarn.service import planning_process
 from forewarn.store.snapshot import Source
@@ -20,7 +20,7 @@ class Printed(NamedTuple):
     output: str
 
 
-def read(_store: Source, printed: Printed, _say: Say) -> str:
+def read(_store: Source, printed: Printed, _report: ReportProgress) -> str:
     """Return the fleet file of an inventory; raises InventoryError."""
     return fleet_file(read_inventory(printed.output, name=printed.name))
 

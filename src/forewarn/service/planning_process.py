@@ -15,7 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from forewarn.campaigns.plan_progress import Part, Progress, Say, unheard
+from forewarn.campaigns.plan_progress import (
+    Part,
+    Progress,
+    ReportProgress,
+    ignore_progress,
+)
 from forewarn.clock import SystemClock
 from forewarn.instants import MILLISECOND, Micros
 from forewarn.protocol.errors import ForewarnError
@@ -29,7 +34,7 @@ NICENESS = 5
 """Niceness: if the process competes with the service for one processor, it still gets a
 quarter. If the system rejects it, both get the same share."""
 
-SAY_AFTER: Micros = 250 * MILLISECOND
+REPORT_AFTER: Micros = 250 * MILLISECOND
 """Time until a process first says how far it has come, and between two such messages of a
 part. Short work says nothing."""
 
@@ -57,7 +62,7 @@ def begin(module: str, store: Source) -> "subprocess.Popen[bytes]":
     )
 
 
-class Asked:
+class RequestProcess:
     """A process for one request; `answer` blocks, and `end` may be called meanwhile."""
 
     def __init__(self, module: str, store: Source, *, seconds_max: float) -> None:
@@ -75,10 +80,12 @@ class Asked:
         """Return the exit status; None: the process was not started, or runs."""
         return None if self._process is None else self._process.returncode
 
-    def answer(self, request: bytes, *, say: Say = unheard) -> Any:
+    def answer(
+        self, request: bytes, *, report: ReportProgress = ignore_progress
+    ) -> Any:
         """Return the answer to a pickled request; None: there is none.
 
-        `say` gets the progress of the process before. Raises OSError if the process cannot
+        `report` gets the progress of the process before. Raises OSError if the process cannot
         be started.
         """
         with self._guard:
@@ -90,7 +97,7 @@ class Asked:
         timer.start()
         try:
             with process:
-                return _exchanged(process, request, say)
+                return _exchanged(process, request, report)
         finally:
             timer.cancel()
 
@@ -102,7 +109,9 @@ class Asked:
             self._process.kill()
 
 
-def _exchanged(process: "subprocess.Popen[bytes]", request: bytes, say: Say) -> Any:
+def _exchanged(
+    process: "subprocess.Popen[bytes]", request: bytes, report: ReportProgress
+) -> Any:
     """Send a request to a process; return its answer, or None."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -114,35 +123,35 @@ def _exchanged(process: "subprocess.Popen[bytes]", request: bytes, say: Say) -> 
             message = pickle.load(process.stdout)  # noqa: S301 - from our own program
             if not isinstance(message, Progress):
                 return message
-            say(message)
+            report(message)
     except (EOFError, ValueError, pickle.UnpicklingError):
         return None
 
 
-class _Sayer:
+class _ProgressWriter:
     """Sends progress to the service, not too often."""
 
     def __init__(self, answers: IO[bytes]) -> None:
         self._answers = answers
         self._clock = SystemClock()
-        self._after = self._clock.monotonic() + SAY_AFTER
+        self._after = self._clock.monotonic() + REPORT_AFTER
         self._part: Part | None = None
 
-    def say(self, progress: Progress) -> None:
+    def write(self, progress: Progress) -> None:
         """Send the progress, unless the work or the last message is too young."""
         now = self._clock.monotonic()
         is_news = self._part is not None and progress.part is not self._part
         if now < self._after and not is_news:
             return
-        self._part, self._after = progress.part, now + SAY_AFTER
+        self._part, self._after = progress.part, now + REPORT_AFTER
         pickle.dump(progress, self._answers)
         self._answers.flush()
 
 
-def answering(make: Callable[[Source, Any, Say], Any]) -> Serve:
+def answering(make: Callable[[Source, Any, ReportProgress], Any]) -> Serve:
     """Return a server of one pickled request, which `make` answers from the store.
 
-    `make` also gets a function to say how far it has come. A ForewarnError of `make` is an
+    `make` also gets a function to report its progress. A ForewarnError of `make` is an
     answer, too.
     """
 
@@ -150,7 +159,7 @@ def answering(make: Callable[[Source, Any, Say], Any]) -> Serve:
         answer: Any
         try:
             request = pickle.load(requests)  # noqa: S301 - from the service
-            answer = make(store, request, _Sayer(answers).say)
+            answer = make(store, request, _ProgressWriter(answers).write)
         except ForewarnError as error:
             answer = error
         pickle.dump(answer, answers)

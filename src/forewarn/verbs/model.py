@@ -1,7 +1,7 @@
 """The structure of the table of verbs, and one request as a value.
 
 An entry is data. The command line, the operator API, scenario steps and the test kit
-make their interfaces from it, and convert the caller's input to a `Given`.
+make their interfaces from it, and convert the caller's input to a `VerbRequest`.
 """
 
 import enum
@@ -219,7 +219,7 @@ Value: TypeAlias = str | int | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class VerbRequest:
     """One request of a verb: its targets, and the arguments that were given."""
 
     targets: tuple[str, ...]

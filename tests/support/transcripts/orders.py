@@ -2,7 +2,7 @@
 
 from forewarn.control.requests.verbs import DECISIONS
 from forewarn.fleet.model import Host
-from forewarn.verbs.model import Argument, Entry, Form, Given, Value
+from forewarn.verbs.model import Argument, Entry, Form, Value, VerbRequest
 from forewarn.verbs.table import VERBS
 from tests.support.transcripts.story import Story
 from tests.support.transcripts.words import Words
@@ -17,7 +17,7 @@ def order(story: Story, words: Words) -> None:
     story.world.order(lambda work: DECISIONS[entry.name](work, arguments))
 
 
-def _given(entry: Entry, story: Story, words: Words) -> Given:
+def _given(entry: Entry, story: Story, words: Words) -> VerbRequest:
     values = {
         each.key: _option(each, story, words)
         for each in entry.arguments
@@ -35,7 +35,7 @@ def _given(entry: Entry, story: Story, words: Words) -> Given:
     ):
         # Hosts of stories may have the names of VMs.
         values["kind"] = "host"
-    return Given(
+    return VerbRequest(
         targets=tuple(targets),
         values={key: value for key, value in values.items() if value is not None},
     )

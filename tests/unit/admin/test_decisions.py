@@ -15,7 +15,7 @@ from forewarn.control.transactions.work import Work
 from forewarn.protocol.errors import BadRequestError
 from forewarn.store import kinds
 from forewarn.store.port import every
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from forewarn.verbs.roles import ALL_ROLES, READ_ONLY, TENANT_ROLES
 from tests.unit.admin.tenants import Shared
 
@@ -173,7 +173,7 @@ def test_decision_without_a_result_is_not_committed(
     shared = Shared()
     decide = verbs.DECISIONS["reboot"]
 
-    def forgets(work: Work, given: Given) -> Any:
+    def forgets(work: Work, given: VerbRequest) -> Any:
         decide(work, given)
 
     monkeypatch.setitem(cast("dict[str, Any]", verbs.DECISIONS), "reboot", forgets)

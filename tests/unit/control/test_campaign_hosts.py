@@ -21,7 +21,7 @@ from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.errors import RefusedError
 from forewarn.protocol.operations import Action
 from forewarn.reporting import campaign_plans
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support.campaigns import ONE_STAGE, announced, campaign, file_of, steer
 from tests.support.counted import Counted
 from tests.support.rollouts import fleet, name_of, world_of
@@ -197,7 +197,7 @@ def test_failed_host_of_a_campaign_is_repaired_alone_and_joins_no_other() -> Non
         it.advance("1m")
     with pytest.raises(RefusedError, match="host h0000 has failed in campaign a"):
         ordered(it, "h0000", "h0002")
-    given = Given(targets=("h0000", "h0002"), values={})
+    given = VerbRequest(targets=("h0000", "h0002"), values={})
     with pytest.raises(RefusedError, match="host h0000 has failed in campaign a"):
         it.order(lambda work: DECISIONS["host-drain"](work, given))
     assert ordered(it, "h0000"), "a repair by hand stays possible"

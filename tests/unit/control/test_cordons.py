@@ -15,7 +15,7 @@ from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import Reader
 from forewarn.store.records import AuditKind
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support.counted import Counted
 from tests.support.worlds import World
 
@@ -164,7 +164,7 @@ def drain(world: World, *names: str, **values: str) -> str:
     return str(
         world.order(
             lambda work: verbs.DECISIONS["host-drain"](
-                work, Given(targets=names, values=values)
+                work, VerbRequest(targets=names, values=values)
             ),
             actor="alice",
             reason="bad DIMM",

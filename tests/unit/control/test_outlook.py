@@ -19,7 +19,7 @@ from forewarn.reporting.expected import expected_of
 from forewarn.reporting.outlook import outlook
 from forewarn.store import kinds
 from forewarn.store.port import every
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support.campaigns import campaign, start, steer
 from tests.support.worlds import World
 from tests.unit.control.test_campaign_tree import TWO_AT_ONCE, world_of
@@ -193,7 +193,9 @@ def test_windows_and_blackouts_are_times_in_the_span() -> None:
 
 
 def campaigns_set(work: Work, **values: str) -> CampaignRecord:
-    CAMPAIGN_DECISIONS["campaign-set"](work, Given(targets=("bios",), values=values))
+    CAMPAIGN_DECISIONS["campaign-set"](
+        work, VerbRequest(targets=("bios",), values=values)
+    )
     return campaigns.find(work.tx, "bios")
 
 
@@ -214,7 +216,7 @@ def is_allowed(world: World, verb: str) -> bool:
     """Return whether the decision of a verb accepts it, and change nothing."""
 
     def decide(work: Work) -> None:
-        given = Given(targets=("bios",), values=ARGUMENTS.get(verb, {}))
+        given = VerbRequest(targets=("bios",), values=ARGUMENTS.get(verb, {}))
         CAMPAIGN_DECISIONS[verb](work, given)
         raise UndoneError
 

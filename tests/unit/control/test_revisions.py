@@ -13,7 +13,7 @@ from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.drivers.tasks import Fault, FaultKind
 from forewarn.protocol.operations import Action
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support.campaigns import campaign, start, steer
 from tests.support.worlds import World
 from tests.unit.control.test_campaign_tree import TWO_AT_ONCE, world_of
@@ -21,11 +21,11 @@ from tests.unit.control.test_outlook import ARGUMENTS, STAGES
 
 
 def decide(world: World, verb: str) -> None:
-    given = Given(
+    given = VerbRequest(
         targets=("bios",), values={"hosts": ("h0007",), **ARGUMENTS.get(verb, {})}
     )
     if verb not in {"campaign-add", "campaign-skip"}:
-        given = Given(targets=("bios",), values=ARGUMENTS.get(verb, {}))
+        given = VerbRequest(targets=("bios",), values=ARGUMENTS.get(verb, {}))
 
     def decision(work: Work) -> None:
         CAMPAIGN_DECISIONS[verb](work, given)

@@ -18,7 +18,7 @@ from forewarn.protocol.visits import SkipReason, StepOutcome, Visit, VisitState
 from forewarn.store import kinds
 from forewarn.store.memory import MemoryStore
 from forewarn.store.port import every
-from forewarn.verbs.model import Given
+from forewarn.verbs.model import VerbRequest
 from tests.support.worlds import World
 
 FLEET = """\
@@ -55,14 +55,14 @@ def world_of(*faults: str, rules: StepRules | None = None, fleet: str = FLEET) -
 def maintain(
     world: World, *hosts: str, impact: str = "live-migrate", **values: str | int
 ) -> str:
-    given = Given(targets=hosts, values={"impact": impact, **values})
+    given = VerbRequest(targets=hosts, values={"impact": impact, **values})
     made = world.order(lambda work: verbs.DECISIONS["maintain"](work, given))
     assert isinstance(made, str)
     return made
 
 
 def order(world: World, verb: str, *hosts: str) -> None:
-    world.order(lambda work: verbs.DECISIONS[verb](work, Given(targets=hosts)))
+    world.order(lambda work: verbs.DECISIONS[verb](work, VerbRequest(targets=hosts)))
 
 
 def visits(world: World) -> dict[str, Visit]:
@@ -338,7 +338,7 @@ def test_only_a_failed_verify_can_be_repeated_alone(step: str) -> None:
 
 
 def retry_verify(world: World, host: str) -> None:
-    given = Given(targets=(host,), values={"only_verify": True})
+    given = VerbRequest(targets=(host,), values={"only_verify": True})
     world.order(lambda work: verbs.DECISIONS["visit-retry"](work, given))
 
 
@@ -360,7 +360,7 @@ def test_vm_that_is_deleted_before_the_start_leaves_a_host_to_visit() -> None:
     maintain(world, "h0", work="flash")
     assert visit_of(world).state is VisitState.ANNOUNCED
     world.order(
-        lambda work: verbs.DECISIONS["terminate"](work, Given(targets=("web_0",)))
+        lambda work: verbs.DECISIONS["terminate"](work, VerbRequest(targets=("web_0",)))
     )
     assert states_until_end(world)[-1] is VisitState.DONE
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from forewarn.campaigns.model import Impact
-from forewarn.campaigns.plan_progress import Part, Progress, Say
+from forewarn.campaigns.plan_progress import Part, Progress, ReportProgress
 from forewarn.campaigns.planner import Terms
 from forewarn.campaigns.simulated import Assumptions
 from forewarn.campaigns.text import CampaignFileError, CampaignText
@@ -289,9 +289,9 @@ def test_process_says_how_far_it_has_come_before_its_answer(
         Progress(part=Part.PLANNING),
     ]
 
-    def make(_store: Source, request: str, say: Say) -> str:
+    def make(_store: Source, request: str, report: ReportProgress) -> str:
         for each in said:
-            say(each)
+            report(each)
         return request
 
     def told() -> list[Any]:
@@ -307,7 +307,7 @@ def test_process_says_how_far_it_has_come_before_its_answer(
 
     # Short work says nothing.
     assert told() == ["the answer"]
-    monkeypatch.setattr(planning_process, "SAY_AFTER", 0)
+    monkeypatch.setattr(planning_process, "REPORT_AFTER", 0)
     assert told() == [*said, "the answer"]
 
 
@@ -324,8 +324,8 @@ def test_progress_of_a_process_is_passed_on_and_its_answer_returned(
         planning_process, "command", lambda *_: [sys.executable, "-c", code]
     )
     progresses: list[Progress] = []
-    asked = planning_process.Asked("a.module", tmp_path, seconds_max=60)
-    assert asked.answer(b"a request", say=progresses.append) == "the answer"
+    asked = planning_process.RequestProcess("a.module", tmp_path, seconds_max=60)
+    assert asked.answer(b"a request", report=progresses.append) == "the answer"
     assert progresses == [progress]
 
 

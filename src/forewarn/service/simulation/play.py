@@ -11,7 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from forewarn.campaigns.model import Campaign
-from forewarn.campaigns.plan_progress import Part, Progress, Say, unheard
+from forewarn.campaigns.plan_progress import (
+    Part,
+    Progress,
+    ReportProgress,
+    ignore_progress,
+)
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.campaigns.simulated import TIMES_SLOW_MAX, Assumptions, Chances
 from forewarn.campaigns.text import CampaignText
@@ -83,14 +88,14 @@ def play(
     request: SimulationRequest,
     *,
     is_over: Callable[[], bool] = lambda: False,
-    say: Say = unheard,
+    report: ReportProgress = ignore_progress,
 ) -> Played:
-    """Play a campaign on a fleet; `say` gets the progress.
+    """Play a campaign on a fleet; `report` gets the progress.
 
     Raises CampaignFileError and RefusedError as the planner does, and BusyError when
     `is_over` returns true.
     """
-    return _Play(copied, request, is_over).run(say)
+    return _Play(copied, request, is_over).run(report)
 
 
 def simulated(
@@ -98,13 +103,13 @@ def simulated(
     request: SimulationRequest,
     *,
     is_over: Callable[[], bool] = lambda: False,
-    say: Say = unheard,
+    report: ReportProgress = ignore_progress,
 ) -> str:
     """Play a campaign on a fleet; return what happened as JSON text.
 
     The arguments and errors are those of `play`.
     """
-    played = play(copied, request, is_over=is_over, say=say)
+    played = play(copied, request, is_over=is_over, report=report)
     return json_text(simulation_report(played, hosts_max=request.hosts_max))
 
 
@@ -146,15 +151,15 @@ class _Play:
             for each in coming(self._plan.all_blackouts, request.now, request.now)
         )
 
-    def run(self, say: Say) -> Played:
-        """Play to the end, and say how many hosts have ended."""
+    def run(self, report: ReportProgress) -> Played:
+        """Play to the end, and report how many hosts have ended."""
         request = self._request
         self._plane = self._begin(self._plan.campaign)
         campaign_id = self._start()
         record, is_cut = self._record(campaign_id), False
         while not self._has_ended(record):
             ended = record.hosts - record.left
-            say(Progress(part=Part.PLAYING, done=ended, of=record.hosts))
+            report(Progress(part=Part.PLAYING, done=ended, of=record.hosts))
             self._read_announced()
             due = self._next()
             moved = max(record.moved_at, record.soaks_until)

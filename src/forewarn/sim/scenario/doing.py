@@ -39,7 +39,7 @@ from forewarn.sim.scenario.model import (
 from forewarn.sim.sim_server import SimServer
 from forewarn.store import kinds
 from forewarn.store.port import Reader, every
-from forewarn.verbs.model import Form, Given
+from forewarn.verbs.model import Form, VerbRequest
 from forewarn.verbs.table import VERBS
 
 BY_HAND = Said(text="cancelled by the scenario")
@@ -283,7 +283,7 @@ def deciding(
                 start = work.now if each.form is Form.MOMENT else 0
                 values[each.key] = start + notice_of(ahead)
         return verbs.DECISIONS[entry.name](
-            work, Given(targets=order.targets, values=values)
+            work, VerbRequest(targets=order.targets, values=values)
         )
 
     return decide

@@ -28,7 +28,7 @@ from forewarn.testing.kit.core import Core
 from forewarn.testing.kit.durations import Length, micros_of
 from forewarn.testing.kit.forms import unknown
 from forewarn.testing.kit.setup import host_of
-from forewarn.verbs.model import Given, Value
+from forewarn.verbs.model import Value, VerbRequest
 from forewarn.verbs.table import VERBS
 
 Impact: TypeAlias = Literal["freeze", "live-migrate", "reboot", "redeploy"]
@@ -121,7 +121,7 @@ def ordering(
     verb: str, targets: Sequence[str], wanted: RequestOptions, **more: Value
 ) -> Decide:
     """Return the request of a verb of the table."""
-    given = Given(targets=tuple(targets), values={**wanted.values, **more})
+    given = VerbRequest(targets=tuple(targets), values={**wanted.values, **more})
     return lambda work: DECISIONS[verb](work, given)
 
 

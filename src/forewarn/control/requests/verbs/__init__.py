@@ -55,7 +55,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds
 from forewarn.store.port import every
-from forewarn.verbs.model import TARGETS_MAX, Given, Kind
+from forewarn.verbs.model import TARGETS_MAX, Kind, VerbRequest
 
 __all__ = [
     "DECISIONS",
@@ -72,21 +72,21 @@ __all__ = [
 Made: TypeAlias = str | list[str] | list[dict[str, str]]
 """A JSON value of the type that `answer` in the verb's entry has."""
 
-Decide: TypeAlias = Callable[[Work, Given], Made]
+Decide: TypeAlias = Callable[[Work, VerbRequest], Made]
 """Decides a request; returns the value that the entry's `answer` describes."""
 
 
-def _maintain(work: Work, given: Given) -> str:
+def _maintain(work: Work, given: VerbRequest) -> str:
     return maintain(
         work, given.targets, Action(given.text("impact")), wishes_of(given)
     ).request_id
 
 
-def _change_vms(verb: Verb, work: Work, given: Given) -> str:
+def _change_vms(verb: Verb, work: Work, given: VerbRequest) -> str:
     return change_vms(work, given.targets, verb, wishes_of(given)).request_id
 
 
-def _predict_failure(work: Work, given: Given) -> str:
+def _predict_failure(work: Work, given: VerbRequest) -> str:
     ahead, wishes = given.number("in"), wishes_of(given)
     if wishes.not_before is not None:
         if ahead is not None:
@@ -96,7 +96,7 @@ def _predict_failure(work: Work, given: Given) -> str:
     return predict_failure(work, given.targets, notice, wishes).request_id
 
 
-def _fail(work: Work, given: Given) -> str:
+def _fail(work: Work, given: VerbRequest) -> str:
     made: list[Operation] = []
 
     def fail(name: str) -> Operation:
@@ -110,7 +110,7 @@ def _fail(work: Work, given: Given) -> str:
     return work.parts.each(given.targets, fail)[0].request
 
 
-def _restore(work: Work, given: Given) -> list[dict[str, str]]:
+def _restore(work: Work, given: VerbRequest) -> list[dict[str, str]]:
     def restore(name: str) -> dict[str, str]:
         kind = _kind_of(work, name, given.text("kind"))
         one = failures.restore_host if kind == "host" else failures.restore_vm
@@ -120,13 +120,13 @@ def _restore(work: Work, given: Given) -> list[dict[str, str]]:
     return work.parts.each(given.targets, restore)
 
 
-def _cordon(work: Work, given: Given) -> list[str]:
+def _cordon(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.HOST)
     made = work.parts.each(given.targets, lambda name: cordons.cordon(work, name))
     return [host.name for host in made]
 
 
-def _open(work: Work, given: Given) -> list[str]:
+def _open(work: Work, given: VerbRequest) -> list[str]:
     by_all = bool(given.number("all_owners"))
     check_targets(given.targets, Kind.HOST)
     made = work.parts.each(
@@ -135,7 +135,7 @@ def _open(work: Work, given: Given) -> list[str]:
     return [host.name for host in made]
 
 
-def _drain(work: Work, given: Given) -> str:
+def _drain(work: Work, given: VerbRequest) -> str:
     check_targets(given.targets, Kind.HOST)
     hosts = free_hosts(work, given.targets)
     hosts = work.parts.each(hosts, none_failed(work.tx, hosts))
@@ -150,7 +150,7 @@ def _drain(work: Work, given: Given) -> str:
     return maintain(work, hosts, action, wishes).request_id
 
 
-def _set_windows(work: Work, given: Given) -> list[str]:
+def _set_windows(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.SCOPE)
     wanted = windows.windows_of(given.names("windows"))
     made = work.parts.each(
@@ -159,7 +159,7 @@ def _set_windows(work: Work, given: Given) -> list[str]:
     return [scope.name for scope in made]
 
 
-def _clear_windows(work: Work, given: Given) -> list[str]:
+def _clear_windows(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.SCOPE)
     made = work.parts.each(
         given.targets, lambda name: windows.clear_windows(work, name)
@@ -167,20 +167,20 @@ def _clear_windows(work: Work, given: Given) -> list[str]:
     return [scope.name for scope in made]
 
 
-def _set_blackout(work: Work, given: Given) -> str:
+def _set_blackout(work: Work, given: VerbRequest) -> str:
     [name] = given.targets
     return blackouts.set_blackout(
         work, name, given.text("time"), given.names("where")
     ).name
 
 
-def _remove_blackout(work: Work, given: Given) -> str:
+def _remove_blackout(work: Work, given: VerbRequest) -> str:
     [name] = given.targets
     blackouts.remove(work, name)
     return name
 
 
-def _defer(work: Work, given: Given) -> list[str]:
+def _defer(work: Work, given: VerbRequest) -> list[str]:
     until = given.number("until")
     clears = given.values.get("clear") is True
     check_targets(given.targets, Kind.VM_OR_SCOPE)
@@ -200,7 +200,7 @@ def _defer(work: Work, given: Given) -> list[str]:
     return [key for keys in made for key in keys]
 
 
-def _expedite(work: Work, given: Given) -> list[str]:
+def _expedite(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.VM)
     made = work.parts.each(
         given.targets,
@@ -209,7 +209,7 @@ def _expedite(work: Work, given: Given) -> list[str]:
     return [key for keys in made for key in keys]
 
 
-def _retry(work: Work, given: Given) -> list[str]:
+def _retry(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.HOST)
     only_verify = given.values.get("only_verify") is True
     made = work.parts.each(
@@ -219,7 +219,7 @@ def _retry(work: Work, given: Given) -> list[str]:
     return [visit.host for visit in made]
 
 
-def _skip(work: Work, given: Given) -> list[str]:
+def _skip(work: Work, given: VerbRequest) -> list[str]:
     check_targets(given.targets, Kind.HOST)
     made = work.parts.each(given.targets, lambda name: visiting.skip(work, name))
     return [visit.host for visit in made]
@@ -319,14 +319,14 @@ def _what_became(work: Work, operation: Operation) -> str:
     return f"Run `forewarn explain {name}` to see its status."
 
 
-def _cancel(work: Work, given: Given) -> list[str]:
+def _cancel(work: Work, given: VerbRequest) -> list[str]:
     note = Cancelled(by=work.who.actor, reason=work.who.reason)
     check_targets(given.targets, Kind.WORK)
     made = work.parts.each(given.targets, lambda name: cancel(work, name, note=note))
     return [each.operation_id for cancelled in made for each in cancelled]
 
 
-def _approve(work: Work, given: Given) -> list[str]:
+def _approve(work: Work, given: VerbRequest) -> list[str]:
     as_vm = given.text("as_vm")
     check_targets([each.upper() for each in given.targets], Kind.EVENT)
     return work.parts.each(
@@ -335,7 +335,7 @@ def _approve(work: Work, given: Given) -> list[str]:
     )
 
 
-def _resolve(work: Work, given: Given) -> str:
+def _resolve(work: Work, given: VerbRequest) -> str:
     [name] = given.targets
     return outcome.resolve(
         work,

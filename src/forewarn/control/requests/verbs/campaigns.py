@@ -8,10 +8,10 @@ from forewarn.control.requests.verbs.campaign_hosts import add_hosts
 from forewarn.control.requests.verbs.changes import check_count
 from forewarn.control.transactions.work import Work
 from forewarn.protocol.errors import BadRequestError
-from forewarn.verbs.model import Given, Kind
+from forewarn.verbs.model import Kind, VerbRequest
 
 
-def _retry(work: Work, name: str, given: Given) -> CampaignRecord:
+def _retry(work: Work, name: str, given: VerbRequest) -> CampaignRecord:
     hosts, with_all = given.names("hosts"), bool(given.number("failed"))
     if bool(hosts) == with_all:
         raise BadRequestError(
@@ -21,24 +21,24 @@ def _retry(work: Work, name: str, given: Given) -> CampaignRecord:
     return campaigns.retry(work, name, hosts)
 
 
-def _add(work: Work, name: str, given: Given) -> CampaignRecord:
+def _add(work: Work, name: str, given: VerbRequest) -> CampaignRecord:
     return add_hosts(
         work, name, given.names("hosts"), with_drift=bool(given.number("drift"))
     )
 
 
-def _set(work: Work, name: str, given: Given) -> CampaignRecord:
+def _set(work: Work, name: str, given: VerbRequest) -> CampaignRecord:
     values = {key: given.text(key) for key in campaign_changes.TERMS}
     return campaign_changes.change(work, campaigns.find_open(work, name), values)
 
 
-def _skip(work: Work, name: str, given: Given) -> CampaignRecord:
+def _skip(work: Work, name: str, given: VerbRequest) -> CampaignRecord:
     hosts = given.names("hosts")
     check_count(hosts, Kind.HOST)
     return campaigns.skip(work, name, hosts)
 
 
-_STEERS: Mapping[str, Callable[[Work, str, Given], CampaignRecord]] = {
+_STEERS: Mapping[str, Callable[[Work, str, VerbRequest], CampaignRecord]] = {
     "campaign-pause": lambda work, name, _: campaigns.pause(work, name),
     "campaign-halt": lambda work, name, _: campaigns.halt(work, name),
     "campaign-resume": lambda work, name, given: campaigns.resume(
@@ -59,16 +59,16 @@ _STEERS: Mapping[str, Callable[[Work, str, Given], CampaignRecord]] = {
 
 
 def _decide(
-    steer: Callable[[Work, str, Given], CampaignRecord],
-) -> Callable[[Work, Given], str]:
-    def decide(work: Work, given: Given) -> str:
+    steer: Callable[[Work, str, VerbRequest], CampaignRecord],
+) -> Callable[[Work, VerbRequest], str]:
+    def decide(work: Work, given: VerbRequest) -> str:
         [name] = given.targets
         return steer(work, name, given).campaign_id
 
     return decide
 
 
-CAMPAIGN_DECISIONS: Mapping[str, Callable[[Work, Given], str]] = {
+CAMPAIGN_DECISIONS: Mapping[str, Callable[[Work, VerbRequest], str]] = {
     name: _decide(steer) for name, steer in _STEERS.items()
 }
 """The decision of each verb, by name."""

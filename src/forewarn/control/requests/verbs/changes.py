@@ -46,7 +46,7 @@ from forewarn.protocol.operations import (
 )
 from forewarn.store import kinds, questions
 from forewarn.store.port import Record, every
-from forewarn.verbs.model import TARGETS_MAX, Given, Kind
+from forewarn.verbs.model import TARGETS_MAX, Kind, VerbRequest
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class OrderOptions:
     """Host steps, in the order of their kinds."""
 
 
-def wishes_of(given: Given) -> OrderOptions:
+def wishes_of(given: VerbRequest) -> OrderOptions:
     """Return the options of a request."""
     return OrderOptions(
         duration_seconds=given.number("duration"),
@@ -86,7 +86,7 @@ def wishes_of(given: Given) -> OrderOptions:
     )
 
 
-def _at_once(given: Given) -> int | None:
+def _at_once(given: VerbRequest) -> int | None:
     at_once, in_flight = given.number("at_once"), given.number("in_flight")
     if at_once is not None and in_flight is not None:
         raise BadRequestError("give `at_once` or `in_flight`, not both")
