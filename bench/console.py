@@ -94,7 +94,7 @@ def measure(report: Report, folder: Path, *, rounds: int, seconds: float) -> Non
         api = abuse.api_process(service)
         for number in range(rounds):
             turn = list(kinds.items())
-            # Whatever grows with time concerns each kind as much.
+            # Growth over time affects each kind equally.
             for what, (viewers, fetches) in turn if number % 2 else reversed(turn):
                 cost = _with(service, api, viewers, fetches=fetches, seconds=seconds)
                 found[what].append(cost)

@@ -26,7 +26,7 @@ PATTERNS = {
     ),
     "anew": r"\banew\b",
     "no more": r"\bno more[.,;:)\"]",
-    "docstring that starts with a preposition": r"^(?:Of|For|That|By|Between)\b[^?]*$",
+    "docstring that starts with a preposition": r"^(?:Of|For(?! each)|That|By|Between)\b[^?]*$",
     "in the place of": r"\bin the place of\b",
     "who as a noun": r"(?:^|[.:;] )(?:Who|Whoever) [a-z][^?]*$",
     "what as a noun": r"(?:^|[.:;] )(?:What|Whatever) [a-z][^?]*$",

@@ -73,12 +73,12 @@ ExplanationShape = shape(
 
 SightedShape = shape(
     "SightedShape",
-    "What the driver saw of a VM while the outcome of its operation is unknown.",
+    "The observation of a VM by the driver while the outcome of its operation is unknown.",
     vm=str,
     running=bool,
     host=(str | None, "The host that it was seen on; null: the driver cannot tell."),
     at=(str, "When the driver saw it."),
-    text=(str, "What the driver says about it."),
+    text=(str, "The message of the driver."),
 )
 
 ProblemEntry = shape(

@@ -1,4 +1,4 @@
-"""Where a request of a browser comes from.
+"""The origin of a request from a browser.
 
 Without a bearer token, the browser itself shows who the user is: by the cookie of a
 session, or because it runs on the right machine. Any page can make it send a request, so

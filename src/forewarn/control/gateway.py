@@ -47,7 +47,7 @@ class Health:
     role: str = LEADS
     """Whether this service decides, or follows the replica that does."""
     seen: Seen = NOTHING_SEEN
-    """What drivers saw of VMs that is not recorded."""
+    """Observations of VMs by drivers that are not recorded."""
 
 
 class CallerGateway(Protocol):

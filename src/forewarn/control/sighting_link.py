@@ -44,7 +44,7 @@ class SightingLink:
         self._new: deque[Sighting] = deque()
         self._confirmed: deque[Sighting] = deque()
         self.seen = NOTHING_SEEN
-        """What is seen and not recorded; other threads may read it."""
+        """The unrecorded observations; other threads may read it."""
 
     def collect(self, *, now: Micros) -> None:
         """Take the new sightings of the driver, and those that are confirmed."""

@@ -102,7 +102,7 @@ class Surroundings:
     problems: tuple[str, ...] = ()
     """The problems in `/readyz` for operators."""
     seen: Seen = NOTHING_SEEN
-    """What drivers saw of VMs that is not recorded."""
+    """Observations of VMs by drivers that are not recorded."""
     webhooks: Sequence[Mapping[str, Any]] = ()
     """Reports of the receivers."""
     cluster: View | None = None

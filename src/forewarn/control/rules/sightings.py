@@ -45,7 +45,7 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What drivers saw of VMs that is not recorded."""
+    """Observations of VMs by drivers that are not recorded."""
 
     withheld: Withheld | None = None
     early: tuple[Sighting, ...] = ()
