@@ -161,8 +161,8 @@ class Order(BaseModel):
     reason: Text = Field(default="", description=REASON.about)
 
 
-class Tried(Order):
-    """The members of a request that can be tried."""
+class OrderWithDryRun(Order):
+    """The members of a request that can be a dry run."""
 
     dry_run: bool = Field(
         default=False,
@@ -170,7 +170,7 @@ class Tried(Order):
     )
 
 
-class Steering(Tried):
+class Steering(OrderWithDryRun):
     """The members of a request about a campaign."""
 
     revision: Annotated[str, StringConstraints(max_length=NAME_CHARACTERS_MAX)] = Field(
@@ -219,7 +219,7 @@ def _body_of(entry: Entry) -> type[Order]:
     name = entry.name.title().replace("-", "")
     model: type[Order] = create_model(
         name,
-        __base__=Steering if targets.kind is Kind.CAMPAIGN else Tried,
+        __base__=Steering if targets.kind is Kind.CAMPAIGN else OrderWithDryRun,
         __doc__=entry.text,
         **members,
     )
@@ -228,7 +228,7 @@ def _body_of(entry: Entry) -> type[Order]:
     return model
 
 
-class HostCordoning(Tried):
+class HostCordoning(OrderWithDryRun):
     """The request to cordon one host."""
 
     model_config = ConfigDict(
@@ -236,7 +236,7 @@ class HostCordoning(Tried):
     )
 
 
-class HostOpening(Tried):
+class HostOpening(OrderWithDryRun):
     """The request to open one host."""
 
     model_config = ConfigDict(
@@ -279,7 +279,7 @@ def _value(argument: Argument, said: Any, now: Micros) -> Value:
         raise BadRequestError(f"{argument.key}: {error}") from error
 
 
-class BrakeOrder(Tried):
+class BrakeOrder(OrderWithDryRun):
     """The request to put the brake on or take it off."""
 
     model_config = ConfigDict(

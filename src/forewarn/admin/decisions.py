@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from forewarn.admin import bodies, rehearsals, relay_bodies, session_bodies
+from forewarn.admin import bodies, dry_runs, relay_bodies, session_bodies
 from forewarn.admin.access import DEMAND_OF_ROLE, DEMANDS, Caller, Demand, judge
 from forewarn.admin.errors import refused_report
 from forewarn.control import relays, sessions, tenancy, tokens
@@ -23,8 +23,8 @@ from forewarn.control.redaction import tenant_reader
 from forewarn.control.redaction.tenant_filter import aliases_of
 from forewarn.control.requests import brake, verbs
 from forewarn.control.requests.approvals import Approval
+from forewarn.control.requests.dry_run import REASON, check_revision
 from forewarn.control.requests.idempotency import Once, Result, carry_out
-from forewarn.control.requests.rehearsal import REASON, check_revision
 from forewarn.control.transactions.parts import Parts
 from forewarn.control.transactions.work import Who, Work
 from forewarn.instants import SECOND, Micros, format_instant
@@ -51,10 +51,10 @@ class Decision:
     def who(self) -> Who:
         """Return the actor and the reason of the request."""
         reason = getattr(self.body, "reason", "")
-        is_trial = rehearsals.wants(self.body)
-        if not reason and is_trial:
+        is_dry_run = dry_runs.wants(self.body)
+        if not reason and is_dry_run:
             reason = REASON
-        return Who(actor=self.caller.actor, reason=reason, is_trial=is_trial)
+        return Who(actor=self.caller.actor, reason=reason, is_dry_run=is_dry_run)
 
     def __call__(self, work: Work) -> Result:
         """Execute the request in a transaction; raises the refusals of the verb."""
@@ -64,8 +64,8 @@ class Decision:
         tenant = self.caller.tenant
         if tenant:
             work.called = aliases_of(work.tx, tenant).of
-        if rehearsals.wants(self.body):
-            raise rehearsals.rehearse(
+        if dry_runs.wants(self.body):
+            raise dry_runs.decide_dry(
                 work,
                 self.name,
                 self.body,

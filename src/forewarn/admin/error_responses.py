@@ -28,8 +28,8 @@ from forewarn.admin.errors import (
 )
 from forewarn.admin.throttle import RefusalLog
 from forewarn.campaigns.text import CampaignFileError
+from forewarn.control.requests.dry_run import ChangedError, DryRunError
 from forewarn.control.requests.idempotency import KeyReusedError
-from forewarn.control.requests.rehearsal import ChangedError, RehearsedError
 from forewarn.control.transactions.parts import NothingTakenError
 from forewarn.fleet.errors import FleetFileError
 from forewarn.instants import instant_or_none
@@ -195,7 +195,7 @@ def install(app: FastAPI, refused: RefusalLog) -> None:
     """Install the handlers that convert errors; those for rights are logged too."""
 
     def of_forewarn(request: Request, error: ForewarnError) -> JSONResponse:
-        if isinstance(error, RehearsedError):
+        if isinstance(error, DryRunError):
             return SafeJsonResponse(error.result)
         if isinstance(error, _RIGHTS):
             caller: Caller = request.scope[CALLER]

@@ -28,8 +28,8 @@ from forewarn.admin.access import Caller
 from forewarn.admin.answers import answer, documented
 from forewarn.admin.context import caller_of, v1_router
 from forewarn.admin.decisions import Decision
+from forewarn.admin.dry_run_shapes import DRY_RUN
 from forewarn.admin.gateways import gateway_for
-from forewarn.admin.rehearsal_shapes import TRIED
 from forewarn.campaigns.record import CampaignRecord
 from forewarn.control.gateway import CallerGateway
 from forewarn.control.requests.idempotency import Once, Result
@@ -280,5 +280,5 @@ for _entry in VERBS.values():
         description=_entry.text,
         status_code=_told.status,
         responses=documented(_told.shape, 400, 404, 409, 422, status=_told.status)
-        | ({} if _told.status == HTTPStatus.OK else TRIED),
+        | ({} if _told.status == HTTPStatus.OK else DRY_RUN),
     )

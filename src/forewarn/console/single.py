@@ -16,7 +16,7 @@ from typing import Any
 
 from forewarn.console.assets import read_assets
 
-DATA_ID = "told"
+DATA_ID = "sheet-data"
 """The element with the data, as JSON; the module below reads it."""
 
 _SHOWING = "js/still.js"
@@ -65,14 +65,14 @@ def single_page(title: str, *, module: str, view: str, data: Any) -> str:
     assert "</script" not in script, "the script would end there"
     assert "</style" not in style, "the style would end there"
     policy = _POLICY.format(script=_digest(script), style=_digest(style))
-    told = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
+    text = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         '<main id="m"></main>\n'
-        f'<script type="application/json" id="{DATA_ID}">{told}</script>\n'
+        f'<script type="application/json" id="{DATA_ID}">{text}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
 

@@ -166,7 +166,7 @@ class Plane:
         try:
             result = self._run(who, decide, now=now)
         except HinderedError as error:
-            if not who.is_trial:
+            if not who.is_dry_run:
                 self.abilities.want_after(error)
             raise
         # The request is durable, so a locked store must not make it fail now. The

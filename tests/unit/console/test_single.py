@@ -38,6 +38,6 @@ def test_file_loads_nothing_and_has_no_import() -> None:
 def test_data_cannot_end_its_element() -> None:
     text = page({"reason": HOSTILE}, title=HOSTILE)
     assert HOSTILE not in text
-    found = re.search(r'id="told">(.*?)</script>', text)
+    found = re.search(r'id="sheet-data">(.*?)</script>', text)
     assert found is not None
     assert json.loads(found[1]) == {"reason": HOSTILE}

@@ -7,7 +7,7 @@ import pytest
 
 from forewarn.campaigns.steering import revision_of
 from forewarn.control.requests import brake, campaigns
-from forewarn.control.requests.rehearsal import ChangedError, check_revision
+from forewarn.control.requests.dry_run import ChangedError, check_revision
 from forewarn.control.requests.verbs.campaigns import CAMPAIGN_DECISIONS
 from forewarn.control.transactions.work import Work
 from forewarn.drivers.simulated import SimulatedDriver

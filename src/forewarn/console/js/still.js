@@ -6,7 +6,7 @@ import { parse } from "./text.js";
 
 /** Show a view of the data; again when a person opens a row. @param {(data: any) => any} view */
 export function show(view) {
-  const data = parse(document.getElementById("told")?.textContent ?? "null");
+  const data = parse(document.getElementById("sheet-data")?.textContent ?? "null");
   drawBy(() => render(view(data), /** @type {HTMLElement} */ (document.getElementById("m"))));
   changed({ now: true });
 }

@@ -12,7 +12,7 @@ class Who:
 
     actor: Actor
     reason: str = ""
-    is_trial: bool = False
+    is_dry_run: bool = False
     """Whether the transaction is rolled back, and must leave nothing to do."""
 
 

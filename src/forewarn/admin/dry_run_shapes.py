@@ -1,7 +1,7 @@
 """Models of the responses to requests with `dry_run`, as in `shapes`.
 
 The service decides such requests in a process without the web framework, so these are
-apart from `rehearsals`.
+apart from `dry_runs`.
 """
 
 from forewarn.admin.answers import Documented, content_of
@@ -17,8 +17,8 @@ EffectShape = shape(
     events=int,
 )
 
-RehearsalShape = shape(
-    "RehearsalShape",
+DryRunShape = shape(
+    "DryRunShape",
     "The effect that a request with `dry_run` would have; nothing was changed.",
     dry_run=bool,
     targets=(int, "Targets that were not refused."),
@@ -34,10 +34,10 @@ RehearsalShape = shape(
     refused=(list_of(RefusedShape), REFUSED),
 )
 
-TRIED: Documented = {
+DRY_RUN: Documented = {
     200: {
-        **content_of(RehearsalShape),
+        **content_of(DryRunShape),
         "description": "With `dry_run`: the effect that the request would have.",
     }
 }
-"""The response to a request that was only tried, for /openapi.json."""
+"""The response to a dry run, for /openapi.json."""

@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 from starlette.testclient import TestClient
 
-from forewarn.admin.rehearsal_shapes import EffectShape, RehearsalShape
-from forewarn.control.requests import fleet_changes, rehearsal, verbs
+from forewarn.admin.dry_run_shapes import DryRunShape, EffectShape
+from forewarn.control.requests import dry_run, fleet_changes, verbs
 from forewarn.control.requests.rollouts import CANCELLED_MAX, PAGE
 from forewarn.control.transactions.work import Who
 from forewarn.fleet.file import read_fleet
@@ -39,15 +39,15 @@ def everything(gateway: LocalGateway) -> tuple[Any, ...]:
     return gateway.store.read(read), driver, list(gateway.told)
 
 
-def tried(
+def counted(
     client: TestClient, gateway: LocalGateway, path: str, **body: Any
 ) -> dict[str, Any]:
-    """Try a request, and check that it changed nothing."""
+    """Return the counted effect of a dry run, which changed nothing."""
     before = everything(gateway)
     answer = client.post(f"/v1/{path}", json={**body, "dry_run": True})
     assert answer.status_code == 200, answer.text
     assert everything(gateway) == before
-    check(answer.json(), RehearsalShape)
+    check(answer.json(), DryRunShape)
     for group in answer.json()["effect"].values():
         check(group, EffectShape)
     return answer.json()
@@ -66,14 +66,14 @@ def group(hosts: int, vms: int, *, tenants: int, events: int = 0) -> dict[str, i
 def test_maintenance_counts_what_it_would_announce(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    found = tried(client, gateway, "maintain", hosts=["h1"], impact="reboot")
+    found = counted(client, gateway, "maintain", hosts=["h1"], impact="reboot")
     assert found["effect"] == {"announced": group(1, 2, tenants=2, events=2)}
     assert (found["targets"], found["refused"]) == (1, [])
 
 
 def test_refusal_is_that_of_the_order(client: TestClient) -> None:
-    for dry_run in (True, False):
-        body = {"names": ["h1"], "dry_run": dry_run}
+    for is_dry_run in (True, False):
+        body = {"names": ["h1"], "dry_run": is_dry_run}
         answer = client.post("/v1/restore", json=body)
         assert answer.status_code == 409
         assert "h1 is not down" in answer.json()["error"]
@@ -81,7 +81,7 @@ def test_refusal_is_that_of_the_order(client: TestClient) -> None:
 
 def test_refused_parts_are_listed(client: TestClient, gateway: LocalGateway) -> None:
     client.post("/v1/fail", json={"names": ["web_0"]})
-    found = tried(client, gateway, "restore", names=["web_0", "web_1"])
+    found = counted(client, gateway, "restore", names=["web_0", "web_1"])
     assert found["targets"] == 1
     assert [each["name"] for each in found["refused"]] == ["web_1"]
     assert found["effect"]["ended"]["vms"] == 1
@@ -95,19 +95,19 @@ def test_approval_counts_the_work_that_would_start(
     made = client.post("/v1/reboot", json={"vms": ["web_0"]}).json()
     [operation] = made["operations"]
     [event] = operation["events"]
-    found = tried(client, gateway, "approve", event_ids=[event["EventId"]])
+    found = counted(client, gateway, "approve", event_ids=[event["EventId"]])
     assert found["effect"]["approved"] == group(1, 1, tenants=1, events=1)
     assert found["effect"]["started"]["vms"] == 1
-    cancelled = tried(client, gateway, "cancel", names=[operation["operation"]])
+    cancelled = counted(client, gateway, "cancel", names=[operation["operation"]])
     assert cancelled["effect"] == {"cancelled": group(1, 1, tenants=1, events=1)}
 
 
 def test_hosts_are_closed_only_by_the_order(
     client: TestClient, gateway: LocalGateway
 ) -> None:
-    found = tried(client, gateway, "host-cordon", hosts=["h1", "h2"])
+    found = counted(client, gateway, "host-cordon", hosts=["h1", "h2"])
     assert (found["targets"], found["effect"]) == (2, {})
-    assert tried(client, gateway, "hosts/h1/cordon")["targets"] == 1
+    assert counted(client, gateway, "hosts/h1/cordon")["targets"] == 1
 
 
 @pytest.mark.parametrize("verb", ["halt", "abort"])
@@ -120,15 +120,15 @@ def test_stopping_a_campaign_counts_what_ends_and_what_goes_on(
     started(client)
     gateway.advance("1s")
     # The first host has no VMs, and is in work. No reason is needed to try it.
-    found = tried(client, gateway, f"campaign-{verb}", campaign="bios")
+    found = counted(client, gateway, f"campaign-{verb}", campaign="bios")
     assert found["effect"] == {"goes_on": group(1, 0, tenants=0)}
     assert found["waiting_hosts"] == 2
     while "cancelled" not in found["effect"]:
         gateway.advance("1m")
-        found = tried(client, gateway, f"campaign-{verb}", campaign="bios")
+        found = counted(client, gateway, f"campaign-{verb}", campaign="bios")
     assert found["effect"] == {"cancelled": group(1, 2, tenants=2, events=2)}
     assert found["waiting_hosts"] == 1
-    paused = tried(client, gateway, "campaign-pause", campaign="bios")
+    paused = counted(client, gateway, "campaign-pause", campaign="bios")
     assert paused["effect"] == {"goes_on": group(1, 2, tenants=2, events=2)}
     body = {"campaign": "bios", "reason": "smoke"}
     client.post(f"/v1/campaign-{verb}", json=body)
@@ -162,13 +162,13 @@ def test_long_rollout_counts_the_hosts_of_later_pages(
     body = {"hosts": ["h1", *names], "impact": "reboot"}
     gateway.enable("web_0")
     gateway.advance("20m")
-    found = tried(client, gateway, "maintain", **body)
+    found = counted(client, gateway, "maintain", **body)
     assert found["targets"] == 1 + len(names)
     assert found["effect"] == {"planned": group(1 + len(names), 0, tenants=0)}
     made = client.post("/v1/maintain", json=body).json()
     gateway.advance("1s")
     assert states(gateway) == {"Announced": 1, "Planned": len(names)}
-    found = tried(client, gateway, "cancel", names=[made["request"]])
+    found = counted(client, gateway, "cancel", names=[made["request"]])
     assert (found["targets"], found["at_least"]) == (1, False)
     assert set(found["effect"]) == {"cancelled"}
     client.post("/v1/cancel", json={"names": [made["request"]]})
@@ -179,10 +179,10 @@ def test_long_rollout_counts_the_hosts_of_later_pages(
 def test_more_work_than_is_counted_is_a_lower_bound(
     client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "COUNTED_MAX", 1)
+    monkeypatch.setattr(dry_run, "COUNTED_MAX", 1)
     for host in ("h1", "h2"):
         client.post("/v1/maintain", json={"hosts": [host], "impact": "freeze"})
-        found = tried(client, gateway, "brake", on=True)
+        found = counted(client, gateway, "brake", on=True)
         assert found["effect"]["held"]["hosts"] == 1
         assert found["at_least"] == (host == "h2")
 
@@ -190,14 +190,14 @@ def test_more_work_than_is_counted_is_a_lower_bound(
 def test_work_of_others_does_not_hide_that_of_a_campaign(
     client: TestClient, gateway: LocalGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "COUNTED_MAX", 1)
+    monkeypatch.setattr(dry_run, "COUNTED_MAX", 1)
     gateway.driver.is_silent = True
     many_hosts(gateway)
     for number in range(3):
         client.post("/v1/maintain", json={"hosts": [f"r{number:02}"]})
     assert started(client)
     gateway.advance("1s")
-    found = tried(client, gateway, "campaign-halt", campaign="bios")
+    found = counted(client, gateway, "campaign-halt", campaign="bios")
     assert found["effect"]["goes_on"]["hosts"] == 1
 
 
@@ -223,12 +223,12 @@ def test_brake_counts_what_it_would_hold_or_withdraw(
 ) -> None:
     gateway.enable("web_0")
     client.post("/v1/maintain", json={"hosts": ["h1"], "impact": "reboot"})
-    held = tried(client, gateway, "brake", on=True)
+    held = counted(client, gateway, "brake", on=True)
     assert held["effect"]["held"] == group(1, 2, tenants=2, events=2)
-    withdrawn = tried(client, gateway, "brake", on=True, withdraw=True)
+    withdrawn = counted(client, gateway, "brake", on=True, withdraw=True)
     assert withdrawn["effect"]["cancelled"] == held["effect"]["held"]
     client.post("/v1/brake", json={"on": True, "reason": "smoke"})
-    freed = tried(client, gateway, "brake", on=False)
+    freed = counted(client, gateway, "brake", on=False)
     assert freed["effect"]["freed"] == held["effect"]["held"]
 
 
@@ -261,11 +261,13 @@ def test_progress_of_hosts_leaves_the_revision(
     assert found["revision"] == seen
 
 
-def test_tried_request_uses_no_key(client: TestClient, gateway: LocalGateway) -> None:
+def test_dry_run_uses_no_key(client: TestClient, gateway: LocalGateway) -> None:
     headers = {"Idempotency-Key": "k1"}
     body = {"hosts": ["h1"], "impact": "reboot"}
-    tried = client.post("/v1/maintain", json={**body, "dry_run": True}, headers=headers)
-    assert tried.json()["dry_run"]
+    answer = client.post(
+        "/v1/maintain", json={**body, "dry_run": True}, headers=headers
+    )
+    assert answer.json()["dry_run"]
     made = client.post("/v1/maintain", json=body, headers=headers)
     assert made.status_code == 201
 

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias, cast
 from pydantic import BaseModel
 
 from forewarn.admin import bodies
-from forewarn.control.requests import rehearsal
-from forewarn.control.requests.rehearsal import Beforehand, Group, RehearsedError
+from forewarn.control.requests import dry_run
+from forewarn.control.requests.dry_run import Beforehand, DryRunError, Group
 from forewarn.control.transactions.work import Work
 from forewarn.store.port import Reader
 from forewarn.verbs.model import Answer, Kind
@@ -45,29 +45,29 @@ _OF_CAMPAIGN: Mapping[str, Callable[[Beforehand], _Groups]] = {
 
 
 def wants(body: BaseModel) -> bool:
-    """Return whether a request is only tried."""
-    return isinstance(body, bodies.Tried) and body.dry_run
+    """Return whether a request is a dry run."""
+    return isinstance(body, bodies.OrderWithDryRun) and body.dry_run
 
 
-def rehearse(
+def decide_dry(
     work: Work, name: str, body: BaseModel, decide: Callable[[], Any], *, tenant: str
-) -> RehearsedError:
+) -> DryRunError:
     """Decide a request, and return the error that rolls it back; raises its refusals."""
     before = _beforehand(work.tx, name, body)
     value = decide()
     entry = VERBS.get(name)
     creates = entry is not None and entry.answer is Answer.REQUEST
-    groups = rehearsal.of_changes(work, work.finish().changed, creates=creates)
+    groups = dry_run.of_changes(work, work.finish().changed, creates=creates)
     if before is not None:
         groups = (
             _of_brake(body, before) if name == "brake" else _OF_CAMPAIGN[name](before)
         )
-    told = cast("Json", value) if isinstance(value, dict) else {}
+    answered = cast("Json", value) if isinstance(value, dict) else {}
     is_about_hosts = before is not None and name != "brake"
-    return RehearsedError(
+    return DryRunError(
         {
             "dry_run": True,
-            "targets": _targets(name, body, told),
+            "targets": _targets(name, body, answered),
             "effect": {
                 kind: group.report_for(work.tx, tenant) if tenant else group.report()
                 for kind, group in sorted(groups.items())
@@ -75,7 +75,7 @@ def rehearse(
             },
             "waiting_hosts": before.waiting if before and is_about_hosts else None,
             "at_least": not tenant and any(each.is_cut for each in groups.values()),
-            "refused": told.get("refused", []),
+            "refused": answered.get("refused", []),
         }
     )
 
@@ -86,10 +86,10 @@ _FOR_TENANTS = frozenset({"announced", "approved", "cancelled"})
 
 def _beforehand(reader: Reader, name: str, body: BaseModel) -> Beforehand | None:
     if name == "brake":
-        return rehearsal.of_service(reader)
+        return dry_run.of_service(reader)
     if name in _OF_CAMPAIGN:
         campaign = getattr(body, VERBS[name].targets.key)
-        return rehearsal.of_campaign(reader, campaign)
+        return dry_run.of_campaign(reader, campaign)
     return None
 
 
@@ -102,7 +102,7 @@ def _of_brake(body: BaseModel, before: Beforehand) -> _Groups:
     return {"held": before.announced, "goes_on": before.in_work}
 
 
-def _targets(name: str, body: BaseModel, told: Json) -> int:
+def _targets(name: str, body: BaseModel, answered: Json) -> int:
     """Return how many targets of a request were not refused."""
     entry = VERBS.get(name)
     if entry is None:
@@ -110,4 +110,4 @@ def _targets(name: str, body: BaseModel, told: Json) -> int:
     key = "hosts" if entry.targets.kind is Kind.CAMPAIGN else entry.targets.key
     named = getattr(body, key, None)
     count = len(cast("list[str]", named)) if isinstance(named, list) else 1
-    return max(0, count - len(told.get("refused", [])))
+    return max(0, count - len(answered.get("refused", [])))

@@ -1,7 +1,7 @@
-"""Requests that are tried without effect: what each would change, as numbers.
+"""Dry runs of requests: what each would change, as numbers.
 
-A rehearsal decides a request in a transaction as usual, so that it meets the same
-refusals. It counts the effect and raises `RehearsedError`, which rolls everything back.
+A dry run decides a request in a transaction as usual, so that it meets the same
+refusals. It counts the effect and raises `DryRunError`, which rolls everything back.
 The pages that follow the transaction of a halt or of the brake are counted before it, by
 the queries that these pages use.
 """
@@ -35,18 +35,18 @@ from forewarn.store.records import AuditEntry
 Json: TypeAlias = dict[str, Any]
 
 COUNTED_MAX = 5_000
-"""Maximum operations in a state that a rehearsal counts: a tenth of a second's work."""
+"""Maximum operations in a state that a dry run counts: a tenth of a second's work."""
 
 REASON = "(dry run)"
-"""The reason of a rehearsal without one: the operator has not written it yet."""
+"""The reason of a dry run without one: the operator has not written it yet."""
 
 
-class RehearsedError(ForewarnError):
-    """The request was tried, and nothing was changed; `result` has its effect."""
+class DryRunError(ForewarnError):
+    """The request was a dry run, and nothing was changed; `result` has its effect."""
 
     def __init__(self, result: Json) -> None:
         """Keep the effect."""
-        super().__init__("this request was only tried")
+        super().__init__("this request was a dry run")
         self.result = result
 
 
