@@ -57,7 +57,9 @@ def test_plan_shows_order_constraint_and_end(
 def told_in(page: Path) -> Json:
     """Return the data that a page shows."""
     text = page.read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="sheet-data">(.*?)</script>', text)
+    found = re.search(
+        r'<script type="application/json" id="sheet-data">(.*?)</script>', text
+    )
     assert found is not None
     return json.loads(found[1])
 

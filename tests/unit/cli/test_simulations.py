@@ -87,7 +87,9 @@ def test_page_has_the_hosts_and_the_sentences_of_the_terminal(
     told = json.loads(forewarn("campaign", "simulate", str(file), "--json").out)
     text = page.read_text(encoding="utf-8")
     assert "<title>simulation: kernel</title>" in text
-    found = re.search(r'<script type="application/json" id="sheet-data">(.*?)</script>', text)
+    found = re.search(
+        r'<script type="application/json" id="sheet-data">(.*?)</script>', text
+    )
     assert found is not None
     shown = json.loads(found[1])
     names = [each["host"] for each in told["hosts"]]
