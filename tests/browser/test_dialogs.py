@@ -103,7 +103,7 @@ def test_axe_finds_nothing_in_what_came_of_an_order(
     page.get_by_role("button", name="Mark restored…").last.click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_text("repaired by hand").click()
-    for said in ("Somebody was quicker", "not known whether", "Done in part"):
+    for said in ("somebody was quicker", "not known whether", "Done in part"):
         dialog.locator("footer button").last.click()
         expect(dialog.get_by_role("alert")).to_contain_text(said)
         assert findings(page) == [], said

@@ -3,13 +3,15 @@
 
 import { html, nothing, render } from "./lit.js";
 import { isRefusal, newKey, NoAnswer, order, post, Refused } from "./api.js";
+import { marked, mayOrder } from "./parts.js";
 import { refreshAll } from "./store.js";
-import { marked } from "./parts.js";
-import { capital, count } from "./text.js";
+import { count } from "./text.js";
 import * as time from "./time.js";
 
 /** While a dialog is open, its effect is counted again after this time. */
 const COUNT_MS = 2000;
+/** The longest pause between counts that fail: each that follows another waits twice as long. */
+const COUNT_MS_MAX = 60_000;
 /** If the effect has grown, the button does nothing for this long. */
 const DISARMED_MS = 1000;
 const REASON_CHARACTERS_MIN = 3;
@@ -27,6 +29,7 @@ const REASON_CHARACTERS_MIN = 3;
  * @property {string} [placeholder]
  * @property {boolean} [isStop] It stops something, so its first preset is chosen: it takes two
  *   clicks.
+ * @property {(at: any) => any} [fields] What a person chooses besides the reason.
  * @property {() => Promise<Partial<Ask>>} [load] Reads what the order needs while the dialog is
  *   open already.
  * @property {boolean} [needsNoReason]
@@ -39,9 +42,11 @@ const REASON_CHARACTERS_MIN = 3;
  * @typedef {{ask: Ask, reason: string, preset: string, effect: any, step: "edit" | "sending" |
  *   "result", tries: number,
  *   error: Error | null, answer: any, armedAt: number, isTrial: boolean,
- *   isLoaded: boolean,
+ *   isLoaded: boolean, isBarred: boolean, failures: number,
  *   key: string, sent: string, giveUp: AbortController}} Open
- * `isTrial`: the error is of the count. `key` and `sent`: an order of which no result is known.
+ * `isTrial`: the error is of the count. `isBarred`: the service refuses the order as it stands.
+ * `failures`: counts that have failed, one after another. `key` and `sent`: an order of which no
+ * result is known.
  */
 
 /** @type {Open | null} */
@@ -53,6 +58,7 @@ document.body.append(place);
 
 /** @param {Ask} ask */
 export function ask(ask) {
+  if (!mayOrder()) return;
   const preset = (ask.isStop && ask.presets?.[0]) || "";
   open = {
     ask: { ...ask },
@@ -66,6 +72,8 @@ export function ask(ask) {
     armedAt: 0,
     isTrial: false,
     isLoaded: !ask.load,
+    isBarred: false,
+    failures: 0,
     key: "",
     sent: "",
     giveUp: new AbortController(),
@@ -129,21 +137,25 @@ async function measure() {
       setTimeout(draw, DISARMED_MS + 10);
     }
     if (mine.isTrial) mine.error = null;
-    mine.isTrial = false;
+    mine.isTrial = mine.isBarred = false;
+    mine.failures = 0;
   } catch (error) {
     if (mine !== open || mine.step !== "edit") return;
     if (error instanceof Refused && error.status === 401) mine.isTrial = false;
     else if ((error instanceof Refused || !mine.isLoaded) && (!mine.error || mine.isTrial))
       [mine.error, mine.isTrial] = [error, true];
+    mine.isBarred = isRefusal(error) && /** @type {Refused} */ (error).kind !== "conflict";
+    mine.failures += 1;
   }
   draw();
-  timer = setTimeout(measure, COUNT_MS);
+  timer = setTimeout(measure, Math.min(COUNT_MS_MAX, COUNT_MS * 2 ** mine.failures));
 }
 
 const isReady = () =>
   open !== null &&
   open.step === "edit" &&
   open.isLoaded &&
+  !open.isBarred &&
   Date.now() >= open.armedAt &&
   (open.ask.needsNoReason || open.reason.trim().length >= REASON_CHARACTERS_MIN);
 
@@ -187,6 +199,19 @@ async function submit(event) {
     void measure();
   }
   draw();
+}
+
+/**
+ * The order is another now, as a person has chosen in its fields.
+ * @param {Partial<Ask>} to
+ */
+export function become(to) {
+  if (!open || open.step !== "edit") return;
+  Object.assign(open.ask, to);
+  [open.effect, open.error, open.isTrial, open.isBarred] = [undefined, null, false, false];
+  open.failures = 0;
+  draw();
+  void measure();
 }
 
 /** @param {string} preset */
@@ -265,14 +290,14 @@ function outcome(at) {
     const other = error instanceof Refused ? error.body.changed : null;
     if (!at.isTrial && !isRefusal(error)) return unknown(error);
     const what = isConflict
-      ? ""
+      ? "Not possible: "
       : isRefusal(error)
         ? "Refused: "
         : "Not known yet what it would do: ";
     const text = error instanceof NoAnswer ? "the service does not answer" : error.message;
     return html`<div class="note ${isConflict ? "w" : "e"}" role="alert">
       <span
-        ><b>${what}${isConflict ? capital(text) : text}.</b>
+        ><b>${what}${text}.</b>
         ${
           other
             ? html`${time.second(time.at(other.at))}${
@@ -330,6 +355,7 @@ function dialog(at) {
             : nothing
         }
       </div>
+      ${isResult || !ask.fields || !at.isLoaded ? nothing : ask.fields(at.ask)}
       ${isResult || ask.needsNoReason ? nothing : why(ask, at)}
       ${shown === nothing ? nothing : html`<div>${shown}</div>`}
       <footer>

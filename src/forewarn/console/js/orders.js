@@ -6,9 +6,12 @@ import { ask } from "./dialogs.js";
 import { mayOrder } from "./parts.js";
 import { get, list } from "./api.js";
 import { says } from "./effect.js";
+import { open, visit } from "./host_orders.js";
 import { count, some } from "./text.js";
 import * as time from "./time.js";
 
+/** Who stops in a hurry says no more: the history must not have a reason that nobody gave. */
+const NO_REASON = "no reason given";
 const NOTHING_STARTS = "Nothing new starts. Announced hosts go on.";
 
 /** @param {string[]} names */
@@ -174,9 +177,9 @@ export const halt = (campaign) =>
     button: (effect) => {
       const waiting = effect?.waiting_hosts ?? campaign.waiting;
       const begun = effect?.cancelled?.hosts ?? effect?.cancelled?.operations ?? 0;
-      return begun ? `Stop ${begun} + ${count(waiting, "host")}` : `Stop ${count(waiting, "host")}`;
+      return `Stop ${count(begun + waiting, "host")}`;
     },
-    presets: ["VMs down", "wrong version", "tenant asked", "room"],
+    presets: [NO_REASON, "VMs down", "wrong version", "tenant asked", "room"],
     isStop: true,
     back: "Keep running",
   });
@@ -191,12 +194,27 @@ export const pause = (campaign) =>
     presets: ["tenant asked", "to look at it", "shift ends"],
   });
 
+/** What holds the next hosts of a campaign that may go on. @param {any} campaign */
+function next(campaign) {
+  const stage = campaign.stages[campaign.stage - 1];
+  if (!stage || stage.left || campaign.stage === campaign.stages.length)
+    return "The next hosts are announced at once, as windows and budgets allow";
+  const soaks = time.at(stage.soaks_until);
+  const holds = [
+    ...(soaks > time.now() ? [`has soaked, until ${time.when(soaks)}`] : []),
+    ...(stage.approval && !stage.approved ? ["is approved to go on"] : []),
+  ];
+  return holds.length
+    ? `Stage ${campaign.stage + 1} begins when stage ${campaign.stage} ${holds.join(" and ")}`
+    : `Stage ${campaign.stage + 1} begins at once, as windows and budgets allow`;
+}
+
 /** @param {any} campaign */
 export const resume = (campaign) =>
   ask({
     ...steer(campaign, "resume"),
     title: `Resume ${campaign.name}?`,
-    effect: says("The next hosts are announced at once, as the budgets allow"),
+    effect: says(next(campaign)),
     button: () => "Resume",
     placeholder: "Such as: cause is repaired",
   });
@@ -237,7 +255,11 @@ export const retry = (campaign, hosts) =>
   ask({
     ...steer(campaign, "retry", hosts.length ? { hosts } : { failed: true }),
     title: `Retry ${hosts.length ? some(hosts) : "all failed hosts"}?`,
-    effect: says("It is announced again, with a new notice, when its turn comes"),
+    effect: says(
+      "A failed step is repeated at once, without a new notice",
+      "A host that failed before its work has begun is announced again, with a new notice, when " +
+        "its turn comes",
+    ),
     button: () => `Retry ${hosts.length ? count(hosts.length, "host") : "all"}`,
     placeholder: "Such as: DIMM replaced",
   });
@@ -250,6 +272,9 @@ export const skip = (campaign, hosts) =>
     effect: says(
       `${campaign.name} goes on without ${hosts.length === 1 ? "it" : "them"}`,
       "The budget place is free again",
+      hosts.length === 1
+        ? "If it is cordoned, it stays so until somebody opens it, on its page"
+        : "Those that are cordoned stay so until somebody opens them, on their pages",
     ),
     button: () => `Skip ${count(hosts.length, "host")}`,
     placeholder: "Such as: DIMM tomorrow",
@@ -263,6 +288,8 @@ export const skip = (campaign, hosts) =>
 export const stageToApprove = (campaign) =>
   campaign.released ? campaign.stage + 1 : campaign.stage;
 
+const isApproved = (/** @type {any} */ stage) => ({ ...stage, approved: true });
+
 /** @param {any} campaign */
 export function approveStage(campaign) {
   const stage = stageToApprove(campaign);
@@ -271,7 +298,7 @@ export function approveStage(campaign) {
     title: `Begin stage ${stage} of ${campaign.name}?`,
     effect: says(
       campaign.released
-        ? `Stage ${stage} begins when stage ${campaign.stage} has soaked`
+        ? next({ ...campaign, stages: campaign.stages.map(isApproved) })
         : "The emergency begins at once, as its budget allows",
     ),
     button: () => `Approve stage ${stage}`,
@@ -306,34 +333,6 @@ export const expedite = (host, vms) =>
     placeholder: "Such as: agreed with its tenants",
   });
 
-/** @param {"retry" | "skip"} verb @param {string[]} hosts */
-export const visit = (verb, hosts) =>
-  ask({
-    path: `/v1/visit-${verb}`,
-    body: { hosts },
-    title: `${verb === "retry" ? "Retry" : "Skip"} the visit of ${some(hosts)}?`,
-    effect: says(
-      verb === "retry"
-        ? "The failed step runs again, with no further notice"
-        : "Its steps are left out, and the host is opened",
-    ),
-    button: () => `${verb === "retry" ? "Retry" : "Skip"} ${count(hosts.length, "host")}`,
-  });
-
-/** @param {"cordon" | "open"} verb @param {string[]} hosts */
-export const cordon = (verb, hosts) =>
-  ask({
-    path: `/v1/host-${verb}`,
-    body: { hosts },
-    title: `${verb === "open" ? "Open" : "Cordon"} ${some(hosts)}?`,
-    effect: says(
-      verb === "open"
-        ? "VMs can be placed there again"
-        : "No VM is placed there any more; those on it stay",
-    ),
-    button: () => `${verb === "open" ? "Open" : "Cordon"} ${count(hosts.length, "host")}`,
-  });
-
 /**
  * What can end a problem, as buttons: label and call. Commands without a button here are
  * for the command line.
@@ -363,7 +362,7 @@ export function remedies(problem, campaign) {
     ],
     "visit retry": ["Retry…", () => visit("retry", problem.hosts)],
     "visit skip": ["Skip…", () => visit("skip", problem.hosts)],
-    "host open": ["Open…", () => cordon("open", problem.hosts)],
+    "host open": ["Open…", () => open(problem.hosts)],
   };
   // Whoever may put the brake on may not always take it off: the service says so in the dialog.
   const verb = (/** @type {string} */ action) =>

@@ -4,7 +4,7 @@ import { html, nothing, repeat, svg } from "./lit.js";
 import { NoAnswer, Refused } from "./api.js";
 import { BASE } from "./pages.js";
 import { one, state } from "./store.js";
-import { capital, number, some } from "./text.js";
+import { number, some } from "./text.js";
 import * as time from "./time.js";
 
 /** A list is said to be loading only after this time: a flash of it would only disturb. */
@@ -143,7 +143,7 @@ export function errorNote(error) {
     </div>`;
   const hint = error instanceof Refused ? error.hint : "";
   return html`<div class="note e" role="alert">
-    <span><b>${capital(error.message)}.</b> ${marked(hint)}</span>
+    <span><b>Refused: ${error.message}.</b> ${marked(hint)}</span>
   </div>`;
 }
 

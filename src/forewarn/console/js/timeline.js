@@ -40,7 +40,7 @@ let sought = "";
 export function reveal({ host, cluster, rack, state }) {
   sought = host;
   if (shown.some((each) => each.id === `h:${host}`)) return;
-  open({ cluster, rack, isFolded: state === "done" || state === "skipped" });
+  open({ cluster, rack, isFolded: state === "done" });
 }
 
 export function reset() {

@@ -30,7 +30,7 @@ export function isOpen(id, byDefault) {
 export function isFolded(key, host) {
   let known = folded.get(key);
   if (!known) folded.set(key, (known = new Set()));
-  if (host.state !== "done" && host.state !== "skipped") {
+  if (host.state !== "done") {
     known.delete(host.host);
     // From now on, it keeps its row.
     known.add(`!${host.host}`);

@@ -96,6 +96,7 @@ function clusterRow(cluster, racks, isOpen) {
 function rackRow(rack, isOpen) {
   const { counts } = rack;
   const words = summary(counts);
+  if (counts.skipped) words.unshift({ text: `${counts.skipped} skipped`, form: "" });
   if (counts.done) words.unshift({ text: `${counts.done} done`, form: "" });
   if (counts.planned) words.push({ text: `${counts.planned} later`, form: "" });
   return {
@@ -110,14 +111,13 @@ function rackRow(rack, isOpen) {
   };
 }
 
-/** @param {any[]} racks Neighbours that are all done, or all planned. @returns {Row} */
+/** @param {any[]} racks Neighbours with the same word, as all done or planned. @returns {Row} */
 function foldRow(racks) {
   const first = racks[0];
   const last = racks.at(-1);
   const hosts = racks.reduce((sum, each) => sum + each.hosts, 0);
-  const isDone = !first.counts.planned;
   const lane = racks.flatMap((each) => bars(each.lane));
-  const text = isDone ? `${hosts} done` : `${hosts} later`;
+  const text = `${hosts} ${isEven(first)}`;
   const name = `${within(first.rack, first.cluster)} – ${within(last.rack, last.cluster)}`;
   return {
     id: `f:${first.cluster}/${first.rack}`,
@@ -176,10 +176,10 @@ export const heldBy = (host) =>
 
 /** @param {any} host @returns {Bar[]} */
 function hostBars(host) {
-  const isDone = host.state === "done" || host.state === "skipped";
+  const isOver = host.state === "done" || host.state === "skipped";
   /** @type {Bar[]} */
   const found = host.segments.map((/** @type {any} */ each) => [
-    isDone && each.state !== "announced" ? "s-done" : (FORMS[each.state] ?? "s-gone"),
+    FORMS[isOver && each.state !== "announced" ? host.state : each.state] ?? "s-gone",
     time.at(each.from),
     time.at(each.until),
   ]);
@@ -262,11 +262,13 @@ export function opensFirst(tree, { counts }) {
 
 /** @param {any} rack */
 const isEven = (rack) =>
-  (rack.counts.done ?? 0) + (rack.counts.skipped ?? 0) === rack.hosts
+  rack.counts.done === rack.hosts
     ? "done"
-    : rack.counts.planned === rack.hosts
-      ? "later"
-      : "";
+    : rack.counts.skipped === rack.hosts
+      ? "skipped"
+      : rack.counts.planned === rack.hosts
+        ? "later"
+        : "";
 
 /**
  * @param {Row[]} rows

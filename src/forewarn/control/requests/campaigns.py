@@ -318,14 +318,15 @@ def approve(work: Work, name: str, stage: int) -> CampaignRecord:
     the policy demands a second person.
     """
     old = find_open(work, name)
+    if why := steerable.why_no_approval(old, stage):
+        raise why
+    # Afterwards, so that the refusal names a stage that somebody can approve.
     second_person.check(
         work.policy,
         starter=old.actor,
         actor=work.who.actor,
         act=f"approve stage {stage} of campaign {old.name}",
     )
-    if why := steerable.why_no_approval(old, stage):
-        raise why
     if not old.is_released:
         return campaign_release.release(work, old)
     campaign_ends.note(work, old, AuditKind.CAMPAIGN_STAGE_APPROVED, Facts(stage=stage))

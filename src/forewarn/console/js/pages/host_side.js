@@ -16,6 +16,7 @@ import {
   pill,
 } from "../parts.js";
 import { look } from "../query.js";
+import * as hostOrders from "../host_orders.js";
 import * as orders from "../orders.js";
 import { capital, count } from "../text.js";
 import * as time from "../time.js";
@@ -159,8 +160,8 @@ export function side(name) {
               !mayOrder(isCordoned ? "host-open" : "host-cordon")
                 ? nothing
                 : isCordoned
-                  ? html`<button @click=${() => orders.cordon("open", [name])}>Open…</button>`
-                  : html`<button @click=${() => orders.cordon("cordon", [name])}>Cordon…</button>`
+                  ? html`<button @click=${() => hostOrders.open([name])}>Open…</button>`
+                  : html`<button @click=${() => hostOrders.cordon([name])}>Cordon…</button>`
             }
             ${
               host.state === "down" && mayOrder("restore")
