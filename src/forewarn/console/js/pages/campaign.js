@@ -15,7 +15,7 @@ import { opensFirst } from "../timeline_rows.js";
 import { head, progress, waves, termsOf } from "./campaign_head.js";
 import { hostTable } from "./campaign_table.js";
 import { isOnPaper } from "../printing.js";
-import { waitsTable } from "./now_lists.js";
+import { waitsTable } from "./waits_table.js";
 
 /** Clusters up to this size are fetched as a whole: larger ones by rack. */
 const CLUSTER_HOSTS_MAX = 400;
@@ -277,7 +277,8 @@ const keys = {
   "−": () => timeline.zoom(1),
   0: () => timeline.pan(0),
   Escape: () => asked("host") && close(),
-  "!": () => campaign() && !campaign().ended && orders.halt(campaign()),
+  "!": () =>
+    campaign() && !campaign().ended && mayOrder("campaign-halt") && orders.halt(campaign()),
 };
 
 /** @type {import("../pages.js").Page} */

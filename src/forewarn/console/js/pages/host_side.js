@@ -18,6 +18,7 @@ import {
 import { look } from "../query.js";
 import * as hostOrders from "../host_orders.js";
 import * as orders from "../orders.js";
+import * as remedies from "../remedies.js";
 import { capital, count } from "../text.js";
 import * as time from "../time.js";
 
@@ -165,7 +166,7 @@ export function side(name) {
             }
             ${
               host.state === "down" && mayOrder("restore")
-                ? html`<button @click=${() => orders.restore([name])}>Mark restored…</button>`
+                ? html`<button @click=${() => remedies.restore([name])}>Mark restored…</button>`
                 : nothing
             }
           </div>`

@@ -5,6 +5,7 @@ import { all, campaignNamed, changed, resource } from "../store.js";
 import { hostLink, mayOrder, pill } from "../parts.js";
 import { hold } from "../hold.js";
 import * as orders from "../orders.js";
+import * as remedies from "../remedies.js";
 import { count, number } from "../text.js";
 import * as time from "../time.js";
 
@@ -136,8 +137,8 @@ function downRow(each, isOver) {
   const verb = problem.actions.includes("redeploy") && vm ? "redeploy" : "restore";
   const first =
     verb === "redeploy"
-      ? html`<button class="quiet small" @click=${() => orders.redeploy([vm])}>Redeploy…</button>`
-      : html`<button class="quiet small" @click=${() => orders.restore([vm || each.host])}>
+      ? html`<button class="quiet small" @click=${() => remedies.redeploy([vm])}>Redeploy…</button>`
+      : html`<button class="quiet small" @click=${() => remedies.restore([vm || each.host])}>
           Mark restored…
         </button>`;
   return html`<tr class=${isOver ? "over" : ""} aria-selected=${chosen.has(vm) ? "true" : nothing}>
@@ -183,7 +184,7 @@ function bulk(rows, capacity) {
     <b>${count(chosen.size, "VM")}</b>
     ${
       may("redeploy")
-        ? html`<button @click=${() => orders.redeploy([...chosen])}>Redeploy elsewhere…</button>`
+        ? html`<button @click=${() => remedies.redeploy([...chosen])}>Redeploy elsewhere…</button>`
         : nothing
     }
     ${
@@ -195,7 +196,7 @@ function bulk(rows, capacity) {
     }
     ${
       may("restore")
-        ? html`<button @click=${() => orders.restore([...chosen])}>Mark restored…</button>`
+        ? html`<button @click=${() => remedies.restore([...chosen])}>Mark restored…</button>`
         : nothing
     }
     <span class="grow"></span

@@ -2,11 +2,12 @@
 
 import { html, nothing, repeat } from "../lit.js";
 import { all, campaignNamed } from "../store.js";
-import { address, campaignAddress, little, marked, mayOrder, moment, pill } from "../parts.js";
+import { address, campaignAddress, marked, mayOrder, moment, pill } from "../parts.js";
 import { hold } from "../hold.js";
-import * as orders from "../orders.js";
+import * as remedies from "../remedies.js";
 import { capital, count, some } from "../text.js";
 import * as time from "../time.js";
+import { waitsTable } from "./waits_table.js";
 
 // Unknown
 
@@ -56,12 +57,12 @@ export function unknown(problems) {
               ? html`<div class="acts">
                   <button
                     @click=${() =>
-                      orders.resolve(each.operation, "done", each.target ?? each.operation)}
+                      remedies.resolve(each.operation, "done", each.target ?? each.operation)}
                   >
                     It was done…</button
                   ><button
                     @click=${() =>
-                      orders.resolve(each.operation, "failed", each.target ?? each.operation)}
+                      remedies.resolve(each.operation, "failed", each.target ?? each.operation)}
                   >
                     It failed…
                   </button>
@@ -74,91 +75,6 @@ export function unknown(problems) {
 }
 
 // Waiting for approval
-
-/** @param {any} wait */
-function agents(wait) {
-  const polled = time.at(wait.last_poll);
-  if (!wait.enabled)
-    return html`<td class="soft" data-l="agents">
-      ${wait.last_poll ? "not enabled" : "never polled"}
-    </td>`;
-  if (Number.isNaN(polled)) return html`<td class="soft">never polled</td>`;
-  // The service stores a poll rarely, so an age of some minutes is not silence.
-  const isSilent = time.now() - polled > 10 * 60_000;
-  return isSilent
-    ? html`<td class="warn b">silent for ${time.roughly(time.now() - polled)}</td>`
-    : html`<td>polled ${time.ago(polled)}</td>`;
-}
-
-/**
- * @param {any} wait
- * @param {boolean} isShort Without the columns that a campaign has no room for.
- * @param {string} rollout What is approved is of it; empty: of any.
- */
-function waitRow(wait, isShort, rollout) {
-  const since = time.at(wait.since);
-  const limit = time.at(wait.not_before);
-  const over = time.share(since, limit);
-  const isLate = over > 0.75;
-  const start = html`${time.when(limit)} · ${time.until(limit)}`;
-  const may = mayOrder("approve") && wait.enabled;
-  return html`<tr>
-    <th scope="row">${wait.tenant}</th>
-    <td class="num" data-l="missing">${wait.events}</td>
-    ${isShort ? nothing : html`<td class="num" data-l="VMs">${wait.vms}</td>`}
-    <td class="num" data-l="hosts">${wait.hosts}</td>
-    <td class="nw" data-l="since">${time.ago(since)}</td>
-    <td class="nw" data-l="starts at latest">
-      ${isLate ? html`<b class="warn">${start}</b>` : start}${
-        isShort ? nothing : little(over, isLate ? "s-held" : "s-noticed")
-      }
-    </td>
-    ${isShort ? nothing : agents(wait)}
-    <td class="nw wide">
-      ${
-        isShort
-          ? nothing
-          : html`<a
-              class="quiet small btn"
-              href=${address("history", ["tenant", wait.tenant], ["what", "event"])}
-              >Which?</a
-            > `
-      }${
-        may
-          ? html`<button class="small" @click=${() => orders.approveFor(wait.tenant, rollout)}>
-              ${isShort ? "Approve…" : `Approve for ${wait.tenant}…`}
-            </button>`
-          : isShort && !wait.enabled
-            ? html`<span class="soft">does not listen</span>`
-            : nothing
-      }
-    </td>
-  </tr>`;
-}
-
-/** @param {any[]} found @param {boolean} [isShort] @param {string} [rollout] */
-export const waitsTable = (found, isShort = false, rollout = "") =>
-  html`<table class="flow">
-    <thead>
-      <tr>
-        <th>Tenant</th>
-        <th class="num">Missing</th>
-        ${isShort ? nothing : html`<th class="num">VMs</th>`}
-        <th class="num">Hosts</th>
-        <th>Since</th>
-        <th>Starts at latest</th>
-        ${isShort ? nothing : html`<th>Agents</th>`}
-        <th><span class="vh">Act</span></th>
-      </tr>
-    </thead>
-    <tbody id="wait-rows">
-      ${repeat(
-        hold("wait-rows", found, (each) => each.tenant, rollout).rows,
-        (each) => each.tenant,
-        (each) => waitRow(each, isShort, rollout),
-      )}
-    </tbody>
-  </table>`;
 
 /** @param {import("../store.js").Resource} waits */
 export function waiting({ value }) {
@@ -211,7 +127,7 @@ const KINDS = {
 function caseRow(problem) {
   const [form, word] = KINDS[problem.kind] ?? ["wait", capital(problem.kind.replaceAll("-", " "))];
   const campaign = problem.campaign && campaignNamed(problem.campaign);
-  const buttons = orders.remedies(problem, campaign);
+  const buttons = remedies.remedies(problem, campaign);
   const link = campaign
     ? html`<a class="btn" href=${campaignAddress(campaign.campaign)}>Show</a>`
     : problem.hosts.length
