@@ -163,7 +163,7 @@ picture: .venv/server.stamp ## Record the demo again as the picture of the READM
 
 .PHONY: screenshots
 screenshots: .venv/dev.stamp ## Make the pictures of the console in the documentation again (Chromium).
-	@$(BIN)/python -m pytest -q -rs --rewrite tests/browser/test_pictures.py
+	@$(BIN)/python -m pytest -q -rs --long --rewrite tests/browser/test_pictures.py
 
 .PHONY: recording
 recording: .venv/server.stamp ## Record the lab again for the documentation (root).

@@ -16,7 +16,6 @@ PATHS = (
     "hosts?host=c1-r0-0",
     "history",
     "wall",
-    "campaigns/microcode/report",
 )
 
 

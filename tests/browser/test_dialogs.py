@@ -11,9 +11,8 @@ from tests.support.processes import eventually
 
 SIZES = [
     pytest.param(MIDDLE, id="middle"),
-    # Its form is that of the middle size, but for the place of its buttons.
-    pytest.param(NARROW, id="narrow", marks=pytest.mark.long),
-    pytest.param(WIDE, id="wide", marks=pytest.mark.long),
+    pytest.param(NARROW, id="narrow"),
+    pytest.param(WIDE, id="wide"),
 ]
 
 
@@ -37,6 +36,8 @@ def all_left_by_esc(page: Page, names: Sequence[tuple[str, str]]) -> None:
         left_by_esc(page, opener, re.compile(title))
 
 
+# Axe looks at a dozen dialogs.
+@pytest.mark.long
 @pytest.mark.skipif(not AXE.exists(), reason="no axe here: make .build/axe/axe.min.js")
 @pytest.mark.parametrize("size", SIZES)
 def test_axe_finds_nothing_in_any_dialog_and_esc_leads_back(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from tests.support.consoles import Place, Tab
@@ -60,6 +61,8 @@ def test_change_between_the_list_and_the_stream_is_shown(
     expect(section(page, "Activity").get_by_text("no memory")).to_be_visible()
 
 
+# The page of a campaign that is followed live has the same figure.
+@pytest.mark.long
 def test_card_of_a_campaign_says_when_it_is_expected_to_end(
     tmp_path: Path, new_tab: Callable[..., Tab]
 ) -> None:

@@ -18,6 +18,9 @@ from tests.support.consoles import Tab
 from tests.support.pictures import CLUSTERS, HOSTS, RACKS, Night
 from tests.support.simulators import simulation
 
+# Other tests show the same pages, with less on them.
+pytestmark = pytest.mark.long
+
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "_static" / "console"
 QUALITY = 82
 """Of WebP, in percent: letters stay sharp, and a page takes less than 100 kB."""
